@@ -1,0 +1,78 @@
+// API keys. The whole key exists once, in the answer that issues it; what is kept cannot be turned back into it.
+
+import type { Instant } from './instant.ts'
+import type { Environment, PartnerStatus, Tenant } from './partner.ts'
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const SECRET_LENGTH = 40
+const CHECKSUM_LENGTH = 6
+const KEY_PATTERN = new RegExp(`^sse_(test|live)_([0-9A-Za-z]{${SECRET_LENGTH}})([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`)
+/** The largest byte below which `byte % 62` favours no character. */
+const FAIR_BYTE_MAX = 247
+/** How old a key's last-used mark may grow before a request renews it: coarse, so that reading stays reading. */
+export const KEY_USED_STEP_MS = 60 * 60 * 1000
+
+export type ApiKey = {
+  keyId: string
+  tenant: Tenant
+  prefix: string
+  lastFour: string
+  label: string | null
+  createdAt: Instant
+  expiresAt: Instant | null
+  revokedAt: Instant | null
+  lastUsedAt: Instant | null
+}
+
+/** What authentication needs to know of a key and its partner. */
+export type KeySeen = { key: ApiKey; partnerName: string; partnerStatus: PartnerStatus }
+
+/**
+ * Makes a key of 40 random base62 characters and a checksum, so that a typing error is told from an unknown key
+ * without a look-up. `random` gives bytes from a CSPRNG.
+ */
+export function makeKey(environment: Environment, random: (bytes: number) => Uint8Array): string {
+  let secret = ''
+  while (secret.length < SECRET_LENGTH) {
+    for (const byte of random(SECRET_LENGTH)) {
+      if (byte <= FAIR_BYTE_MAX && secret.length < SECRET_LENGTH) secret += BASE62[byte % 62]
+    }
+  }
+  const body = `sse_${environment}_${secret}`
+  return body + checksum(body)
+}
+
+/** Whether a text is a key this service could have issued. */
+export function isWellFormedKey(text: string): boolean {
+  const parts = KEY_PATTERN.exec(text)
+  return parts !== null && checksum(text.slice(0, -CHECKSUM_LENGTH)) === parts[3]
+}
+
+export function isUsable(key: ApiKey, now: Instant): boolean {
+  return (key.revokedAt === null || key.revokedAt > now) && (key.expiresAt === null || key.expiresAt > now)
+}
+
+/** The part of a key that may be shown: the prefix that names its environment, and its last four characters. */
+export function visibleParts(key: string): { prefix: string; lastFour: string } {
+  return { prefix: key.slice(0, 'sse_test_'.length), lastFour: key.slice(-4) }
+}
+
+function checksum(text: string): string {
+  let rest = crc32(text)
+  let out = ''
+  for (let i = 0; i < CHECKSUM_LENGTH; i++) {
+    out = BASE62[rest % 62] + out
+    rest = Math.floor(rest / 62)
+  }
+  return out
+}
+
+/** CRC-32 (ISO-HDLC) of an ASCII text. Core imports no `node:`, and a key is 49 characters: no table needed. */
+function crc32(text: string): number {
+  let crc = 0xffffffff
+  for (let i = 0; i < text.length; i++) {
+    crc ^= text.charCodeAt(i)
+    for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1
+  }
+  return (crc ^ 0xffffffff) >>> 0
+}

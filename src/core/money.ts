@@ -1,0 +1,57 @@
+// Money, coins and prices as exact integers of 1e-8, each with its own type so that none is taken for another.
+
+import { Decimal } from 'decimal.js'
+
+/** US dollars in units of 1e-8. */
+export type Usd = bigint & { readonly unit: 'usd' }
+/** Bitcoin in satoshis (1e-8 BTC). */
+export type Btc = bigint & { readonly unit: 'btc' }
+/** US dollars for one bitcoin, in units of 1e-8. */
+export type Price = bigint & { readonly unit: 'usd/btc' }
+
+/** Units of 1e-8 in one whole dollar, coin or dollar-per-coin. */
+export const UNITS = 100_000_000n
+/** One cent, the step of every amount the service asks a partner to spend. */
+export const CENT = 1_000_000n as Usd
+export const ZERO_USD = 0n as Usd
+
+/**
+ * What counts as a decimal on the wire. It is checked before decimal.js sees a text, because decimal.js also
+ * takes "0x10", "1_000" and "Infinity".
+ */
+export const DECIMAL_PATTERN = /^-?\d{1,18}(\.\d{1,18})?$/
+
+// 18 digits on either side of the point and the shift by 1e8 fit with room to spare: nothing rounds silently.
+const Exact = Decimal.clone({ precision: 60, rounding: Decimal.ROUND_HALF_EVEN })
+
+/** Parses a decimal text into units of 1e-8, rounded half-even at the eighth place. Throws on any other text. */
+function units(text: string): bigint {
+  if (!DECIMAL_PATTERN.test(text)) throw new RangeError(`not a decimal: ${JSON.stringify(text)}`)
+  return BigInt(new Exact(text).times('1e8').toDecimalPlaces(0).toFixed(0))
+}
+
+export const usd = (text: string): Usd => units(text) as Usd
+export const btc = (text: string): Btc => units(text) as Btc
+export const price = (text: string): Price => units(text) as Price
+
+/** Dollars as text: at least two places, more only where they carry something, never an exponent. */
+export const formatUsd = (amount: Usd): string => format(amount, 2)
+/** Bitcoin as text: always eight places. */
+export const formatBtc = (amount: Btc): string => format(amount, 8)
+/** A price as text: at least two places. */
+export const formatPrice = (amount: Price): string => format(amount, 2)
+
+function format(amount: bigint, placesMin: number): string {
+  const sign = amount < 0n ? '-' : ''
+  const digits = (amount < 0n ? -amount : amount).toString().padStart(9, '0')
+  const fraction = digits.slice(-8).replace(/0+$/, '').padEnd(placesMin, '0')
+  return `${sign}${digits.slice(0, -8)}.${fraction}`
+}
+
+/** The largest whole number of cents not above `amount` (which is never negative). */
+export const floorToCents = (amount: Usd): Usd => (amount - (amount % CENT)) as Usd
+
+export const lesser = <T extends bigint>(a: T, b: T): T => (a < b ? a : b)
+
+/** A price as a float, for the statistics of the timing engine only: no amount is ever computed from it. */
+export const priceAsNumber = (amount: Price): number => Number(amount) / 1e8

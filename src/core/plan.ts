@@ -1,0 +1,152 @@
+// Plans: the state table of POST /plans and the window reset rule.
+
+import { type Instant, later, plus } from './instant.ts'
+import type { Usd } from './money.ts'
+import { Problem } from './problem.ts'
+import type { User } from './user.ts'
+import { type CloseReason, type Frequency, gridStart, type Opening, opening, WINDOW_MS } from './window.ts'
+
+export const PLAN_STATUSES = ['active', 'paused', 'cancelled'] as const
+export type PlanStatus = (typeof PLAN_STATUSES)[number]
+
+export type PlanTerms = {
+  partnerUserId: string
+  partnerPlanId: string
+  amount: Usd
+  frequency: Frequency
+  smartTimingEnabled: boolean
+  /** The anchor of the first window: as asked for, else the moment of creation. */
+  startDate: Instant
+  status: PlanStatus
+  createdAt: Instant
+  updatedAt: Instant
+}
+
+export type Plan = PlanTerms & { readonly planId: number }
+
+/** A checked POST /plans body. */
+export type PlanRequest = {
+  partnerUserId: string
+  partnerPlanId: string
+  amount: Usd
+  frequency: Frequency
+  smartTimingEnabled?: boolean | undefined
+  startDate?: Instant | null | undefined
+  status?: PlanStatus | undefined
+}
+
+export type PlanSeen = {
+  user: User | null
+  plan: Plan | null
+  /** The current window's bounds, null when the plan has none. */
+  window: { start: Instant; end: Instant } | null
+  /** The latest start among the plan's windows that have executions. */
+  latestUsedStart: Instant | null
+}
+
+export type PlanChange = {
+  plan: PlanTerms
+  /** Closes the current window, if there is one. */
+  close: CloseReason | null
+  open: Opening | null
+  cancelsExecutions: boolean
+}
+
+/**
+ * Decides a POST /plans. Throws a Problem: user_never_linked, plan_bound_elsewhere, plan_cancelled, user_not_linked.
+ * A cancelled plan that is cancelled again, or re-sent without a status, answers as it is, so that retries are safe.
+ */
+export function writePlan(seen: PlanSeen, request: PlanRequest, now: Instant): PlanChange {
+  const { user, plan } = seen
+  if (!user) {
+    throw new Problem('user_never_linked', 'Partner user not found; create and link the user first.')
+  }
+  if (plan && plan.partnerUserId !== request.partnerUserId) {
+    throw new Problem(
+      'plan_bound_elsewhere',
+      `partner_plan_id ${plan.partnerPlanId} exists under a different partner_user_id; ` +
+        'cancel it and create a new plan.',
+    )
+  }
+  if (plan?.status === 'cancelled') {
+    if (request.status === undefined || request.status === 'cancelled') return unchanged(plan)
+    throw new Problem(
+      'plan_cancelled',
+      `Plan ${plan.partnerPlanId} is cancelled; a cancelled plan cannot be reactivated, ` +
+        'a new partner_plan_id is needed.',
+    )
+  }
+  if (user.status !== 'linked') {
+    throw new Problem('user_not_linked', `Partner user is not active (${user.status}).`)
+  }
+  return plan ? rewrite({ ...seen, plan }, request, now) : create(request, now)
+}
+
+function create(request: PlanRequest, now: Instant): PlanChange {
+  const startDate = request.startDate ?? now
+  const status = request.status ?? 'active'
+  const start = gridStart(startDate, WINDOW_MS[request.frequency], now)
+  return {
+    plan: {
+      partnerUserId: request.partnerUserId,
+      partnerPlanId: request.partnerPlanId,
+      amount: request.amount,
+      frequency: request.frequency,
+      smartTimingEnabled: request.smartTimingEnabled ?? true,
+      startDate,
+      status,
+      createdAt: now,
+      updatedAt: now,
+    },
+    close: null,
+    open: status === 'cancelled' ? null : opening(start, request.frequency, request.amount),
+    cancelsExecutions: false,
+  }
+}
+
+function rewrite(seen: PlanSeen & { plan: Plan }, request: PlanRequest, now: Instant): PlanChange {
+  const { plan, window } = seen
+  const status = request.status ?? plan.status
+  if (status === 'cancelled') {
+    // The terms of a plan that ends are history: only its status changes.
+    return { plan: { ...plan, status, updatedAt: now }, close: 'cancelled', open: null, cancelsExecutions: true }
+  }
+
+  const smartTimingEnabled = request.smartTimingEnabled ?? plan.smartTimingEnabled
+  const reactivated = plan.status === 'paused' && status === 'active'
+  const termsChanged = request.amount !== plan.amount || request.frequency !== plan.frequency
+  if (reactivated || termsChanged || window === null) {
+    const start = resetStart(seen, request.startDate ?? null, now)
+    const { amount, frequency } = request
+    return {
+      plan: {
+        ...plan,
+        amount,
+        frequency,
+        smartTimingEnabled,
+        startDate: request.startDate ?? plan.startDate,
+        status,
+        updatedAt: now,
+      },
+      close: 'reset',
+      open: opening(start, frequency, amount),
+      cancelsExecutions: false,
+    }
+  }
+
+  const same = status === plan.status && smartTimingEnabled === plan.smartTimingEnabled
+  if (same) return unchanged(plan)
+  return { ...unchanged(plan), plan: { ...plan, smartTimingEnabled, status, updatedAt: now } }
+}
+
+/**
+ * Where a reset window starts: now, or at a future start_date of the request; and a millisecond after the last
+ * window that already has executions, should the clock have gone back, so that no idempotency key is made twice.
+ */
+function resetStart(seen: PlanSeen, startDate: Instant | null, now: Instant): Instant {
+  const wanted = startDate === null ? now : later(now, startDate)
+  const used = seen.latestUsedStart
+  return used !== null && used >= wanted ? plus(used, 1) : wanted
+}
+
+const unchanged = (plan: Plan): PlanChange => ({ plan, close: null, open: null, cancelsExecutions: false })

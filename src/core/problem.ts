@@ -1,0 +1,40 @@
+// Refusals: everything the service says no to, as a closed list. What is not in it is a bug.
+
+export type ProblemCode =
+  | 'consent_required'
+  | 'user_not_found'
+  | 'user_never_linked'
+  | 'user_not_linked'
+  | 'plan_bound_elsewhere'
+  | 'plan_cancelled'
+  | 'execution_not_found'
+  | 'execution_pending'
+  | 'execution_recorded'
+  | 'execution_cancelled'
+  | 'order_id_taken'
+  | 'amount_over_reservation'
+  | 'webhook_refused'
+  | 'partner_not_found'
+  | 'partner_exists'
+  | 'key_not_found'
+  | 'key_ended'
+  | 'tier_not_found'
+  | 'month_closed'
+  | 'plan_not_found'
+  | 'late_fill_not_found'
+  | 'late_fill_conflict'
+  | 'database_not_found'
+  | 'database_locked'
+  | 'schema_newer'
+  | 'usage'
+
+/** A refusal. `message` is the text its reader sees; each edge maps `code` to a status or an exit code. */
+export class Problem extends Error {
+  readonly code: ProblemCode
+
+  constructor(code: ProblemCode, message: string) {
+    super(message)
+    this.name = 'Problem'
+    this.code = code
+  }
+}

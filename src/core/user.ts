@@ -1,0 +1,56 @@
+// Partner users: linking, metadata, disabling.
+
+import type { Instant } from './instant.ts'
+import { Problem } from './problem.ts'
+
+export const USER_STATUSES = ['linked', 'disabled'] as const
+export type UserStatus = (typeof USER_STATUSES)[number]
+
+export type User = {
+  partnerUserId: string
+  email: string | null
+  authProvider: string | null
+  consentVersion: string
+  consentTimestamp: Instant
+  status: UserStatus
+  createdAt: Instant
+  updatedAt: Instant
+}
+
+/** A checked POST /users body. An optional field left out keeps its value; null clears it. */
+export type UserRequest = {
+  partnerUserId: string
+  email?: string | null | undefined
+  authProvider?: string | null | undefined
+  consentAccepted: boolean
+  consentVersion: string
+  consentTimestamp: Instant
+}
+
+/** Links a user, or renews the metadata of one already known. A disabled user stays disabled. */
+export function linkUser(seen: User | null, request: UserRequest, now: Instant): User {
+  if (!request.consentAccepted) throw new Problem('consent_required', 'User consent is required.')
+  return {
+    partnerUserId: request.partnerUserId,
+    email: request.email === undefined ? (seen?.email ?? null) : request.email,
+    authProvider: request.authProvider === undefined ? (seen?.authProvider ?? null) : request.authProvider,
+    consentVersion: request.consentVersion,
+    consentTimestamp: request.consentTimestamp,
+    status: seen?.status ?? 'linked',
+    createdAt: seen?.createdAt ?? now,
+    updatedAt: now,
+  }
+}
+
+export type StatusChange = {
+  user: User
+  /** On a disable: the user's active plans become paused and every open execution of the user is cancelled. */
+  stopsPlans: boolean
+}
+
+/** Disables or re-links a user. Plans paused by a disable stay paused until the partner re-sends them. */
+export function setUserStatus(seen: User | null, status: UserStatus, now: Instant): StatusChange {
+  if (!seen) throw new Problem('user_not_found', 'Partner user not found.')
+  const user = seen.status === status ? seen : { ...seen, status, updatedAt: now }
+  return { user, stopsPlans: status === 'disabled' }
+}

@@ -1,0 +1,87 @@
+// Buying windows and their ledger. A window is opened with a budget; tranches reserve from it, confirmations turn
+// reservations into spending or give them back. All amounts are of the window that reserved them, for ever.
+
+import { assert } from './assert.ts'
+import { DAY_MS, type Instant, plus } from './instant.ts'
+import type { Usd } from './money.ts'
+import { ZERO_USD } from './money.ts'
+
+export const FREQUENCIES = ['daily', 'weekly', 'bi-weekly'] as const
+export type Frequency = (typeof FREQUENCIES)[number]
+
+export const WINDOW_MS: Record<Frequency, number> = {
+  daily: DAY_MS,
+  weekly: 7 * DAY_MS,
+  'bi-weekly': 14 * DAY_MS,
+}
+
+export type CloseReason = 'ended' | 'reset' | 'cancelled'
+
+export type Window = {
+  windowId: number
+  planId: number
+  start: Instant
+  end: Instant
+  budget: Usd
+  /** The sum of its open executions. */
+  reserved: Usd
+  /** The sum of its trades. */
+  spent: Usd
+  /** What can no longer be spent: zero while the window is current, the whole rest once it is closed. */
+  released: Usd
+  closed: { at: Instant; reason: CloseReason } | null
+}
+
+/** A window about to be opened; the store gives it its id. */
+export type Opening = { start: Instant; end: Instant; budget: Usd }
+
+/** What the current window can still put into tranches. */
+export const unreserved = (window: Window): Usd => (window.budget - window.reserved - window.spent) as Usd
+
+export function reserve(window: Window, amount: Usd): Window {
+  assert(window.closed === null, 'only the current window reserves')
+  return checked({ ...window, reserved: (window.reserved + amount) as Usd })
+}
+
+/** Settles a reservation: `spent` of it was spent (zero for a failure), the rest goes back to this very window. */
+export function settle(window: Window, reservation: Usd, spent: Usd): Window {
+  assert(0n <= spent && spent <= reservation, 'a fill is at most its reservation')
+  return checked({
+    ...window,
+    reserved: (window.reserved - reservation) as Usd,
+    spent: (window.spent + spent) as Usd,
+    released: window.closed ? ((window.released + reservation - spent) as Usd) : ZERO_USD,
+  })
+}
+
+/** Enters money that was spent after its reservation had been given back: a late fill an operator accepts. */
+export function spendLate(window: Window, spent: Usd): Window {
+  return checked({
+    ...window,
+    spent: (window.spent + spent) as Usd,
+    released: window.closed ? ((window.released - spent) as Usd) : ZERO_USD,
+  })
+}
+
+/** Closes a window: what is neither spent nor reserved is released. */
+export function close(window: Window, at: Instant, reason: CloseReason): Window {
+  assert(window.closed === null, 'a window closes once')
+  return checked({ ...window, released: unreserved(window), closed: { at, reason } })
+}
+
+/** The slot of the grid start + n * length that contains `now`; `start` itself when it lies ahead. */
+export function gridStart(start: Instant, lengthMs: number, now: Instant): Instant {
+  return now <= start ? start : plus(start, Math.floor((now - start) / lengthMs) * lengthMs)
+}
+
+export function opening(start: Instant, frequency: Frequency, budget: Usd): Opening {
+  return { start, end: plus(start, WINDOW_MS[frequency]), budget }
+}
+
+function checked(window: Window): Window {
+  const { budget, reserved, spent, released } = window
+  assert(reserved >= 0n && spent >= 0n && released >= 0n, 'no ledger column is negative')
+  assert(reserved + spent + released <= budget, 'reserved + spent + released is at most the budget')
+  assert(!window.closed || reserved + spent + released === budget, 'a closed window accounts for its whole budget')
+  return window
+}
