@@ -153,7 +153,6 @@ create table executions (
 ) strict, without rowid;
 create index executions_open on executions (tenant_id, created_at, execution_id, lease_expires_at)
   where status in ('pending', 'sent');
-create index executions_by_window on executions (window_id, status, amount_usd);
 create index executions_by_tenant on executions (tenant_id, created_at);
 
 -- The accepted confirmation of an execution. Rows are added, never changed.
@@ -172,6 +171,8 @@ create table trades (
   executed_at integer,
   failure_reason text,
   recorded_at integer not null,
+  -- SHA-256 of the row's content as it was recorded: tells which row was changed behind the program's back.
+  digest text not null check (length(digest) = 64),
   unique (tenant_id, partner_order_id),
   check ((status in ('filled', 'partial')) = (usd_amount is not null)),
   check ((usd_amount is null) = (btc_amount is null) and (usd_amount is null) = (execution_price is null)),

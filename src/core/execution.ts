@@ -4,6 +4,7 @@ import { unreachable } from './assert.ts'
 import type { ExecutionId } from './id.ts'
 import { type Instant, later, MINUTE_MS, plus } from './instant.ts'
 import { formatUsd, type Price, type Usd, ZERO_USD } from './money.ts'
+import { AMOUNT_MAX } from './plan.ts'
 import { Problem } from './problem.ts'
 import { type Report, sameReport, spentBy, type Trade } from './trade.ts'
 import { settle, spendLate, type Window } from './window.ts'
@@ -26,6 +27,9 @@ export type Firing = {
   reference: Price | null
   reservationPrice: Price | null
 }
+
+/** A tranche the engine decided to fire. */
+export type Tranche = Firing & { amount: Usd }
 
 export type Execution = {
   executionId: ExecutionId
@@ -67,7 +71,11 @@ export function deliver(execution: Execution, now: Instant): Execution {
 }
 
 /** Ends an open execution because its plan was cancelled or its user disabled. The whole reservation goes back. */
-export function cancel(execution: Execution, window: Window, now: Instant): { execution: Execution; window: Window } {
+export function cancel(
+  execution: Execution,
+  window: Window,
+  now: Instant,
+): { execution: Execution; window: Window } {
   return {
     execution: { ...execution, status: 'cancelled', cancelledAt: now },
     window: settle(window, execution.amount, ZERO_USD),
@@ -108,6 +116,8 @@ export function confirm(seen: ExecutionSeen, report: Report, now: Instant): Conf
     case 'pending':
       throw new Problem('execution_pending', 'Execution cannot be confirmed while pending; poll due first.')
     case 'cancelled':
+      // More than any plan may spend is a slip of the pen, not a purchase to keep for later.
+      if (spentBy(report) > AMOUNT_MAX) refuseExcess(execution, report)
       return { kind: 'kept_late', execution, report, problem: cancelledBeforeConfirmed(execution) }
     case 'sent':
       break
@@ -129,11 +139,18 @@ export function confirm(seen: ExecutionSeen, report: Report, now: Instant): Conf
 }
 
 /** Turns a late fill into a trade, on an operator's decision. Throws late_fill_conflict, order_id_taken. */
-export function acceptLate(seen: ExecutionSeen, report: Report, now: Instant): Confirmation & { kind: 'recorded' } {
+export function acceptLate(
+  seen: ExecutionSeen,
+  report: Report,
+  now: Instant,
+): Confirmation & { kind: 'recorded' } {
   const { execution, window, trade } = seen
   if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
   if (trade || execution.status !== 'cancelled') {
-    throw new Problem('late_fill_conflict', `Execution ${execution.executionId} already has a recorded outcome.`)
+    throw new Problem(
+      'late_fill_conflict',
+      `Execution ${execution.executionId} already has a recorded outcome.`,
+    )
   }
   refuseTakenOrder(seen.orderHeldBy, report)
   if (spentBy(report) > execution.amount) {

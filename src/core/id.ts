@@ -14,7 +14,11 @@ const RANDOM_MAX = (1n << RANDOM_BITS) - 1n
  * the time part of the previous id is kept and its random part counted up (RFC 9562, 6.2, method 2).
  * @param entropy at least ten random bytes
  */
-export function nextExecutionId(previous: ExecutionId | null, now: Instant, entropy: Uint8Array): ExecutionId {
+export function nextExecutionId(
+  previous: ExecutionId | null,
+  now: Instant,
+  entropy: Uint8Array,
+): ExecutionId {
   const random = fromBytes(entropy) & RANDOM_MAX
   if (previous === null) return assemble(BigInt(now), random >> 1n)
   const last = takeApart(previous)

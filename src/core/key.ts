@@ -6,7 +6,9 @@ import type { Environment, PartnerStatus, Tenant } from './partner.ts'
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const SECRET_LENGTH = 40
 const CHECKSUM_LENGTH = 6
-const KEY_PATTERN = new RegExp(`^sse_(test|live)_([0-9A-Za-z]{${SECRET_LENGTH}})([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`)
+const KEY_PATTERN = new RegExp(
+  `^sse_(test|live)_([0-9A-Za-z]{${SECRET_LENGTH}})([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`,
+)
 /** The largest byte below which `byte % 62` favours no character. */
 const FAIR_BYTE_MAX = 247
 /** How old a key's last-used mark may grow before a request renews it: coarse, so that reading stays reading. */

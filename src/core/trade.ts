@@ -58,7 +58,9 @@ export function reportFingerprint(report: Report): string {
   const common = [report.status, report.partnerOrderId, report.executedAt]
   const rest =
     'usdAmount' in report
-      ? [report.usdAmount, report.btcAmount, report.executionPrice, report.partnerFee].map((n) => n?.toString() ?? null)
+      ? [report.usdAmount, report.btcAmount, report.executionPrice, report.partnerFee].map(
+          (n) => n?.toString() ?? null,
+        )
       : [report.failureReason]
   return JSON.stringify([...common, ...rest])
 }

@@ -28,9 +28,9 @@ export type UserRequest = {
 }
 
 /** Links a user, or renews the metadata of one already known. A disabled user stays disabled. */
-export function linkUser(seen: User | null, request: UserRequest, now: Instant): User {
+export function linkUser(seen: User | null, request: UserRequest, now: Instant): UserChange {
   if (!request.consentAccepted) throw new Problem('consent_required', 'User consent is required.')
-  return {
+  const user: User = {
     partnerUserId: request.partnerUserId,
     email: request.email === undefined ? (seen?.email ?? null) : request.email,
     authProvider: request.authProvider === undefined ? (seen?.authProvider ?? null) : request.authProvider,
@@ -40,16 +40,17 @@ export function linkUser(seen: User | null, request: UserRequest, now: Instant):
     createdAt: seen?.createdAt ?? now,
     updatedAt: now,
   }
+  return { user, stopsPlans: false }
 }
 
-export type StatusChange = {
+export type UserChange = {
   user: User
   /** On a disable: the user's active plans become paused and every open execution of the user is cancelled. */
   stopsPlans: boolean
 }
 
 /** Disables or re-links a user. Plans paused by a disable stay paused until the partner re-sends them. */
-export function setUserStatus(seen: User | null, status: UserStatus, now: Instant): StatusChange {
+export function setUserStatus(seen: User | null, status: UserStatus, now: Instant): UserChange {
   if (!seen) throw new Problem('user_not_found', 'Partner user not found.')
   const user = seen.status === status ? seen : { ...seen, status, updatedAt: now }
   return { user, stopsPlans: status === 'disabled' }

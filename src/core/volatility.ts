@@ -25,8 +25,9 @@ export const FIRST_VOLATILITY: Volatility = { variance: SIGMA_DEFAULT ** 2, hour
 export function observe(seen: Volatility, price: Price, at: Instant): Volatility {
   if (seen.last === null) return { ...seen, last: { price, at } }
   const gap = at - seen.last.at
-  if (gap < SPACING_MIN_MS) return seen
-  if (gap > GAP_MAX_MS) return { ...seen, last: { price, at } }
+  if (0 <= gap && gap < SPACING_MIN_MS) return seen
+  // A gap below zero is a clock set back: history goes on from here.
+  if (gap < 0 || gap > GAP_MAX_MS) return { ...seen, last: { price, at } }
   const dt = gap / HOUR_MS
   const r = Math.log(priceAsNumber(price) / priceAsNumber(seen.last.price))
   const weight = 1 - 2 ** (-dt / HALF_LIFE_HOURS)

@@ -78,10 +78,23 @@ export function opening(start: Instant, frequency: Frequency, budget: Usd): Open
   return { start, end: plus(start, WINDOW_MS[frequency]), budget }
 }
 
+/** The window that follows one that is over: on the same grid, past the windows slept through, with one budget only. */
+export function roll(
+  over: { start: Instant; end: Instant; frequency: Frequency; amount: Usd },
+  now: Instant,
+): Opening | null {
+  if (now < over.end) return null
+  const start = gridStart(over.start, WINDOW_MS[over.frequency], now)
+  return opening(start, over.frequency, over.amount)
+}
+
 function checked(window: Window): Window {
   const { budget, reserved, spent, released } = window
   assert(reserved >= 0n && spent >= 0n && released >= 0n, 'no ledger column is negative')
   assert(reserved + spent + released <= budget, 'reserved + spent + released is at most the budget')
-  assert(!window.closed || reserved + spent + released === budget, 'a closed window accounts for its whole budget')
+  assert(
+    !window.closed || reserved + spent + released === budget,
+    'a closed window accounts for its whole budget',
+  )
   return window
 }

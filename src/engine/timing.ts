@@ -3,7 +3,7 @@
 // Steger, "Optimal algorithms for k-search with application in option pricing", Algorithmica 55, 2009).
 
 import { assert } from '../core/assert.ts'
-import type { Firing, Trigger } from '../core/execution.ts'
+import type { Firing, Tranche, Trigger } from '../core/execution.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/instant.ts'
 import { floorToCents, lesser, type Price, type Usd, ZERO_USD } from '../core/money.ts'
 import type { Layout, Reference, Schedule } from '../core/schedule.ts'
@@ -21,7 +21,6 @@ const RATIO_ONE = 2 ** 40
 /** What one pass knows: its instant, a live price or none, the volatility and how early the failsafe begins. */
 export type Pass = { now: Instant; price: Price | null; sigma: number; leadMs: number }
 
-export type Tranche = Firing & { amount: Usd }
 export type Decision = { schedule: Schedule; tranche: Tranche | null }
 
 type Planned = Schedule & { layout: Layout }
@@ -65,7 +64,11 @@ export function reservationPrice(reference: Reference, m: number, k: number): Pr
 }
 
 /** Where slot `i` of a window starts. */
-export function slotStart(of: { windowStart: Instant; windowEnd: Instant }, slots: number, i: number): Instant {
+export function slotStart(
+  of: { windowStart: Instant; windowEnd: Instant },
+  slots: number,
+  i: number,
+): Instant {
   return plus(of.windowStart, Math.ceil(((of.windowEnd - of.windowStart) * i) / slots))
 }
 
@@ -110,7 +113,13 @@ function inSlot(seen: Planned, pass: Pass): Decision {
         }
       : entered
   if (trigger === null) return { schedule: waiting, tranche: null }
-  return fire(waiting, amount, { trigger, slot, units: due, reservationPrice: limit, ...evidence(reference, pass) })
+  return fire(waiting, amount, {
+    trigger,
+    slot,
+    units: due,
+    reservationPrice: limit,
+    ...evidence(reference, pass),
+  })
 }
 
 /** Near the window's end: everything fireable at once, then up to three more tries for money that comes back. */

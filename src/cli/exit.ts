@@ -1,0 +1,59 @@
+// Exit codes, and how a failed command says why.
+
+import { Problem, type ProblemCode } from '../core/problem.ts'
+
+export const EXIT = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  found: 3,
+  notFound: 4,
+  conflict: 5,
+  locked: 11,
+  schemaNewer: 12,
+  interrupted: 130,
+} as const
+
+/** Problems only a request can meet would be a bug here: they exit 1. */
+const EXIT_OF: Record<ProblemCode, number> = {
+  usage: EXIT.usage,
+  partner_not_found: EXIT.notFound,
+  key_not_found: EXIT.notFound,
+  tier_not_found: EXIT.notFound,
+  plan_not_found: EXIT.notFound,
+  execution_not_found: EXIT.notFound,
+  late_fill_not_found: EXIT.notFound,
+  database_not_found: EXIT.notFound,
+  partner_exists: EXIT.conflict,
+  key_ended: EXIT.conflict,
+  month_closed: EXIT.conflict,
+  late_fill_conflict: EXIT.conflict,
+  order_id_taken: EXIT.conflict,
+  webhook_refused: EXIT.failed,
+  database_locked: EXIT.locked,
+  schema_newer: EXIT.schemaNewer,
+  consent_required: EXIT.failed,
+  user_not_found: EXIT.notFound,
+  user_never_linked: EXIT.failed,
+  user_not_linked: EXIT.failed,
+  plan_bound_elsewhere: EXIT.failed,
+  plan_cancelled: EXIT.failed,
+  execution_pending: EXIT.failed,
+  execution_recorded: EXIT.failed,
+  execution_cancelled: EXIT.failed,
+  amount_over_reservation: EXIT.failed,
+}
+
+export type Failure = { exitCode: number; code: string; message: string }
+
+export function failureOf(error: unknown): Failure {
+  if (error instanceof Problem)
+    return { exitCode: EXIT_OF[error.code], code: error.code, message: error.message }
+  const { code, message } = error as { code?: unknown; message?: unknown }
+  const text = typeof message === 'string' ? message : String(error)
+  return {
+    exitCode: EXIT.failed,
+    code: typeof code === 'string' ? code.toLowerCase() : 'failed',
+    message: text,
+  }
+}

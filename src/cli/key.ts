@@ -1,0 +1,181 @@
+import { Command, Option } from 'commander'
+import { formatInstant, type Instant, plus } from '../core/instant.ts'
+import { type ApiKey, isUsable, makeKey, visibleParts } from '../core/key.ts'
+import type { Environment, Tenant } from '../core/partner.ts'
+import { Problem } from '../core/problem.ts'
+import { keyHash } from '../http/auth.ts'
+import type { NewKey, Store } from '../store/store.ts'
+import {
+  auditEntry,
+  type Cli,
+  type Column,
+  confirmOnTerminal,
+  note,
+  print,
+  printList,
+  renderFields,
+} from './cli.ts'
+import { duration, environmentOption } from './options.ts'
+import { found } from './partner.ts'
+
+const LABEL_MAX = 255
+const OVERLAP_DEFAULT = '24h'
+
+export function keyCommand(cli: Cli): Command {
+  const key = new Command('key').description('API keys; a key is shown once, when it is issued')
+
+  key
+    .command('create')
+    .description('issue a key; prints it on stdout, this once')
+    .argument('<slug>', 'the partner')
+    .addOption(environmentOption().makeOptionMandatory())
+    .option('--label <text>', 'what it is for')
+    .addOption(new Option('--expires-in <time>', 'how long it lives, such as 90d').argParser(duration))
+    .action((slug: string, options: CreateOptions) =>
+      cli.withStore(async (store) => {
+        const tenant = await tenantOf(store, slug, options.env)
+        if (options.label && options.label.length > LABEL_MAX) {
+          throw new Problem('usage', `--label takes at most ${LABEL_MAX} characters.`)
+        }
+        const made = newKey(cli, tenant, options.label ?? null, options.expiresIn ?? null)
+        const detail = { partner_slug: slug, environment: options.env, label: options.label ?? null }
+        const issued = await store.addKey(
+          made.record,
+          auditEntry(cli, 'key.create', made.record.keyId, detail),
+        )
+        showOnce(cli, issued, made.secret)
+      }),
+    )
+
+  key
+    .command('list')
+    .description('the keys of a partner, without their secrets')
+    .argument('<slug>', 'the partner')
+    .action((slug: string) =>
+      cli.withStore(async (store) => {
+        await found(store, slug)
+        const now = cli.machine.clock()
+        await printList(cli, {
+          read: async ({ after }) => (after === null ? store.listKeys(slug) : []),
+          cursor: (row) => row.keyId,
+          json: (row) => keyJson(row, now),
+          columns: COLUMNS,
+        })
+      }),
+    )
+
+  key
+    .command('rotate')
+    .description('issue a successor and give the old key an end; prints the new key on stdout, this once')
+    .argument('<key-id>')
+    .addOption(
+      new Option('--overlap <time>', 'how long both work')
+        .argParser(duration)
+        .default(duration(OVERLAP_DEFAULT), OVERLAP_DEFAULT),
+    )
+    .action((keyId: string, { overlap }: { overlap: number }) =>
+      cli.withStore(async (store) => {
+        let secret = ''
+        const rotate = (seen: ApiKey, now: Instant) => {
+          if (!isUsable(seen, now)) throw ended(keyId)
+          const lifetime = seen.expiresAt === null ? null : seen.expiresAt - seen.createdAt
+          const made = newKey(cli, seen.tenant, seen.label, lifetime)
+          secret = made.secret
+          const end = plus(now, overlap)
+          const expiresAt = seen.expiresAt !== null && seen.expiresAt < end ? seen.expiresAt : end
+          return { key: { ...seen, expiresAt }, successor: made.record }
+        }
+        const audit = auditEntry(cli, 'key.rotate', keyId, { overlap_ms: overlap })
+        const { key, successor } = await store.changeKey(keyId, rotate, audit)
+        if (!successor) throw new Error('a rotation issues a key')
+        showOnce(cli, successor, secret)
+        if (key.expiresAt !== null) note(cli, `${keyId} works until ${formatInstant(key.expiresAt)}.`)
+      }),
+    )
+
+  key
+    .command('revoke')
+    .description('end a key at once')
+    .argument('<key-id>')
+    .action(async (keyId: string) => {
+      await confirmOnTerminal(cli, `Revoke ${keyId}? Calls with it are refused from now on.`)
+      await cli.withStore(async (store) => {
+        const revoke = (seen: ApiKey, now: Instant) => ({
+          key: { ...seen, revokedAt: seen.revokedAt ?? now },
+          successor: null,
+        })
+        const { key } = await store.changeKey(keyId, revoke, auditEntry(cli, 'key.revoke', keyId))
+        const json = keyJson(key, cli.machine.clock())
+        print(cli, json, () => renderFields(json))
+      })
+    })
+
+  return key
+}
+
+type CreateOptions = { env: Environment; label?: string; expiresIn?: number }
+
+export async function tenantOf(store: Store, slug: string, environment: Environment): Promise<Tenant> {
+  const tenant = await store.findTenant(slug, environment)
+  if (!tenant) throw new Problem('partner_not_found', `Partner ${slug} not found.`)
+  return tenant
+}
+
+export function newKey(
+  cli: Pick<Cli, 'machine'>,
+  tenant: Tenant,
+  label: string | null,
+  lifetimeMs: number | null,
+): { secret: string; record: NewKey } {
+  const secret = makeKey(tenant.environment, cli.machine.random)
+  const keyId = `key_${Buffer.from(cli.machine.random(8)).toString('hex')}`
+  return {
+    secret,
+    record: { keyId, tenant, sha256: keyHash(secret), ...visibleParts(secret), label, lifetimeMs },
+  }
+}
+
+function showOnce(cli: Cli, key: ApiKey, secret: string): void {
+  const json = {
+    key_id: key.keyId,
+    key: secret,
+    partner_slug: key.tenant.partnerSlug,
+    environment: key.tenant.environment,
+    label: key.label,
+    created_at: formatInstant(key.createdAt),
+    expires_at: key.expiresAt === null ? null : formatInstant(key.expiresAt),
+  }
+  note(
+    cli,
+    `${key.keyId} (${key.tenant.partnerSlug} ${key.tenant.environment}). Keep the key: it is not shown again.`,
+  )
+  print(cli, json, () => secret)
+}
+
+const ended = (keyId: string): Problem =>
+  new Problem('key_ended', `Key ${keyId} is revoked or expired; issue a new one with key create.`)
+
+const keyJson = (key: ApiKey, now: Instant) => ({
+  key_id: key.keyId,
+  partner_slug: key.tenant.partnerSlug,
+  environment: key.tenant.environment,
+  label: key.label,
+  prefix: key.prefix,
+  last_four: key.lastFour,
+  usable: isUsable(key, now),
+  created_at: formatInstant(key.createdAt),
+  expires_at: key.expiresAt === null ? null : formatInstant(key.expiresAt),
+  revoked_at: key.revokedAt === null ? null : formatInstant(key.revokedAt),
+  last_used_at: key.lastUsedAt === null ? null : formatInstant(key.lastUsedAt),
+})
+
+const COLUMNS: Column<ReturnType<typeof keyJson>>[] = [
+  { title: 'KEY ID', of: (row) => row.key_id },
+  { title: 'KEY', of: (row) => `${row.prefix}...${row.last_four}` },
+  { title: 'LABEL', of: (row) => row.label },
+  { title: 'WORKS', of: (row) => row.usable },
+  { title: 'CREATED', of: (row) => row.created_at },
+  { title: 'EXPIRES', of: (row) => row.expires_at },
+  { title: 'REVOKED', of: (row) => row.revoked_at },
+  { title: 'LAST USED', of: (row) => row.last_used_at },
+]

@@ -1,0 +1,171 @@
+import { Command, Option } from 'commander'
+import { formatInstant, monthOf } from '../core/instant.ts'
+import { formatUsd, usd } from '../core/money.ts'
+import { PARTNER_NAME_MAX, type Partner, type PartnerStatus } from '../core/partner.ts'
+import { Problem } from '../core/problem.ts'
+import type { Store } from '../store/store.ts'
+import {
+  auditEntry,
+  type Cli,
+  type Column,
+  confirmOnTerminal,
+  print,
+  printList,
+  renderFields,
+} from './cli.ts'
+import { dollars, month, slug } from './options.ts'
+
+export function partnerCommand(cli: Cli): Command {
+  const partner = new Command('partner').description('the partners this installation serves')
+
+  partner
+    .command('create')
+    .description('add a partner, with a test and a live environment')
+    .argument('<slug>', 'its permanent short name', slug)
+    .requiredOption('--name <text>', 'its name as shown')
+    .action((partnerSlug: string, { name }: { name: string }) =>
+      cli.withStore(
+        async (store) => {
+          if (name.trim() === '' || [...name].length > PARTNER_NAME_MAX) {
+            throw new Problem('usage', `--name takes 1 to ${PARTNER_NAME_MAX} characters.`)
+          }
+          const audit = auditEntry(cli, 'partner.create', partnerSlug, { name })
+          await show(cli, store, await store.addPartner({ partnerSlug, name }, audit))
+        },
+        { create: true },
+      ),
+    )
+
+  partner
+    .command('list')
+    .description('all partners')
+    .action(() =>
+      cli.withStore(async (store) => {
+        const thisMonth = monthOf(cli.machine.clock())
+        await printList(cli, {
+          read: async ({ after }) => {
+            const partners = after === null ? await store.listPartners() : []
+            return Promise.all(
+              partners.map(async (row) => ({
+                row,
+                tier: await store.findTierOverride(row.partnerSlug, thisMonth),
+              })),
+            )
+          },
+          cursor: ({ row }) => row.partnerSlug,
+          json: ({ row, tier }) => partnerJson(row, tier),
+          columns: COLUMNS,
+        })
+      }),
+    )
+
+  partner
+    .command('show')
+    .description('one partner')
+    .argument('<slug>')
+    .action((partnerSlug: string) =>
+      cli.withStore(async (store) => show(cli, store, await found(store, partnerSlug))),
+    )
+
+  for (const [verb, status] of [
+    ['disable', 'disabled'],
+    ['enable', 'active'],
+  ] as const) {
+    partner
+      .command(verb)
+      .description(
+        verb === 'disable'
+          ? 'refuse its keys and stop its tranches; nothing is cancelled'
+          : 'accept its keys again and go on with its plans',
+      )
+      .argument('<slug>')
+      .action((partnerSlug: string) => setStatus(cli, partnerSlug, status))
+  }
+
+  partner
+    .command('set-tier')
+    .description('charge a tier whatever the volume, or "none" to go by volume again')
+    .argument('<slug>')
+    .argument('<tier>', 'the name of a tier, or none')
+    .addOption(
+      new Option(
+        '--from <month>',
+        'the first month it holds for (YYYY-MM), by default the present one',
+      ).argParser(month),
+    )
+    .action((partnerSlug: string, tier: string, { from }: { from?: string }) =>
+      cli.withStore(async (store) => {
+        const override = { partnerSlug, fromMonth: from ?? null, tierName: tier === 'none' ? null : tier }
+        await store.putTierOverride(
+          override,
+          auditEntry(cli, 'partner.set-tier', partnerSlug, { tier, from: from ?? null }),
+        )
+        await show(cli, store, await found(store, partnerSlug))
+      }),
+    )
+
+  partner
+    .command('set-min-tranche')
+    .description("set the smallest order the partner's venue takes")
+    .argument('<slug>')
+    .argument('<usd>', 'at least 0.01', dollars)
+    .action((partnerSlug: string, amount: string) =>
+      cli.withStore(async (store) => {
+        const minTranche = usd(amount)
+        if (minTranche === 0n) throw new Problem('usage', 'The minimum tranche is at least 0.01.')
+        const audit = auditEntry(cli, 'partner.set-min-tranche', partnerSlug, {
+          min_tranche_usd: formatUsd(minTranche),
+        })
+        const change = (seen: Partner, now: Partner['updatedAt']) => ({ ...seen, minTranche, updatedAt: now })
+        await show(cli, store, await store.changePartner(partnerSlug, change, audit))
+      }),
+    )
+
+  return partner
+}
+
+async function setStatus(cli: Cli, partnerSlug: string, status: PartnerStatus): Promise<void> {
+  const verb = status === 'disabled' ? 'disable' : 'enable'
+  if (status === 'disabled') {
+    await confirmOnTerminal(cli, `Disable ${partnerSlug}? Its calls are refused and its plans stop firing.`)
+  }
+  await cli.withStore(async (store) => {
+    const audit = auditEntry(cli, `partner.${verb}`, partnerSlug)
+    const partner = await store.changePartner(
+      partnerSlug,
+      (seen, now) => ({ ...seen, status, updatedAt: now }),
+      audit,
+    )
+    await show(cli, store, partner)
+  })
+}
+
+export async function found(store: Store, partnerSlug: string): Promise<Partner> {
+  const partner = await store.findPartner(partnerSlug)
+  if (!partner) throw new Problem('partner_not_found', `Partner ${partnerSlug} not found.`)
+  return partner
+}
+
+async function show(cli: Cli, store: Store, partner: Partner): Promise<void> {
+  const tier = await store.findTierOverride(partner.partnerSlug, monthOf(cli.machine.clock()))
+  const json = partnerJson(partner, tier)
+  print(cli, json, () => renderFields(json))
+}
+
+const partnerJson = (partner: Partner, tier: string | null) => ({
+  partner_slug: partner.partnerSlug,
+  partner_name: partner.name,
+  status: partner.status,
+  pricing_tier_override: tier,
+  min_tranche_usd: formatUsd(partner.minTranche),
+  created_at: formatInstant(partner.createdAt),
+})
+
+const COLUMNS: Column<ReturnType<typeof partnerJson>>[] = [
+  { title: 'SLUG', of: (row) => row.partner_slug },
+  { title: 'NAME', of: (row) => row.partner_name },
+  { title: 'STATUS', of: (row) => row.status },
+  { title: 'TIER', of: (row) => row.pricing_tier_override },
+  { title: 'MIN TRANCHE', of: (row) => row.min_tranche_usd, right: true },
+  { title: 'CREATED', of: (row) => row.created_at },
+]

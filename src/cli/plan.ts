@@ -1,0 +1,134 @@
+import { Command } from 'commander'
+import { formatInstant } from '../core/instant.ts'
+import { formatPrice, formatUsd } from '../core/money.ts'
+import type { Environment } from '../core/partner.ts'
+import { Problem } from '../core/problem.ts'
+import type { Schedule } from '../core/schedule.ts'
+import { unreserved, type Window } from '../core/window.ts'
+import { ANY_PRICE } from '../engine/timing.ts'
+import { planJson } from '../http/plans.ts'
+import type { PlanRow } from '../store/store.ts'
+import { type Cli, type Column, print, printList, renderFields, renderTable } from './cli.ts'
+import { environmentOption, slug } from './options.ts'
+
+type Filter = { partner?: string; env?: Environment }
+
+export function planCommand(cli: Cli): Command {
+  const plan = new Command('plan').description('the plans partners have created')
+
+  plan
+    .command('list')
+    .description('all plans, with their current window')
+    .option('--partner <slug>', 'of this partner only', slug)
+    .addOption(environmentOption())
+    .action(({ partner, env }: Filter) =>
+      cli.withStore((store) =>
+        printList(cli, {
+          read: (page) => store.listPlans({ slug: partner ?? null, environment: env ?? null }, page),
+          cursor: (row) => row.planId,
+          json: listJson,
+          columns: COLUMNS,
+        }),
+      ),
+    )
+
+  plan
+    .command('show')
+    .description('one plan: its windows, its ledger and what it waits for')
+    .argument('<partner-plan-id>')
+    .option('--partner <slug>', 'when several partners use this id', slug)
+    .addOption(environmentOption())
+    .action((id: string, { partner, env }: Filter) =>
+      cli.withStore(async (store) => {
+        const named = (await store.findPlans(id)).filter(
+          ({ tenant }) =>
+            (partner ?? tenant.partnerSlug) === tenant.partnerSlug &&
+            (env ?? tenant.environment) === tenant.environment,
+        )
+        const [only, another] = named
+        if (!only) throw new Problem('plan_not_found', `Plan ${id} not found.`)
+        if (another) {
+          const places = named.map(({ tenant }) => `${tenant.partnerSlug} ${tenant.environment}`).join(', ')
+          throw new Problem('usage', `Several plans are called ${id} (${places}): add --partner and --env.`)
+        }
+        const json = {
+          ...listJson(only),
+          windows: only.windows.map(windowJson),
+          schedule: only.schedule && scheduleJson(only.schedule),
+        }
+        const table = await renderTable(WINDOW_COLUMNS, json.windows)
+        print(cli, json, () => inWords(json, table))
+      }),
+    )
+
+  return plan
+}
+
+const listJson = (row: PlanRow) => ({
+  partner_slug: row.tenant.partnerSlug,
+  environment: row.tenant.environment,
+  ...planJson(row),
+  window: row.window && windowJson(row.window),
+})
+
+const windowJson = (window: Window) => ({
+  window_start: formatInstant(window.start),
+  window_end: formatInstant(window.end),
+  budget_usd: formatUsd(window.budget),
+  reserved_usd: formatUsd(window.reserved),
+  spent_usd: formatUsd(window.spent),
+  released_usd: formatUsd(window.released),
+  left_usd: formatUsd(window.closed ? (0n as Window['budget']) : unreserved(window)),
+  closed_at: window.closed ? formatInstant(window.closed.at) : null,
+  close_reason: window.closed?.reason ?? null,
+})
+
+/** What the next purchase waits for. */
+const scheduleJson = (schedule: Schedule) => ({
+  next_run_at: formatInstant(schedule.nextRunAt),
+  slots: schedule.layout?.slots ?? null,
+  units_per_slot: schedule.layout?.unitsPerSlot ?? null,
+  units_fired: schedule.layout?.unitsFired ?? null,
+  slot: schedule.slot < 0 ? null : schedule.slot,
+  reference_usd: schedule.reference && formatPrice(schedule.reference.price),
+  reservation_price_usd:
+    schedule.limitPrice === null || schedule.limitPrice === ANY_PRICE
+      ? null
+      : formatPrice(schedule.limitPrice),
+  clock_at: schedule.clockAt === null ? null : formatInstant(schedule.clockAt),
+  min_tranche_usd: formatUsd(schedule.floor),
+})
+
+type Shown = ReturnType<typeof listJson> & {
+  windows: ReturnType<typeof windowJson>[]
+  schedule: ReturnType<typeof scheduleJson> | null
+}
+
+function inWords({ window: _, windows: __, schedule, ...plan }: Shown, table: string): string {
+  const parts = [renderFields(plan), table]
+  if (schedule) parts.push(renderFields(schedule))
+  return parts.join('\n\n')
+}
+
+const COLUMNS: Column<ReturnType<typeof listJson>>[] = [
+  { title: 'PLAN', of: (row) => row.partner_plan_id },
+  { title: 'PARTNER', of: (row) => `${row.partner_slug} ${row.environment}` },
+  { title: 'USER', of: (row) => row.partner_user_id },
+  { title: 'STATUS', of: (row) => row.status },
+  { title: 'USD', of: (row) => row.amount_usd, right: true },
+  { title: 'EVERY', of: (row) => row.frequency },
+  { title: 'SPENT', of: (row) => row.window?.spent_usd ?? null, right: true },
+  { title: 'RESERVED', of: (row) => row.window?.reserved_usd ?? null, right: true },
+  { title: 'WINDOW ENDS', of: (row) => row.window?.window_end ?? null },
+]
+
+const WINDOW_COLUMNS: Column<ReturnType<typeof windowJson>>[] = [
+  { title: 'WINDOW', of: (row) => row.window_start },
+  { title: 'ENDS', of: (row) => row.window_end },
+  { title: 'BUDGET', of: (row) => row.budget_usd, right: true },
+  { title: 'RESERVED', of: (row) => row.reserved_usd, right: true },
+  { title: 'SPENT', of: (row) => row.spent_usd, right: true },
+  { title: 'RELEASED', of: (row) => row.released_usd, right: true },
+  { title: 'LEFT', of: (row) => row.left_usd, right: true },
+  { title: 'CLOSED', of: (row) => row.close_reason },
+]

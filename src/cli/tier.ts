@@ -1,0 +1,104 @@
+import { Command, Option } from 'commander'
+import { monthOf } from '../core/instant.ts'
+import { formatUsd, usd } from '../core/money.ts'
+import { Problem } from '../core/problem.ts'
+import { RATE_BPS_MAX, TIER_NAME_PATTERN, type Tier } from '../core/tier.ts'
+import { auditEntry, type Cli, type Column, print, printList, renderFields } from './cli.ts'
+import { dollars, month, wholeNumber } from './options.ts'
+
+export function tierCommand(cli: Cli): Command {
+  const tier = new Command('tier').description('pricing tiers, each version in force from its month on')
+
+  tier
+    .command('list')
+    .description('every version of every tier')
+    .action(() =>
+      cli.withStore((store) =>
+        printList(cli, {
+          read: async ({ after }) => (after === null ? store.listTiers() : []),
+          cursor: (row) => `${row.name} ${row.fromMonth}`,
+          json: tierJson,
+          columns: COLUMNS,
+        }),
+      ),
+    )
+
+  tier
+    .command('set')
+    .description('add a tier, or a new version of one from a month on')
+    .argument('<name>')
+    .requiredOption(
+      '--rate-bps <number>',
+      'charged on volume, in hundredths of a percent',
+      wholeNumber(0, RATE_BPS_MAX),
+    )
+    .addOption(
+      new Option('--min-volume-usd <usd>', 'the monthly volume it begins at')
+        .argParser(dollars)
+        .default('0.00'),
+    )
+    .addOption(
+      new Option('--per-active-user-usd <usd>', 'charged for each active user')
+        .argParser(dollars)
+        .default('0.00'),
+    )
+    .addOption(
+      new Option('--monthly-minimum-usd <usd>', 'the least a month costs').argParser(dollars).default('0.00'),
+    )
+    .addOption(
+      new Option(
+        '--from <month>',
+        'the first month it holds for (YYYY-MM), by default the present one',
+      ).argParser(month),
+    )
+    .action((name: string, options: SetOptions) =>
+      cli.withStore(async (store) => {
+        if (!TIER_NAME_PATTERN.test(name) || name === 'none') {
+          throw new Problem(
+            'usage',
+            'A tier name is 1 to 32 lower-case letters, digits and hyphens, and not "none".',
+          )
+        }
+        const wanted: Tier = {
+          name,
+          fromMonth: options.from ?? monthOf(cli.machine.clock()),
+          minVolume: usd(options.minVolumeUsd),
+          rateBps: options.rateBps,
+          perActiveUser: usd(options.perActiveUserUsd),
+          monthlyMinimum: usd(options.monthlyMinimumUsd),
+        }
+        const json = tierJson(
+          await store.putTier(wanted, auditEntry(cli, 'tier.set', name, tierJson(wanted))),
+        )
+        print(cli, json, () => renderFields(json))
+      }),
+    )
+
+  return tier
+}
+
+type SetOptions = {
+  rateBps: number
+  minVolumeUsd: string
+  perActiveUserUsd: string
+  monthlyMinimumUsd: string
+  from?: string
+}
+
+const tierJson = (tier: Tier) => ({
+  name: tier.name,
+  from_month: tier.fromMonth,
+  min_volume_usd: formatUsd(tier.minVolume),
+  rate_bps: tier.rateBps,
+  per_active_user_usd: formatUsd(tier.perActiveUser),
+  monthly_minimum_usd: formatUsd(tier.monthlyMinimum),
+})
+
+const COLUMNS: Column<ReturnType<typeof tierJson>>[] = [
+  { title: 'TIER', of: (row) => row.name },
+  { title: 'FROM', of: (row) => row.from_month },
+  { title: 'MIN VOLUME', of: (row) => row.min_volume_usd, right: true },
+  { title: 'RATE BPS', of: (row) => row.rate_bps, right: true },
+  { title: 'PER USER', of: (row) => row.per_active_user_usd, right: true },
+  { title: 'MINIMUM', of: (row) => row.monthly_minimum_usd, right: true },
+]

@@ -1,0 +1,81 @@
+// One scheduler pass: take the lock, learn the price, visit the plans that are due, store what fires.
+
+import type { ExecutionId } from '../core/id.ts'
+import { nextExecutionId } from '../core/id.ts'
+import { type Instant, MINUTE_MS } from '../core/instant.ts'
+import type { Price } from '../core/money.ts'
+import { sigma } from '../core/volatility.ts'
+import { roll } from '../core/window.ts'
+import type { Machine } from '../machine.ts'
+import type { Created, ObservedPrice, PassCounts, PassStart, PlanDecisions, Store } from '../store/store.ts'
+import { decide, failsafeLead } from './timing.ts'
+
+/** Plans in one transaction: enough to spread the cost of a commit, few enough to keep the write lock short. */
+const PAGE_MAX = 1_000
+/** How old a price may be and still count as live. */
+const PRICE_LIVE_MS = 20 * MINUTE_MS
+/** Between pages, so that another process waiting for the write lock gets its turn. */
+const YIELD_MS = 2
+export type TickReport = PassCounts & { at: Instant; price: Price | null; created: Created[] }
+
+export type TickOptions = {
+  store: Store
+  machine: Machine
+  /** Asked once, before the pass begins; null when there is no feed or it failed. */
+  observe: () => Promise<ObservedPrice | null>
+}
+
+/** Runs one pass. Null when another pass is running, in this process or another one. */
+export async function runTick({ store, machine, observe }: TickOptions): Promise<TickReport | null> {
+  const release = store.acquireTickLock()
+  if (!release) return null
+  try {
+    const pass = await store.beginPass(await observe())
+    const leadMs = failsafeLead(pass.tickGapsMs)
+    const livePrice = livePriceAt(pass, pass.at)
+    const due = await store.listDuePlans({ now: pass.at, livePrice, leadMs })
+    const report = await visit(store, due, decisions(pass, leadMs, machine))
+    await store.finishPass(pass.tickId, report)
+    return { at: pass.at, price: livePrice, ...report }
+  } finally {
+    release()
+  }
+}
+
+async function visit(
+  store: Store,
+  due: number[],
+  decide: PlanDecisions,
+): Promise<PassCounts & { created: Created[] }> {
+  const total: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
+  const created = new Map<number, Created>()
+  for (let from = 0; from < due.length; from += PAGE_MAX) {
+    if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
+    const page = await store.changeDuePlans(due.slice(from, from + PAGE_MAX), decide)
+    total.plansEvaluated += page.plansEvaluated
+    total.executionsCreated += page.executionsCreated
+    total.windowsRolled += page.windowsRolled
+    for (const { tenant, count, earliest } of page.created) {
+      const before = created.get(tenant.tenantId)
+      created.set(tenant.tenantId, {
+        tenant,
+        count: (before?.count ?? 0) + count,
+        earliest: before?.earliest ?? earliest,
+      })
+    }
+  }
+  return { ...total, created: [...created.values()] }
+}
+
+function decisions(pass: PassStart, leadMs: number, machine: Machine): PlanDecisions {
+  const deviation = sigma(pass.volatility)
+  return {
+    roll,
+    decide: (schedule, now) =>
+      decide(schedule, { now, price: livePriceAt(pass, now), sigma: deviation, leadMs }),
+    newExecutionId: (previous: ExecutionId | null, now) => nextExecutionId(previous, now, machine.random(10)),
+  }
+}
+
+const livePriceAt = ({ price }: PassStart, now: Instant): Price | null =>
+  price && now - price.at < PRICE_LIVE_MS ? price.price : null

@@ -1,0 +1,133 @@
+// The HTTP service: the whole route table, and what every call goes through on its way to a handler and back.
+
+import { H3, type H3Event } from 'h3'
+import type { KeySeen } from '../core/key.ts'
+import { Problem } from '../core/problem.ts'
+import type { Log } from '../log.ts'
+import { authenticate, createThrottle, isUseStale } from './auth.ts'
+import { readBody } from './body.ts'
+import { getDue, postConfirm } from './executions.ts'
+import { getMe } from './me.ts'
+import { postPlan } from './plans.ts'
+import { Refusal, STATUS_OF } from './problem.ts'
+import type { Call, Route, Services } from './route.ts'
+import { patchUser, postUser } from './users.ts'
+import { deleteWebhook, getWebhook, postWebhook } from './webhooks.ts'
+
+const ROUTES: readonly Route[] = [
+  getMe,
+  postUser,
+  patchUser,
+  postPlan,
+  getDue,
+  postConfirm,
+  postWebhook,
+  getWebhook,
+  deleteWebhook,
+]
+
+export type AppOptions = Services & {
+  log: Log
+  /** Requests a second and key; null for no limit. */
+  rateLimit: number | null
+}
+
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
+
+export function createApp(options: AppOptions): H3 {
+  const { store, machine, log } = options
+  const throttle = options.rateLimit === null ? null : createThrottle(options.rateLimit)
+  // h3 itself refuses a path that is no valid encoding: it names nothing, like any other unknown path.
+  const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
+
+  for (const [path, routes] of Map.groupBy(ROUTES, (route) => route.path)) {
+    app.all(path, (event) => answer(event, routes))
+  }
+  app.all('/**', (event) => answer(event, []))
+  return app
+
+  async function answer(event: H3Event, routes: readonly Route[]): Promise<string> {
+    const started = performance.now()
+    const given = event.req.headers.get('x-request-id') ?? ''
+    const requestId = REQUEST_ID.test(given) ? given : machine.uuid()
+    const { headers } = event.res
+    headers.set('x-request-id', requestId)
+    headers.set('cache-control', 'no-store')
+    headers.set('content-type', 'application/json')
+    const trail: Trail = { caller: null }
+    const outcome = await call(event, { routes, headers, trail }).catch(refusalOf)
+    for (const [name, value] of Object.entries(outcome.headers)) headers.set(name, value)
+    const line = {
+      request_id: requestId,
+      method: event.req.method,
+      route: routes[0]?.path ?? null,
+      partner_slug: trail.caller?.key.tenant.partnerSlug ?? null,
+      environment: trail.caller?.key.tenant.environment ?? null,
+      status: outcome.status,
+      duration_ms: Math.round((performance.now() - started) * 100) / 100,
+    }
+    if (outcome.bug) log.error({ ...line, err: outcome.bug }, 'request failed')
+    else log.info(line, 'request')
+    event.res.status = outcome.status
+    return JSON.stringify(outcome.body)
+  }
+
+  async function call(event: H3Event, { routes, headers, trail }: Passage): Promise<Outcome> {
+    const now = machine.clock()
+    const caller = await authenticate(store, event.req.headers.get('authorization'), now)
+    trail.caller = caller
+    throttle?.(caller.key.keyId, now)
+    if (isUseStale(caller, now)) noteUse(caller)
+    const route = routeFor(event.req.method, routes)
+    const body = route.body ? await readBody(event.req, route.body) : undefined
+    const checked: Call<unknown> = {
+      ...options,
+      caller,
+      tenant: caller.key.tenant,
+      params: decodeParams(event.context.params ?? {}),
+      body,
+      now,
+      setHeader: (name, value) => headers.set(name, value),
+    }
+    return { status: 200, body: await route.handle(checked as Call<never>), headers: {}, bug: null }
+  }
+
+  /** Beside the request, not before its answer: a read must not wait for a write lock. */
+  function noteUse(caller: KeySeen): void {
+    store
+      .markKeyUsed(caller.key.keyId)
+      .catch((err) => log.warn({ err, key_id: caller.key.keyId }, 'key use not noted'))
+  }
+}
+
+type Trail = { caller: KeySeen | null }
+type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }
+type Outcome = { status: number; body: unknown; headers: Record<string, string>; bug: unknown }
+
+function routeFor(method: string, routes: readonly Route[]): Route {
+  if (routes.length === 0) throw new Refusal(404, 'Not Found')
+  const route = routes.find((candidate) => candidate.method === method)
+  if (route) return route
+  throw new Refusal(405, 'Method Not Allowed', { allow: routes.map(({ method }) => method).join(', ') })
+}
+
+function refusalOf(error: unknown): Outcome {
+  if (error instanceof Refusal) {
+    return { status: error.status, body: { detail: error.detail }, headers: error.headers, bug: null }
+  }
+  const status = error instanceof Problem ? STATUS_OF[error.code] : 500
+  if (status < 500 && error instanceof Problem)
+    return { status, body: { detail: error.message }, headers: {}, bug: null }
+  return { status: 500, body: { detail: 'Internal Server Error' }, headers: {}, bug: error }
+}
+
+/** Ids may hold any character, so a segment is decoded after routing; one that is no valid encoding names nothing. */
+function decodeParams(params: Record<string, string>): Record<string, string> {
+  try {
+    return Object.fromEntries(
+      Object.entries(params).map(([name, value]) => [name, decodeURIComponent(value)]),
+    )
+  } catch {
+    throw new Refusal(404, 'Not Found')
+  }
+}

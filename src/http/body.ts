@@ -1,0 +1,76 @@
+// Request bodies: bytes within a limit, text, JSON, and at last a value that a schema vouches for.
+
+import { parse as findJsonError, type ParseError } from 'jsonc-parser'
+import type { z } from 'zod'
+import { Refusal, type ValidationDetail } from './problem.ts'
+
+export const BODY_BYTES_MAX = 64 * 1024
+
+/** Reads and checks a JSON body. Throws a Refusal: 413, 400 (not UTF-8), 422. */
+export async function readBody<T extends z.ZodType>(request: Request, schema: T): Promise<z.output<T>> {
+  const text = decode(await readBytes(request))
+  if (text.trim() === '') throw invalid([{ type: 'missing', loc: ['body'], msg: 'Field required' }])
+  const json = parseJson(text)
+  if (json === null || typeof json !== 'object' || Array.isArray(json)) {
+    const msg = 'Input should be a valid dictionary or object to extract fields from'
+    throw invalid([{ type: 'model_attributes_type', loc: ['body'], msg }])
+  }
+  const parsed = schema.safeParse(json)
+  if (parsed.success) return parsed.data
+  throw invalid(parsed.error.issues.map((issue) => detailOf(issue, 'body')))
+}
+
+/** A schema's complaint about one field, in the shape of the wire. */
+export function detailOf(issue: z.core.$ZodIssue, place: 'body' | 'query'): ValidationDetail {
+  const type = 'params' in issue ? String(issue.params?.type) : 'value_error'
+  return {
+    type,
+    loc: [place, ...issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part))],
+    msg: issue.message,
+  }
+}
+
+export const invalid = (details: ValidationDetail[]): Refusal => new Refusal(422, details)
+
+const tooLarge = (): Refusal =>
+  // The rest of the body is never read: the connection cannot be used again.
+  new Refusal(413, `Request body is larger than ${BODY_BYTES_MAX} bytes.`, { connection: 'close' })
+
+async function readBytes(request: Request): Promise<Uint8Array> {
+  if (Number(request.headers.get('content-length') ?? 0) > BODY_BYTES_MAX) throw tooLarge()
+  const reader = request.body?.getReader()
+  if (!reader) return new Uint8Array()
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return Buffer.concat(chunks)
+    size += value.byteLength
+    if (size > BODY_BYTES_MAX) {
+      reader.cancel().catch(() => {})
+      throw tooLarge()
+    }
+    chunks.push(value)
+  }
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new Refusal(400, 'Request body is not valid UTF-8.')
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    // JSON.parse does not always say where it stopped; a tolerant parser does.
+    const errors: ParseError[] = []
+    findJsonError(text, errors, { disallowComments: true, allowTrailingComma: false })
+    throw invalid([
+      { type: 'json_invalid', loc: ['body', errors[0]?.offset ?? text.length], msg: 'JSON decode error' },
+    ])
+  }
+}

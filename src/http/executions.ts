@@ -1,0 +1,106 @@
+import { z } from 'zod'
+import { confirm, deliver, type Execution, idempotencyKey } from '../core/execution.ts'
+import { formatInstant } from '../core/instant.ts'
+import { btc, formatUsd, price, usd } from '../core/money.ts'
+import type { Tenant } from '../core/partner.ts'
+import { REPORT_STATUSES, type Report } from '../core/trade.ts'
+import { datetime, decimal, id, oneOf, text } from './fields.ts'
+import { route } from './route.ts'
+
+/** The most executions one poll is handed. */
+export const DUE_PAGE_MAX = 500
+const REASON_MAX = 2_000
+
+export const getDue = route({
+  method: 'GET',
+  path: '/partner/v1/executions/due',
+  handle: async ({ store, tenant, setHeader }) => {
+    const { executions, remaining } = await store.deliverDue(tenant, DUE_PAGE_MAX, deliver)
+    setHeader('x-due-remaining', String(remaining))
+    return executions.map((execution) => dueJson(tenant, execution))
+  },
+})
+
+// The order of the members is the order of errors in an answer: the contract's field table.
+const common = { partner_order_id: id() }
+const when = { executed_at: datetime().nullish() }
+const fillBody = z.object({
+  ...common,
+  status: oneOf(REPORT_STATUSES),
+  ...when,
+  usd_amount: decimal(usd, { above: '0' }),
+  btc_amount: decimal(btc, { above: '0', atMost: '21000000' }),
+  execution_price: decimal(price, { above: '0', atMost: '50000000' }),
+  partner_fee_usd: decimal(usd, { atLeast: '0', atMost: '1000000' }).nullish(),
+})
+const noFillBody = z.object({
+  ...common,
+  status: oneOf(REPORT_STATUSES),
+  ...when,
+  failure_reason: text({ max: REASON_MAX, min: 0, lines: true }).nullish(),
+})
+const unknownBody = z.object({ ...common, status: oneOf(REPORT_STATUSES), ...when })
+
+const NO_FILL: readonly unknown[] = ['failed', 'cancelled']
+const FILL: readonly unknown[] = ['filled', 'partial']
+
+/** Which fields a report needs depends on its status; without a valid one, only what every report has is checked. */
+export const confirmBody = z.record(z.string(), z.unknown()).transform((input, context): Report => {
+  const schema = FILL.includes(input.status)
+    ? fillBody
+    : NO_FILL.includes(input.status)
+      ? noFillBody
+      : unknownBody
+  const parsed = schema.safeParse(input)
+  if (parsed.success) return reportOf(parsed.data as Body)
+  for (const issue of parsed.error.issues) context.issues.push({ ...issue, input } as z.core.$ZodRawIssue)
+  return z.NEVER
+})
+
+type Body = z.output<typeof fillBody> & z.output<typeof noFillBody>
+
+function reportOf(body: Body): Report {
+  const common = { partnerOrderId: body.partner_order_id, executedAt: body.executed_at ?? null }
+  if (body.status === 'failed' || body.status === 'cancelled') {
+    return { status: body.status, ...common, failureReason: body.failure_reason ?? null }
+  }
+  return {
+    status: body.status,
+    ...common,
+    usdAmount: body.usd_amount,
+    btcAmount: body.btc_amount,
+    executionPrice: body.execution_price,
+    partnerFee: body.partner_fee_usd ?? null,
+  }
+}
+
+export const postConfirm = route({
+  method: 'POST',
+  path: '/partner/v1/executions/:execution_id/confirm',
+  body: confirmBody,
+  handle: async ({ store, tenant, params, body: report }) => {
+    const executionId = params.execution_id ?? ''
+    const ids = { executionId, partnerOrderId: report.partnerOrderId }
+    const confirmation = await store.changeExecution(tenant, ids, (seen, now) => confirm(seen, report, now))
+    if (confirmation.kind === 'kept_late') throw confirmation.problem
+    const { partnerOrderId, status } = confirmation.trade.report
+    const answer = { ok: true, execution_id: executionId, status, partner_order_id: partnerOrderId }
+    return confirmation.kind === 'replayed' ? { ...answer, replayed: true } : answer
+  },
+})
+
+const dueJson = (tenant: Tenant, execution: Execution) => ({
+  execution_id: execution.executionId,
+  partner_slug: tenant.partnerSlug,
+  partner_user_id: execution.partnerUserId,
+  partner_plan_id: execution.partnerPlanId,
+  side: 'buy',
+  asset: 'BTC',
+  spend_currency: 'USD',
+  amount_usd: formatUsd(execution.amount),
+  reason: 'smart_timing',
+  idempotency_key: idempotencyKey(execution, formatInstant),
+  created_at: formatInstant(execution.createdAt),
+  lease_expires_at: execution.leaseExpiresAt === null ? null : formatInstant(execution.leaseExpiresAt),
+  delivered_count: execution.deliveredCount,
+})

@@ -1,0 +1,133 @@
+// Field types of request bodies, on zod. Each reports what is wrong in the words of pydantic v2, which clients of
+// such a service were written against; `params.type` carries its error type.
+
+import { z } from 'zod'
+import { type Instant, parseInstant } from '../core/instant.ts'
+import { DECIMAL_PATTERN } from '../core/money.ts'
+
+export const ID_MAX = 255
+const TEXT_MAX = 255
+
+/** A refusal of one field: pydantic's error type and message. */
+export class FieldError {
+  readonly type: string
+  readonly message: string
+
+  constructor(type: string, message: string) {
+    this.type = type
+    this.message = message
+  }
+}
+
+const missing = new FieldError('missing', 'Field required')
+
+/** A field read by `parse`, which returns the value or a FieldError. `schema` describes it for the API's reader. */
+export function field<T>(schema: z.core.JSONSchema.BaseSchema, parse: (input: unknown) => T | FieldError) {
+  return z
+    .unknown()
+    .transform((input, context): T => {
+      const parsed = input === undefined ? missing : parse(input)
+      if (!(parsed instanceof FieldError)) return parsed
+      context.addIssue({ code: 'custom', message: parsed.message, params: { type: parsed.type } })
+      return z.NEVER
+    })
+    .meta(schema)
+}
+
+/** Text of 1 to `max` characters, without control characters unless `lines` are wanted. Never trimmed. */
+export const text = ({ max = TEXT_MAX, min = 1, lines = false } = {}) =>
+  field({ type: 'string', minLength: min, maxLength: max }, (input) => parseText(input, { max, min, lines }))
+
+export const id = () => text({ max: ID_MAX })
+
+export const bool = () =>
+  field({ type: 'boolean' }, (input) =>
+    typeof input === 'boolean' ? input : new FieldError('bool_type', 'Input should be a valid boolean'),
+  )
+
+export const oneOf = <const T extends string>(values: readonly T[]) =>
+  field({ type: 'string', enum: [...values] }, (input) => {
+    const known = values.find((value) => value === input)
+    return known ?? new FieldError('literal_error', `Input should be ${spoken(values)}`)
+  })
+
+export type DecimalBounds = {
+  placesMax?: number
+  /** Bounds as the messages show them. */
+  above?: string
+  atLeast?: string
+  atMost?: string
+}
+
+/** A decimal string within bounds, read by `read` (which rounds), bounded after rounding. */
+export const decimal = <T extends bigint>(read: (text: string) => T, bounds: DecimalBounds) =>
+  field({ type: 'string', pattern: DECIMAL_PATTERN.source }, (input): T | FieldError => {
+    if (typeof input !== 'string') return notText
+    if (!DECIMAL_PATTERN.test(input))
+      return new FieldError('decimal_parsing', 'Input should be a valid decimal')
+    const { placesMax, above, atLeast, atMost } = bounds
+    if (placesMax !== undefined && (input.split('.')[1] ?? '').length > placesMax) {
+      return new FieldError(
+        'decimal_max_places',
+        `Decimal input should have no more than ${placesMax} decimal places`,
+      )
+    }
+    const value = read(input)
+    if (above !== undefined && value <= read(above)) {
+      return new FieldError('greater_than', `Input should be greater than ${above}`)
+    }
+    if (atLeast !== undefined && value < read(atLeast)) {
+      return new FieldError('greater_than_equal', `Input should be greater than or equal to ${atLeast}`)
+    }
+    if (atMost !== undefined && value > read(atMost)) {
+      return new FieldError('less_than_equal', `Input should be less than or equal to ${atMost}`)
+    }
+    return value
+  })
+
+export const datetime = () =>
+  field({ type: 'string', format: 'date-time' }, (input): Instant | FieldError => {
+    if (typeof input !== 'string') return new FieldError('datetime_type', 'Input should be a valid datetime')
+    const parsed = parseInstant(input)
+    if (parsed.ok) return parsed.at
+    if (parsed.problem === 'no_offset')
+      return new FieldError('timezone_aware', 'Input should have timezone info')
+    return new FieldError(
+      'datetime_from_date_parsing',
+      `Input should be a valid datetime or date, ${parsed.why}`,
+    )
+  })
+
+export const notText = new FieldError('string_type', 'Input should be a valid string')
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the same, line breaks and tabs allowed
+const CONTROL_BUT_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/
+
+export function parseText(
+  input: unknown,
+  { max = TEXT_MAX, min = 1, lines = false } = {},
+): string | FieldError {
+  if (typeof input !== 'string') return notText
+  const length = [...input].length
+  if (length < min) {
+    return new FieldError(
+      'string_too_short',
+      `String should have at least ${min} ${min === 1 ? 'character' : 'characters'}`,
+    )
+  }
+  if (length > max) return new FieldError('string_too_long', `String should have at most ${max} characters`)
+  // Half a surrogate pair cannot be stored: two different ids would become one.
+  if (!input.isWellFormed()) return new FieldError('value_error', 'Value error, must be valid Unicode text')
+  if ((lines ? CONTROL_BUT_LINES : CONTROL).test(input)) {
+    return new FieldError('value_error', 'Value error, must not contain control characters')
+  }
+  return input
+}
+
+function spoken(values: readonly string[]): string {
+  const quoted = values.map((value) => `'${value}'`)
+  const last = quoted.pop() ?? ''
+  return quoted.length === 0 ? last : `${quoted.join(', ')} or ${last}`
+}

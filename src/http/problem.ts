@@ -1,0 +1,49 @@
+// Refusals on the wire: one table from problem to status, one way to write an error body.
+
+import type { ProblemCode } from '../core/problem.ts'
+
+export type ValidationDetail = { type: string; loc: (string | number)[]; msg: string }
+
+/** A refusal that belongs to HTTP itself. */
+export class Refusal extends Error {
+  readonly status: number
+  readonly detail: string | ValidationDetail[]
+  readonly headers: Record<string, string>
+
+  constructor(status: number, detail: string | ValidationDetail[], headers: Record<string, string> = {}) {
+    super(typeof detail === 'string' ? detail : 'validation failed')
+    this.status = status
+    this.detail = detail
+    this.headers = headers
+  }
+}
+
+/** Problems an operator's command can meet but a request cannot are 500: were one to appear here, it is a bug. */
+export const STATUS_OF: Record<ProblemCode, number> = {
+  consent_required: 400,
+  user_not_found: 404,
+  user_never_linked: 404,
+  user_not_linked: 403,
+  plan_bound_elsewhere: 409,
+  plan_cancelled: 409,
+  execution_not_found: 404,
+  execution_pending: 409,
+  execution_recorded: 409,
+  execution_cancelled: 409,
+  order_id_taken: 409,
+  amount_over_reservation: 400,
+  webhook_refused: 400,
+  partner_not_found: 500,
+  partner_exists: 500,
+  key_not_found: 500,
+  key_ended: 500,
+  tier_not_found: 500,
+  month_closed: 500,
+  plan_not_found: 500,
+  late_fill_not_found: 500,
+  late_fill_conflict: 500,
+  database_not_found: 500,
+  database_locked: 500,
+  schema_newer: 500,
+  usage: 500,
+}

@@ -1,0 +1,44 @@
+// What a route is: a method, a path, the shape of its body, and a handler from a checked call to a JSON answer.
+
+import type { z } from 'zod'
+import type { Instant } from '../core/instant.ts'
+import type { KeySeen } from '../core/key.ts'
+import type { Tenant } from '../core/partner.ts'
+import type { Machine } from '../machine.ts'
+import type { Store } from '../store/store.ts'
+
+/** Where a webhook may be sent: throws webhook_refused with the reason. */
+export type UrlGuard = (url: string) => Promise<void>
+
+export type Services = { store: Store; machine: Machine; guard: UrlGuard }
+
+export type Call<B> = Services & {
+  caller: KeySeen
+  tenant: Tenant
+  body: B
+  /** Path parameters, decoded. */
+  params: Record<string, string>
+  now: Instant
+  /** Adds a header to the answer. */
+  setHeader: (name: string, value: string) => void
+}
+
+export type Route = {
+  method: string
+  path: string
+  body: z.ZodType | null
+  handle: (call: Call<never>) => Promise<unknown>
+}
+
+type RouteOptions<S extends z.ZodType> = {
+  method: string
+  path: string
+  body?: S
+  handle: (call: Call<z.output<S>>) => Promise<unknown>
+}
+
+export const route = <S extends z.ZodType = z.ZodNever>(options: RouteOptions<S>): Route => ({
+  ...options,
+  body: options.body ?? null,
+  handle: options.handle as Route['handle'],
+})

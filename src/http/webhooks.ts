@@ -1,0 +1,72 @@
+import { z } from 'zod'
+import { formatInstant } from '../core/instant.ts'
+import type { Tenant } from '../core/partner.ts'
+import { register, WEBHOOK_URL_MAX, type Webhook } from '../core/webhook.ts'
+import { FieldError, field, notText } from './fields.ts'
+import { route } from './route.ts'
+
+const SECRET_PREFIX = 'sse_whsec_'
+const SECRET_BYTES = 32
+
+export const webhookBody = z.object({
+  url: field({ type: 'string', format: 'uri', maxLength: WEBHOOK_URL_MAX }, parseUrl),
+})
+
+export const postWebhook = route({
+  method: 'POST',
+  path: '/partner/v1/webhooks',
+  body: webhookBody,
+  handle: async ({ store, machine, guard, tenant, body }) => {
+    await guard(body.url)
+    const secret = SECRET_PREFIX + Buffer.from(machine.random(SECRET_BYTES)).toString('base64url')
+    const webhook = await store.changeWebhook(tenant, (seen, now) => register(seen, body.url, secret, now))
+    return { ...webhookJson(tenant, webhook), secret }
+  },
+})
+
+export const getWebhook = route({
+  method: 'GET',
+  path: '/partner/v1/webhooks',
+  handle: async ({ store, tenant }) => webhookJson(tenant, await store.findWebhook(tenant)),
+})
+
+export const deleteWebhook = route({
+  method: 'DELETE',
+  path: '/partner/v1/webhooks',
+  handle: async ({ store, tenant }) => ({
+    ok: true,
+    partner_slug: tenant.partnerSlug,
+    environment: tenant.environment,
+    deleted: await store.deleteWebhook(tenant),
+  }),
+})
+
+export const webhookJson = (tenant: Tenant, webhook: Webhook | null) => ({
+  partner_slug: tenant.partnerSlug,
+  environment: tenant.environment,
+  url: webhook?.url ?? null,
+  status: webhook?.status ?? null,
+  created_at: webhook ? formatInstant(webhook.createdAt) : null,
+  updated_at: webhook ? formatInstant(webhook.updatedAt) : null,
+  last_delivered_at: webhook?.lastDeliveredAt ? formatInstant(webhook.lastDeliveredAt) : null,
+  last_status_code: webhook?.lastStatusCode ?? null,
+  consecutive_failures: webhook?.consecutiveFailures ?? null,
+})
+
+function parseUrl(input: unknown): string | FieldError {
+  if (typeof input !== 'string') return notText
+  if (input.length > WEBHOOK_URL_MAX) {
+    return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
+  }
+  const url = URL.parse(input)
+  if (!url) return new FieldError('url_parsing', 'Input should be a valid URL')
+  if (url.protocol !== 'https:') return new FieldError('url_scheme', "URL scheme should be 'https'")
+  if (url.href.length > WEBHOOK_URL_MAX) {
+    return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
+  }
+  if (url.username !== '' || url.password !== '') {
+    return new FieldError('value_error', 'Value error, URL must not carry a user name or password')
+  }
+  if (input.includes('#')) return new FieldError('value_error', 'Value error, URL must not carry a fragment')
+  return input
+}

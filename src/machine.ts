@@ -1,0 +1,37 @@
+// The outside world as a value: the clock, chance, and who is asking. The only place that reads any of them.
+
+import { randomBytes, randomUUID } from 'node:crypto'
+import { userInfo } from 'node:os'
+import type { Instant } from './core/instant.ts'
+
+export type Machine = {
+  clock: () => Instant
+  random: (bytes: number) => Uint8Array
+  uuid: () => string
+  osUser: () => string
+}
+
+export const machine: Machine = {
+  clock: () => Date.now() as Instant,
+  random: (bytes) => randomBytes(bytes),
+  uuid: () => randomUUID(),
+  osUser: () => {
+    try {
+      return userInfo().username
+    } catch {
+      // A container may run under a uid that has no name.
+      return `uid ${process.getuid?.() ?? 'unknown'}`
+    }
+  },
+}
+
+/** A machine whose clock stands still until it is set: for accelerated time. */
+export function machineAt(start: Instant): { machine: Machine; setClock: (now: Instant) => void } {
+  let now = start
+  return {
+    machine: { ...machine, clock: () => now },
+    setClock: (to) => {
+      now = to
+    },
+  }
+}
