@@ -4,17 +4,8 @@ import type { ExecutionId } from '../../core/id.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { reportFingerprint, type Trade } from '../../core/trade.ts'
-import {
-  type ExecutionRow,
-  executionOf,
-  instant,
-  instantOrNull,
-  type ReportRow,
-  reportOf,
-  reportParams,
-  type TenantRow,
-  tenantOf,
-} from '../rows.ts'
+import { type ExecutionRow, executionOf, type ReportRow, reportOf, reportParams } from '../ledger-rows.ts'
+import { instant, instantOrNull, type TenantRow, tenantOf } from '../rows.ts'
 import type { ExecutionStore } from '../store.ts'
 import type { AuditLog } from './audit.ts'
 import type { Connection } from './connection.ts'

@@ -12,7 +12,7 @@ import {
   type WindowRow,
   windowOf,
   windowParams,
-} from '../rows.ts'
+} from '../ledger-rows.ts'
 import type { Database } from './connection.ts'
 
 /** Everything of an execution, with its plan's and user's ids. */

@@ -1,22 +1,24 @@
 import {
   type ExecutionRow,
   executionOf,
+  type ReportRow,
+  reportOf,
+  type ScheduleRow,
+  scheduleOf,
+  type WindowRow,
+  windowOf,
+} from '../ledger-rows.ts'
+import {
   instant,
   instantOrNull,
   type PartnerRow,
   type PlanRow,
   partnerOf,
   planOf,
-  type ReportRow,
-  reportOf,
-  type ScheduleRow,
-  scheduleOf,
   type TenantRow,
   tenantOf,
   type UserRow,
   userOf,
-  type WindowRow,
-  windowOf,
 } from '../rows.ts'
 import type { ListingStore } from '../store.ts'
 import type { AuditLog } from './audit.ts'
