@@ -1,5 +1,6 @@
 // The listening socket: plain or TLS, with time limits, and a close that lets what is in flight finish.
 
+import type { Duplex } from 'node:stream'
 import type { H3 } from 'h3'
 import { toNodeHandler } from 'h3/node'
 import { listen } from 'listhen'
@@ -29,6 +30,7 @@ export async function listenOn(app: H3, { host, port, tls }: ListenOptions): Pro
     autoClose: false,
   })
   const { server } = listener
+  server.on('clientError', refuseBrokenHttp)
   server.headersTimeout = HEADERS_TIMEOUT_MS
   server.requestTimeout = REQUEST_TIMEOUT_MS
   server.keepAliveTimeout = KEEP_ALIVE_TIMEOUT_MS
@@ -41,4 +43,20 @@ export async function listenOn(app: H3, { host, port, tls }: ListenOptions): Pro
     url: `${tls ? 'https' : 'http'}://${shown}:${listener.address.port}`,
     close: () => listener.close(),
   }
+}
+
+/** What is not HTTP never reaches a route; its error body is JSON like every other one. */
+function refuseBrokenHttp(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (!socket.writable) return
+  const status = BROKEN[error.code ?? ''] ?? '400 Bad Request'
+  const body = JSON.stringify({ detail: status.slice(4) })
+  socket.end(
+    `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n` +
+      `Connection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  )
+}
+
+const BROKEN: Record<string, string> = {
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
 }
