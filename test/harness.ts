@@ -12,7 +12,7 @@ import type { Environment } from '../src/core/partner.ts'
 import { runTick, type TickReport } from '../src/engine/tick.ts'
 import { createApp } from '../src/http/app.ts'
 import { listenOn } from '../src/http/listen.ts'
-import { silentLog } from '../src/log.ts'
+import { type Log, silentLog } from '../src/log.ts'
 import { machineAt } from '../src/machine.ts'
 import { openStore } from '../src/store/sqlite/open.ts'
 import type { Store } from '../src/store/store.ts'
@@ -46,18 +46,25 @@ export type Service = {
   issueKey: (slug: string, environment: Environment) => Promise<string>
 }
 
-const AUDIT = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
+export type ServiceOptions = {
+  rateLimit?: number | null
+  log?: Log
+  /** What HTTP sees of the store: the real one with a method that fails, say. */
+  wrap?: (store: Store) => Store
+}
+
+export const AUDIT = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
 
 /** Starts the service with a partner and a key; stops it when the test ends. */
 export async function startService(
   t: Pick<TestContext, 'after'>,
-  { rateLimit = null as number | null } = {},
+  { rateLimit = null, log = silentLog, wrap = (store) => store }: ServiceOptions = {},
 ): Promise<Service> {
   const { machine, setClock } = machineAt(T0)
   const file = join(temporaryFolder(t), 'tranche.db')
   const store = await openStore(file, { clock: machine.clock, create: true })
   const guard = createGuard({ allow: [parseCidr('127.0.0.0/8')] })
-  const app = createApp({ store, machine, guard, log: silentLog, rateLimit })
+  const app = createApp({ store: wrap(store), machine, guard, log, rateLimit })
   const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null })
   t.after(async () => {
     await listener.close()

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import type { Environment } from '../core/partner.ts'
-import { userJson } from '../http/users.ts'
+import { userJson } from '../http/resource.ts'
 import type { UserRow } from '../store/store.ts'
 import { type Cli, type Column, printList } from './cli.ts'
 import { tenantOf } from './key.ts'

@@ -3,8 +3,7 @@
 import { unreachable } from './assert.ts'
 import type { ExecutionId } from './id.ts'
 import { type Instant, later, MINUTE_MS, plus } from './instant.ts'
-import { formatUsd, type Price, type Usd, ZERO_USD } from './money.ts'
-import { AMOUNT_MAX } from './plan.ts'
+import { formatUsd, LEDGER_MAX, type Price, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
 import { type Report, sameReport, spentBy, type Trade } from './trade.ts'
 import { settle, spendLate, type Window } from './window.ts'
@@ -116,8 +115,8 @@ export function confirm(seen: ExecutionSeen, report: Report, now: Instant): Conf
     case 'pending':
       throw new Problem('execution_pending', 'Execution cannot be confirmed while pending; poll due first.')
     case 'cancelled':
-      // More than any plan may spend is a slip of the pen, not a purchase to keep for later.
-      if (spentBy(report) > AMOUNT_MAX) refuseExcess(execution, report)
+      // An amount too large for the ledger's integers cannot be kept, and no venue has ever filled it.
+      if (spentBy(report) > LEDGER_MAX) throw cancelledBeforeConfirmed(execution)
       return { kind: 'kept_late', execution, report, problem: cancelledBeforeConfirmed(execution) }
     case 'sent':
       break
@@ -150,6 +149,12 @@ export function acceptLate(
     throw new Problem(
       'late_fill_conflict',
       `Execution ${execution.executionId} already has a recorded outcome.`,
+    )
+  }
+  if (execution.deliveredCount === 0) {
+    throw new Problem(
+      'late_fill_conflict',
+      `Execution ${execution.executionId} was never delivered: a fill of it cannot be.`,
     )
   }
   refuseTakenOrder(seen.orderHeldBy, report)

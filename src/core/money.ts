@@ -13,6 +13,8 @@ export type Price = bigint & { readonly unit: 'usd/btc' }
 export const UNITS = 100_000_000n
 /** One cent, the step of every amount the service asks a partner to spend. */
 export const CENT = 1_000_000n as Usd
+/** The most a column of the ledger holds: about 92 billion dollars. */
+export const LEDGER_MAX = 2n ** 63n - 1n
 export const ZERO_USD = 0n as Usd
 
 /**

@@ -1,17 +1,13 @@
 // Plans: the state table of POST /plans and the window reset rule.
 
 import { type Instant, later, plus } from './instant.ts'
-import { type Usd, usd } from './money.ts'
+import type { Usd } from './money.ts'
 import { Problem } from './problem.ts'
 import type { User } from './user.ts'
 import { type CloseReason, type Frequency, gridStart, type Opening, opening, WINDOW_MS } from './window.ts'
 
 export const PLAN_STATUSES = ['active', 'paused', 'cancelled'] as const
 export type PlanStatus = (typeof PLAN_STATUSES)[number]
-
-/** What a plan may spend in one window. */
-export const AMOUNT_MIN = usd('1.00')
-export const AMOUNT_MAX = usd('1000000.00')
 
 export type PlanTerms = {
   partnerUserId: string

@@ -3,7 +3,7 @@
 import type { Instant } from './instant.ts'
 import { Problem } from './problem.ts'
 
-export const USER_STATUSES = ['linked', 'disabled'] as const
+const USER_STATUSES = ['linked', 'disabled'] as const
 export type UserStatus = (typeof USER_STATUSES)[number]
 
 export type User = {

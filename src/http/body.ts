@@ -43,15 +43,18 @@ async function readBytes(request: Request): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let size = 0
   for (;;) {
-    const { done, value } = await reader.read()
+    const { done, value } = await reader.read().catch(endedEarly)
     if (done) return Buffer.concat(chunks)
     size += value.byteLength
-    if (size > BODY_BYTES_MAX) {
-      reader.cancel().catch(() => {})
-      throw tooLarge()
-    }
+    // Not cancelled: that would take the socket from a request that is still to be answered. It closes with the answer.
+    if (size > BODY_BYTES_MAX) throw tooLarge()
     chunks.push(value)
   }
+}
+
+/** The client left in the middle of its request: nobody reads the answer, and it is no failure of ours. */
+function endedEarly(): never {
+  throw new Refusal(400, 'Request body ended early.', { connection: 'close' })
 }
 
 function decode(bytes: Uint8Array): string {
@@ -66,11 +69,18 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // JSON.parse does not always say where it stopped; a tolerant parser does.
-    const errors: ParseError[] = []
-    findJsonError(text, errors, { disallowComments: true, allowTrailingComma: false })
-    throw invalid([
-      { type: 'json_invalid', loc: ['body', errors[0]?.offset ?? text.length], msg: 'JSON decode error' },
-    ])
+    throw invalid([{ type: 'json_invalid', loc: ['body', errorOffset(text)], msg: 'JSON decode error' }])
   }
+}
+
+/** Where a broken text stops being JSON. JSON.parse does not always say where it stopped; a tolerant parser does. */
+function errorOffset(text: string): number {
+  const errors: ParseError[] = []
+  try {
+    findJsonError(text, errors, { disallowComments: true, allowTrailingComma: false })
+  } catch {
+    // It descends by recursion, so a text nested thousands deep is beyond it. Such a text mostly lacks its end.
+    return text.length
+  }
+  return errors[0]?.offset ?? text.length
 }

@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { formatInstant } from '../core/instant.ts'
-import { formatUsd, usd } from '../core/money.ts'
-import { PLAN_STATUSES, type PlanTerms, writePlan } from '../core/plan.ts'
+import { usd } from '../core/money.ts'
+import { PLAN_STATUSES, writePlan } from '../core/plan.ts'
 import { FREQUENCIES } from '../core/window.ts'
 import { bool, datetime, decimal, id, oneOf } from './fields.ts'
+import { planJson } from './resource.ts'
 import { route } from './route.ts'
 
 export const planBody = z.object({
@@ -32,16 +32,4 @@ export const postPlan = route({
     }
     return planJson(await store.changePlan(tenant, request, (seen, now) => writePlan(seen, request, now)))
   },
-})
-
-export const planJson = (plan: PlanTerms) => ({
-  partner_user_id: plan.partnerUserId,
-  partner_plan_id: plan.partnerPlanId,
-  amount_usd: formatUsd(plan.amount),
-  frequency: plan.frequency,
-  smart_timing_enabled: plan.smartTimingEnabled,
-  start_date: formatInstant(plan.startDate),
-  status: plan.status,
-  created_at: formatInstant(plan.createdAt),
-  updated_at: formatInstant(plan.updatedAt),
 })

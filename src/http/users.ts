@@ -1,10 +1,12 @@
 import { z } from 'zod'
-import { formatInstant } from '../core/instant.ts'
-import { linkUser, setUserStatus, USER_STATUSES, type User } from '../core/user.ts'
+import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
 import { bool, datetime, id, oneOf, text } from './fields.ts'
+import { userJson } from './resource.ts'
 import { route } from './route.ts'
 
 const EMAIL_MAX = 320
+/** In the order the contract's endpoint names them, which is the order of the error message. */
+const PATCH_STATUSES = ['disabled', 'linked'] as const satisfies readonly UserStatus[]
 
 export const userBody = z.object({
   partner_user_id: id(),
@@ -38,7 +40,7 @@ export const postUser = route({
 export const patchUser = route({
   method: 'PATCH',
   path: '/partner/v1/users/:partner_user_id',
-  body: z.object({ status: oneOf(USER_STATUSES) }),
+  body: z.object({ status: oneOf(PATCH_STATUSES) }),
   handle: async ({ store, tenant, params, body }) => {
     const changed = await store.changeUser(tenant, params.partner_user_id ?? '', (seen, now) =>
       setUserStatus(seen, body.status, now),
@@ -47,17 +49,4 @@ export const patchUser = route({
     if (body.status !== 'disabled') return user
     return { ...user, plans_paused: changed.plansPaused, executions_cancelled: changed.executionsCancelled }
   },
-})
-
-export const userJson = (user: User) => ({
-  partner_user_id: user.partnerUserId,
-  email: user.email,
-  auth_provider: user.authProvider,
-  // A user exists only with consent.
-  consent_accepted: true,
-  consent_version: user.consentVersion,
-  consent_timestamp: formatInstant(user.consentTimestamp),
-  status: user.status,
-  created_at: formatInstant(user.createdAt),
-  updated_at: formatInstant(user.updatedAt),
 })

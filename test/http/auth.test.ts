@@ -1,0 +1,195 @@
+// Who is asking: every way a key can be wrong, and the throttle per key.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { plus } from '../../src/core/instant.ts'
+import type { ApiKey } from '../../src/core/key.ts'
+import type { Environment } from '../../src/core/partner.ts'
+import { AUDIT, type Service, startService } from '../harness.ts'
+import { DUE, succeed, USERS } from './steps.ts'
+
+const ME = '/partner/v1/me'
+const MALFORMED = 'Expected Authorization: Bearer <key>'
+const INVALID = 'Invalid API key.'
+
+/** Issues a key and then changes its record as an operator's command would. */
+async function changedKey(
+  service: Service,
+  environment: Environment,
+  change: (key: ApiKey) => Partial<ApiKey>,
+) {
+  const secret = await service.issueKey('acme', environment)
+  const newest = (await service.store.listKeys('acme')).find(({ lastFour }) => lastFour === secret.slice(-4))
+  const decide = (key: ApiKey) => ({ key: { ...key, ...change(key) }, successor: null })
+  await service.store.changeKey(newest?.keyId ?? '', decide, AUDIT)
+  return secret
+}
+
+test('a header that is not "Bearer", one space and one word is malformed', async (t) => {
+  const { call, key } = await startService(t)
+  const headers = [
+    null,
+    '',
+    'Bearer',
+    'Bearer ',
+    key,
+    `bearer ${key}`,
+    `BEARER ${key}`,
+    `Bearer  ${key}`,
+    `Bearer\t${key}`,
+    `Bearer ${key} x`,
+    `Bearer ${key}, Bearer ${key}`,
+    `Bearer: ${key}`,
+    `Bearer${key}`,
+    `Basic ${key}`,
+    `Token ${key}`,
+    `Bearer ${key}\u00a0x`,
+  ]
+  for (const value of headers) {
+    const options = { key: null, ...(value !== null && { headers: { authorization: value } }) }
+    const answer = await call('GET', ME, undefined, options)
+    const told = value === null ? 'none' : JSON.stringify(value.replaceAll(key, 'KEY'))
+    assert.equal(answer.status, 401, told)
+    assert.deepEqual(answer.body, { detail: MALFORMED }, told)
+    assert.equal(answer.headers.get('www-authenticate'), 'Bearer', told)
+  }
+})
+
+test('one word that is no usable key of ours is invalid', async (t) => {
+  const service = await startService(t)
+  const { key } = service
+  const elsewhere = await (await startService(t)).issueKey('acme', 'test')
+  const swapped = `${key.slice(0, 20)}${key[21]}${key[20]}${key.slice(22)}`
+  const typo = `${key.slice(0, 30)}${key[30] === 'A' ? 'B' : 'A'}${key.slice(31)}`
+  assert.notEqual(typo, key)
+  const keys = {
+    'a character mistyped': typo,
+    'a checksum mistyped': `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`,
+    'a character lost': key.slice(0, -1),
+    'a character too many': `${key}0`,
+    'the other environment': key.replace('sse_test_', 'sse_live_'),
+    'no prefix': key.slice('sse_test_'.length),
+    'upper case': key.toUpperCase(),
+    'of another installation': elsewhere,
+    revoked: await changedKey(service, 'test', () => ({ revokedAt: service.now() })),
+    expired: await changedKey(service, 'test', () => ({ expiresAt: service.now() })),
+    'a word': 'x',
+    'a long word': 'x'.repeat(4000),
+    quoted: `"${key}"`,
+    'a script': "'or'1'='1",
+    ...(swapped !== key && { 'two characters swapped': swapped }),
+  }
+  for (const [name, value] of Object.entries(keys)) {
+    const answer = await service.call('GET', ME, undefined, { key: value })
+    assert.equal(answer.status, 401, name)
+    assert.deepEqual(answer.body, { detail: INVALID }, name)
+    assert.equal(answer.headers.get('www-authenticate'), 'Bearer', name)
+  }
+  assert.equal((await service.call('GET', ME)).status, 200)
+})
+
+test('a key works until the very instant it expires or is revoked', async (t) => {
+  const service = await startService(t)
+  const end = plus(service.now(), 60_000)
+  const expiring = await changedKey(service, 'test', () => ({ expiresAt: end }))
+  const rotated = await changedKey(service, 'live', () => ({ revokedAt: end }))
+  for (const [at, status] of [
+    [plus(end, -1), 200],
+    [end, 401],
+    [plus(end, 1), 401],
+  ] as const) {
+    service.setClock(at)
+    for (const key of [expiring, rotated]) {
+      assert.equal((await service.call('GET', ME, undefined, { key })).status, status)
+    }
+  }
+})
+
+test('me tells partner and environment from the key alone', async (t) => {
+  const service = await startService(t)
+  for (const environment of ['test', 'live'] as const) {
+    const key = await service.issueKey('acme', environment)
+    assert.match(key, new RegExp(`^sse_${environment}_`))
+    assert.deepEqual(await succeed(service, 'GET', ME, undefined, { key }), {
+      partner_slug: 'acme',
+      partner_name: 'acme',
+      status: 'active',
+      environment,
+    })
+  }
+})
+
+test('a disabled partner is told so with any valid key, and comes back as it was', async (t) => {
+  const service = await startService(t)
+  const live = await service.issueKey('acme', 'live')
+  const revoked = await changedKey(service, 'test', () => ({ revokedAt: service.now() }))
+  const setStatus = (status: 'active' | 'disabled') =>
+    service.store.changePartner('acme', (seen) => ({ ...seen, status }), AUDIT)
+  await setStatus('disabled')
+  for (const [method, path] of [
+    ['GET', ME],
+    ['GET', DUE],
+    ['POST', USERS],
+    ['GET', '/nowhere'],
+  ] as const) {
+    for (const key of [service.key, live]) {
+      const answer = await service.call(method, path, undefined, { key })
+      assert.equal(answer.status, 403)
+      assert.deepEqual(answer.body, { detail: 'Partner is not active.' })
+    }
+  }
+  assert.equal((await service.call('GET', ME, undefined, { key: revoked })).status, 401)
+  await setStatus('active')
+  assert.equal((await service.call('GET', ME)).status, 200)
+})
+
+test('the use of a key is noted, coarsely', async (t) => {
+  const service = await startService(t)
+  const lastUsed = async () => (await service.store.listKeys('acme'))[0]?.lastUsedAt
+  const first = service.now()
+  await service.call('GET', ME)
+  // The mark is written beside the request; a write of our own queues behind it.
+  const settle = () => service.issueKey('other', 'test')
+  await settle()
+  assert.equal(await lastUsed(), first)
+  service.advance(59 * 60_000)
+  await service.call('GET', ME)
+  await settle()
+  assert.equal(await lastUsed(), first)
+  service.advance(60_000)
+  await service.call('GET', ME)
+  await settle()
+  assert.equal(await lastUsed(), service.now())
+})
+
+test('a throttled key is told when to come back, and others are not', async (t) => {
+  const service = await startService(t, { rateLimit: 3 })
+  const other = await service.issueKey('acme', 'live')
+  const status = async (key = service.key) => (await service.call('GET', ME, undefined, { key })).status
+  assert.deepEqual([await status(), await status(), await status()], [200, 200, 200])
+  const refused = await service.call('GET', '/nowhere')
+  assert.equal(refused.status, 429)
+  assert.equal(typeof refused.body.detail, 'string')
+  assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
+  assert.equal(refused.headers.get('cache-control'), 'no-store')
+  assert.equal(await status(other), 200)
+  // A refused request costs nothing: after the time told there is room.
+  service.advance(1000 * Number(refused.headers.get('retry-after')))
+  assert.deepEqual([await status(), await status(), await status(), await status()], [200, 200, 200, 429])
+  // A clock that is set back gives nothing and takes nothing.
+  service.advance(-3_600_000)
+  assert.equal(await status(), 429)
+  service.advance(1000)
+  assert.equal(await status(), 200)
+})
+
+test('without a limit nothing is throttled, and a wrong key is refused before it counts', async (t) => {
+  const free = await startService(t)
+  const statuses = await Promise.all(Array.from({ length: 100 }, () => free.call('GET', ME)))
+  assert.ok(statuses.every(({ status }) => status === 200))
+  const limited = await startService(t, { rateLimit: 1 })
+  for (let i = 0; i < 5; i++) {
+    assert.equal((await limited.call('GET', ME, undefined, { key: 'wrong' })).status, 401)
+  }
+  assert.equal((await limited.call('GET', ME)).status, 200)
+})

@@ -1,0 +1,182 @@
+// What a body may be before its fields are looked at: bytes, text, JSON, an object.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { PLAN, startService, USER } from '../harness.ts'
+import { confirmPath, PLANS, USERS, userPath, WEBHOOKS } from './steps.ts'
+
+const WRITES = [
+  ['POST', USERS],
+  ['PATCH', userPath('u1')],
+  ['POST', PLANS],
+  ['POST', confirmPath('exec_0')],
+  ['POST', WEBHOOKS],
+] as const
+
+/** Broken JSON, and how far a reader gets before it is broken. */
+const BROKEN: readonly (readonly [text: string, offset: number])[] = [
+  ['nope', 0],
+  ['{"a":}', 5],
+  ['{"a" 1}', 5],
+  ['{"a":1,}', 7],
+  ['{"a":1} x', 8],
+  ['{}{}', 2],
+  ["{'a':1}", 1],
+  ['{a:1}', 1],
+  ['{"a":NaN}', 5],
+  ['{"a":-Infinity}', 5],
+  ['{"a":undefined}', 5],
+  ['{"a":1', 6],
+  ['{', 1],
+  ['/* note */{}', 0],
+]
+
+/** Broken too; where exactly is a matter of taste, so only that it is told is asked for. */
+const BROKEN_SOMEWHERE = [
+  '{"a":"x',
+  '{"a":"\n"}',
+  '{"a":"\\x"}',
+  '{"a":"\\u12"}',
+  '{"a":01}',
+  '{"a":.5}',
+  '{"a":1.}',
+  '{"a":+1}',
+  '{"a":0x10}',
+  '\u0000',
+  '{}\u0000',
+  '\u00a0{}',
+  '['.repeat(60_000),
+  '{"a":'.repeat(12_000),
+  `[${'{"a":['.repeat(10_000)}`,
+]
+
+test('broken JSON is told with the offset where it breaks', async (t) => {
+  const service = await startService(t)
+  for (const [method, path] of WRITES) {
+    for (const [text, offset] of BROKEN) {
+      const { status, body } = await service.call(method, path, text)
+      assert.equal(status, 422, text)
+      assert.deepEqual(
+        body.detail,
+        [{ type: 'json_invalid', loc: ['body', offset], msg: 'JSON decode error' }],
+        text,
+      )
+    }
+  }
+  for (const text of BROKEN_SOMEWHERE) {
+    const { status, body } = await service.call('POST', USERS, text)
+    const told = JSON.stringify(text.slice(0, 40))
+    assert.equal(status, 422, told)
+    const [{ type, loc, msg }] = body.detail
+    assert.deepEqual([type, loc[0], msg], ['json_invalid', 'body', 'JSON decode error'], told)
+    assert.ok(Number.isInteger(loc[1]) && 0 <= loc[1] && loc[1] <= text.length, `${told} at ${loc[1]}`)
+  }
+})
+
+test('an empty body is missing, another JSON type is no object', async (t) => {
+  const service = await startService(t)
+  const missing = [{ type: 'missing', loc: ['body'], msg: 'Field required' }]
+  const noObject = [
+    {
+      type: 'model_attributes_type',
+      loc: ['body'],
+      msg: 'Input should be a valid dictionary or object to extract fields from',
+    },
+  ]
+  const cases = [
+    ...[undefined, '', '   ', '\r\n\t '].map((text) => [text, missing] as const),
+    ...['null', '[]', '[{}]', '"text"', '1', '-0.5e1', 'true', ' false '].map(
+      (text) => [text, noObject] as const,
+    ),
+  ]
+  for (const [method, path] of WRITES) {
+    for (const [text, detail] of cases) {
+      const answer = await service.call(method, path, text)
+      assert.equal(answer.status, 422, `${method} ${path} ${text}`)
+      assert.deepEqual(answer.body.detail, detail, `${method} ${path} ${text}`)
+    }
+  }
+})
+
+test('bytes that are no UTF-8 are refused before they are read as JSON', async (t) => {
+  const service = await startService(t)
+  const quoted = (...bytes: number[]) =>
+    Buffer.concat([Buffer.from('{"partner_user_id":"'), Buffer.from(bytes), Buffer.from('"}')])
+  const cases = {
+    'a lone byte': quoted(0xff),
+    'a cut sequence': quoted(0xe2, 0x82),
+    'an overlong form': quoted(0xc0, 0xaf),
+    'a surrogate': quoted(0xed, 0xa0, 0x80),
+    'above the last code point': quoted(0xf5, 0x80, 0x80, 0x80),
+    'UTF-16': Buffer.from('\ufeff{}', 'utf16le'),
+    'Latin-1': Buffer.from('{"partner_user_id":"J\u00fcrgen"}', 'latin1'),
+  }
+  for (const [method, path] of WRITES) {
+    for (const [name, bytes] of Object.entries(cases)) {
+      const { status, body } = await service.call(method, path, bytes)
+      assert.equal(status, 400, name)
+      assert.deepEqual(body, { detail: 'Request body is not valid UTF-8.' }, name)
+    }
+  }
+})
+
+test('unknown fields are ignored, whatever they are called and hold', async (t) => {
+  const service = await startService(t)
+  const extra =
+    `"__proto__":{"consent_accepted":false,"status":"disabled"},"constructor":null,"toString":1,` +
+    `"":"","status":"disabled","partner_slug":"other","environment":"live","deep":${'['.repeat(5000)}${']'.repeat(5000)}`
+  const send = (path: string, valid: object) =>
+    service.call('POST', path, `${JSON.stringify(valid).slice(0, -1)},${extra}}`)
+  const user = await send(USERS, USER)
+  assert.equal(user.status, 200)
+  assert.equal(user.body.status, 'linked')
+  const bare = await service.call('POST', PLANS, {
+    ...PLAN,
+    partner_slug: 'other',
+    environment: 'live',
+    x: { y: 1 },
+  })
+  assert.equal(bare.status, 200)
+  assert.deepEqual(Object.keys(bare.body), [
+    'partner_user_id',
+    'partner_plan_id',
+    'amount_usd',
+    'frequency',
+    'smart_timing_enabled',
+    'start_date',
+    'status',
+    'created_at',
+    'updated_at',
+  ])
+})
+
+test('a prototype is no source of fields', async (t) => {
+  const service = await startService(t)
+  const hidden = (fields: object) => `{"__proto__":${JSON.stringify(fields)}}`
+  const cases: [string, object, string[]][] = [
+    [USERS, USER, ['partner_user_id', 'consent_accepted', 'consent_version', 'consent_timestamp']],
+    [PLANS, PLAN, ['partner_user_id', 'partner_plan_id', 'amount_usd', 'frequency']],
+    [confirmPath('exec_0'), { partner_order_id: 'o1', status: 'failed' }, ['partner_order_id', 'status']],
+    [WEBHOOKS, { url: 'https://127.0.0.1/' }, ['url']],
+  ]
+  for (const [path, fields, lacking] of cases) {
+    const { status, body } = await service.call('POST', path, hidden(fields))
+    assert.equal(status, 422, path)
+    assert.deepEqual(
+      body.detail.map(({ loc }: { loc: string[] }) => loc[1]),
+      lacking,
+      path,
+    )
+  }
+})
+
+test('what is around the JSON does not matter: a mark, blanks, the content type', async (t) => {
+  const service = await startService(t)
+  const json = JSON.stringify(USER)
+  for (const text of [json, `\ufeff${json}`, ` \r\n\t${json}\n `]) {
+    for (const type of ['application/json', 'text/plain', 'application/json; charset=utf-8']) {
+      const options = { headers: { 'content-type': type } }
+      assert.equal((await service.call('POST', USERS, text, options)).status, 200, type)
+    }
+  }
+})

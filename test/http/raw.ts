@@ -1,0 +1,61 @@
+// Requests byte by byte, for what no well-behaved client sends.
+
+import { connect } from 'node:net'
+
+export type RawAnswer = { status: number; headers: Map<string, string>; body: string }
+
+/**
+ * Writes the parts to a fresh connection and reads until the service closes it or a whole answer is in. Resets after
+ * the answer are no failure: a service that refuses a body stops reading it.
+ */
+export function exchange(url: string, parts: readonly (string | Uint8Array)[]): Promise<RawAnswer> {
+  const { hostname, port } = new URL(url)
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: hostname, port: Number(port) })
+    let received = ''
+    const settle = () => {
+      socket.destroy()
+      if (received === '') reject(new Error('the connection ended without an answer'))
+      else resolve(parse(received))
+    }
+    socket.setTimeout(20_000, () => socket.destroy(new Error('no answer in time')))
+    socket.on('data', (chunk) => {
+      // "100 Continue" only says that the body may come.
+      received = (received + chunk.toString('latin1')).replace(CONTINUE, '')
+      if (isWhole(received)) settle()
+    })
+    socket.on('error', () => {})
+    socket.on('close', settle)
+    for (const part of parts) socket.write(part)
+  })
+}
+
+const CONTINUE = /^HTTP\/1\.1 100 [^\r]*\r\n\r\n/
+
+/** A request head with the key given; `lines` are further header lines. */
+export const head = (method: string, path: string, key: string, lines: readonly string[] = []): string =>
+  [`${method} ${path} HTTP/1.1`, 'Host: 127.0.0.1', `Authorization: Bearer ${key}`, ...lines, '', ''].join(
+    '\r\n',
+  )
+
+export const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`
+export const LAST_CHUNK = '0\r\n\r\n'
+
+function isWhole(received: string): boolean {
+  const end = received.indexOf('\r\n\r\n')
+  if (end < 0) return false
+  const length = /^content-length: (\d+)/im.exec(received.slice(0, end))
+  return length !== null && received.length >= end + 4 + Number(length[1])
+}
+
+function parse(received: string): RawAnswer {
+  const end = received.indexOf('\r\n\r\n')
+  const [first = '', ...lines] = received.slice(0, end).split('\r\n')
+  const headers = new Map(
+    lines.map((line) => {
+      const colon = line.indexOf(':')
+      return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()] as const
+    }),
+  )
+  return { status: Number(first.split(' ')[1]), headers, body: received.slice(end + 4) }
+}

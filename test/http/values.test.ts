@@ -1,0 +1,230 @@
+// Values that are taken: how decimals, dates and ids are read, stored, compared and written back.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { formatBtc, formatPrice, formatUsd } from '../../src/core/money.ts'
+import type { Fill } from '../../src/core/trade.ts'
+import { fill, startService, USER } from '../harness.ts'
+import {
+  assertSound,
+  confirmPath,
+  type Json,
+  link,
+  plan,
+  sendFirst,
+  succeed,
+  USERS,
+  userPath,
+} from './steps.ts'
+
+/** Confirmation amounts as sent, as stored (half-even at the eighth place), and the same value in another spelling. */
+const AMOUNTS: readonly (readonly [field: string, sent: string, stored: string, again: string])[] = [
+  ['usd_amount', '9.123456785', '9.12345678', '9.12345678'],
+  ['usd_amount', '9.123456775', '9.12345678', '09.1234567800'],
+  ['usd_amount', '9.123456785000000001', '9.12345679', '9.12345679'],
+  ['usd_amount', '9.5', '9.50', '9.50'],
+  ['usd_amount', '000009.500', '9.50', '9.5'],
+  ['usd_amount', '10', '10.00', '10.000000000000000000'],
+  ['usd_amount', '10.000000005', '10.00', '10.00'],
+  ['usd_amount', '0.000000005000000001', '0.00000001', '0.00000001'],
+  ['btc_amount', '0.000000015', '0.00000002', '0.00000002'],
+  ['btc_amount', '0.000000025', '0.00000002', '0.000000020'],
+  ['btc_amount', '1.5', '1.50000000', '1.50'],
+  ['btc_amount', '21000000', '21000000.00000000', '21000000.0'],
+  ['btc_amount', '21000000.000000005', '21000000.00000000', '21000000'],
+  ['execution_price', '65432.123456789012345678', '65432.12345679', '65432.12345679'],
+  ['execution_price', '0.00000001', '0.00000001', '0.000000010'],
+  ['execution_price', '50000000.000000004', '50000000.00', '50000000'],
+  ['partner_fee_usd', '0', '0.00', '-0.00'],
+  ['partner_fee_usd', '-0.000000005', '0.00', '0'],
+  ['partner_fee_usd', '0.125', '0.125', '0.1250'],
+  ['partner_fee_usd', '1000000.000000001', '1000000.00', '1000000'],
+]
+
+test('confirmed amounts are rounded half-even to eight places and compared by value', async (t) => {
+  const service = await startService(t)
+  const names = AMOUNTS.map((_, row) => `row-${row}`)
+  const sent = await sendFirst(service, names)
+  for (const [row, [field, text, stored, again]] of AMOUNTS.entries()) {
+    const id = sent.get(`row-${row}`) ?? ''
+    const told = `${field} ${text}`
+    const report = { ...fill(`o-${row}`, '10.00'), [field]: text }
+    const first = await succeed(service, 'POST', confirmPath(id), report)
+    assert.equal(first.replayed, undefined, told)
+    const replay = await succeed(service, 'POST', confirmPath(id), { ...report, [field]: again })
+    assert.equal(replay.replayed, true, told)
+    const found = await service.store.findExecution(id)
+    assert.deepEqual(written(found?.trade?.report as Fill)[field], stored, told)
+  }
+  await assertSound(service)
+})
+
+const written = (report: Fill): Json => ({
+  usd_amount: formatUsd(report.usdAmount),
+  btc_amount: formatBtc(report.btcAmount),
+  execution_price: formatPrice(report.executionPrice),
+  partner_fee_usd: report.partnerFee === null ? null : formatUsd(report.partnerFee),
+})
+
+test('a fill is limited by the reservation after it is rounded', async (t) => {
+  const service = await startService(t)
+  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
+  for (const [usd, received] of [
+    ['10.000000005000000001', '10.00000001'],
+    ['10.00000001', '10.00000001'],
+    ['10.01', '10.01'],
+    ['999999999999999999.999999999999999999', '1000000000000000000.00'],
+  ] as const) {
+    const { status, body } = await service.call('POST', confirmPath(id), fill('o', usd))
+    assert.equal(status, 400, usd)
+    assert.match(body.detail, /10\.00\b/, usd)
+    assert.ok(body.detail.includes(received), body.detail)
+  }
+  await succeed(service, 'POST', confirmPath(id), fill('o', '10.000000005'))
+  await assertSound(service)
+})
+
+const PLAN_AMOUNTS = [
+  ['1', '1.00'],
+  ['1.00', '1.00'],
+  ['1.5', '1.50'],
+  ['0001.50', '1.50'],
+  ['999999.99', '999999.99'],
+  ['1000000', '1000000.00'],
+  ['1000000.00', '1000000.00'],
+] as const
+
+test('plan amounts are written with two places, and another spelling of one is no change', async (t) => {
+  const service = await startService(t)
+  await link(service, 'u')
+  for (const [sent, written] of PLAN_AMOUNTS) {
+    assert.equal((await plan(service, 'u', sent, { amount_usd: sent })).amount_usd, written)
+  }
+  const before = await service.store.findPlans('1.5')
+  service.advance(1000)
+  await plan(service, 'u', '1.5', { amount_usd: '1.50' })
+  assert.deepEqual(await service.store.findPlans('1.5'), before)
+})
+
+const DATES = [
+  ['2026-01-05T10:00:00Z', '2026-01-05T10:00:00.000Z'],
+  ['2026-01-05t10:00:00z', '2026-01-05T10:00:00.000Z'],
+  ['2026-01-05 10:00:00Z', '2026-01-05T10:00:00.000Z'],
+  ['2026-01-05T10:00:00.5Z', '2026-01-05T10:00:00.500Z'],
+  ['2026-01-05T10:00:00.123456Z', '2026-01-05T10:00:00.123Z'],
+  ['2026-01-05T10:00:00.999999999Z', '2026-01-05T10:00:00.999Z'],
+  ['2026-01-05T10:00:00+05:30', '2026-01-05T04:30:00.000Z'],
+  ['2026-01-05T10:00:00-08:00', '2026-01-05T18:00:00.000Z'],
+  ['2026-01-01T00:30:00+01:00', '2025-12-31T23:30:00.000Z'],
+  ['2026-12-31T23:30:00-01:00', '2027-01-01T00:30:00.000Z'],
+  ['2026-01-05T10:00:00-00:00', '2026-01-05T10:00:00.000Z'],
+  ['2026-01-05', '2026-01-05T00:00:00.000Z'],
+  ['2024-02-29', '2024-02-29T00:00:00.000Z'],
+  ['2000-02-29T23:59:59.999Z', '2000-02-29T23:59:59.999Z'],
+  ['1970-01-01T00:00:00Z', '1970-01-01T00:00:00.000Z'],
+  ['1955-11-05', '1955-11-05T00:00:00.000Z'],
+  ['9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59.999Z'],
+] as const
+
+test('dates are taken in any offset and written in one form, however far from now', async (t) => {
+  const service = await startService(t)
+  for (const [sent, expected] of DATES) {
+    const user = await succeed(service, 'POST', USERS, { ...USER, consent_timestamp: sent })
+    assert.equal(user.consent_timestamp, expected, sent)
+  }
+  // An offset must not carry the instant out of the years that the form can write.
+  const { status, body } = await service.call('POST', USERS, {
+    ...USER,
+    consent_timestamp: '9999-12-31T23:59:59-01:00',
+  })
+  assert.equal(status, 422)
+  assert.equal(body.detail[0].type, 'datetime_from_date_parsing')
+})
+
+test('executed_at is stored as sent and belongs to what makes two reports identical', async (t) => {
+  const service = await startService(t)
+  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
+  const report = { ...fill('o', '10.00'), executed_at: '1999-01-01T12:00:00+01:00' }
+  await succeed(service, 'POST', confirmPath(id), report)
+  const found = await service.store.findExecution(id)
+  assert.equal(found?.trade?.report.executedAt, Date.UTC(1999, 0, 1, 11))
+  const same = { ...report, executed_at: '1999-01-01T11:00:00.000Z' }
+  assert.equal((await succeed(service, 'POST', confirmPath(id), same)).replayed, true)
+  const later = { ...report, executed_at: '1999-01-01T11:00:00.001Z' }
+  assert.equal((await service.call('POST', confirmPath(id), later)).status, 409)
+  await assertSound(service)
+})
+
+const IDS = [
+  ['x', 'X', ' x', 'x ', '  ', '\u00a0', '0', '-1', 'null', 'constructor', '__proto__', 'hasOwnProperty'],
+  [
+    'a/b',
+    'a%2Fb',
+    'a%2fb',
+    '100%',
+    '%',
+    '%25',
+    '%zz',
+    'a+b',
+    'a b',
+    'a?b=c',
+    'a#b',
+    'a;b',
+    'a:b',
+    'a\\b',
+    '*',
+  ],
+  [
+    '"quoted"',
+    "it's",
+    '<b>',
+    '$(x)',
+    '{id}',
+    ':partner_user_id',
+    '...',
+    'disabled',
+    'x..',
+    '/',
+    '//',
+    'a/../b',
+  ],
+  ['J\u00fcrgen', 'Ju\u0308rgen', '\u540d\u524d', '\ud83d\ude80', '\u202eabc', '\u2028', '\ufffd', '\ufeffx'],
+  ['x'.repeat(255), '\ud83d\ude80'.repeat(255)],
+].flat()
+
+test('ids are any text of 1 to 255 characters, told apart exactly, also in a path', async (t) => {
+  const service = await startService(t)
+  const told = (id: string) => JSON.stringify(id.slice(0, 20))
+  for (const id of IDS) {
+    assert.equal((await link(service, id)).partner_user_id, id, told(id))
+    assert.equal((await plan(service, id, id)).partner_plan_id, id, told(id))
+  }
+  for (const id of IDS) {
+    const { status, body } = await service.call('PATCH', userPath(id), { status: 'disabled' })
+    assert.equal(status, 200, `${told(id)}: ${JSON.stringify(body)}`)
+    assert.equal(body.partner_user_id, id, told(id))
+    assert.equal(body.plans_paused, 1, told(id))
+    const [stored, another] = await service.store.findPlans(id)
+    assert.deepEqual([stored?.partnerPlanId, another], [id, undefined], told(id))
+  }
+})
+
+test('a path that is no id of a user is an unknown user, and one too long is no other error', async (t) => {
+  const service = await startService(t)
+  await link(service, 'x')
+  for (const segment of [
+    'y',
+    'X',
+    'x%20',
+    '%00',
+    'x%00',
+    '%0a',
+    'x'.repeat(256),
+    'x'.repeat(4000),
+    '%F0%9F%9A%80',
+  ]) {
+    const { status, body } = await service.call('PATCH', `${USERS}/${segment}`, { status: 'disabled' })
+    assert.equal(status, 404, segment.slice(0, 20))
+    assert.deepEqual(body, { detail: 'Partner user not found.' }, segment.slice(0, 20))
+  }
+})

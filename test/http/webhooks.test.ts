@@ -1,0 +1,136 @@
+// Webhook registration: one per partner and environment, the secret shown once.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { startService, T0 } from '../harness.ts'
+import { succeed, WEBHOOKS } from './steps.ts'
+
+const URL_A = 'https://127.0.0.1/a?x=1'
+const URL_B = 'https://127.0.0.1:8443/b'
+const AT_T0 = '2026-01-05T00:00:00.000Z'
+
+const FIRST = {
+  partner_slug: 'acme',
+  environment: 'test',
+  url: URL_A,
+  status: 'active',
+  created_at: AT_T0,
+  updated_at: AT_T0,
+  last_delivered_at: null,
+  last_status_code: null,
+  consecutive_failures: 0,
+}
+
+test('a registration is answered whole with its secret, and read back without it', async (t) => {
+  const service = await startService(t)
+  const answer = await succeed(service, 'POST', WEBHOOKS, { url: URL_A })
+  const { secret, ...rest } = answer
+  assert.deepEqual(rest, FIRST)
+  assert.match(secret, /^sse_whsec_[A-Za-z0-9_-]{32,}$/)
+  assert.deepEqual(await succeed(service, 'GET', WEBHOOKS), FIRST)
+})
+
+test('before a registration and after its end the fields are null', async (t) => {
+  const service = await startService(t)
+  const tenant = { partner_slug: 'acme', environment: 'test' }
+  const nothing = {
+    ...Object.fromEntries(Object.keys(FIRST).map((name) => [name, null])),
+    ...tenant,
+  }
+  const remove = () => succeed(service, 'DELETE', WEBHOOKS)
+  assert.deepEqual(await succeed(service, 'GET', WEBHOOKS), nothing)
+  assert.deepEqual(await remove(), { ok: true, ...tenant, deleted: false })
+  await succeed(service, 'POST', WEBHOOKS, { url: URL_A })
+  assert.deepEqual(await remove(), { ok: true, ...tenant, deleted: true })
+  assert.deepEqual(await remove(), { ok: true, ...tenant, deleted: false })
+  assert.deepEqual(await succeed(service, 'GET', WEBHOOKS), nothing)
+})
+
+test('registering again replaces the address and the secret, restarts the counters, keeps created_at', async (t) => {
+  const service = await startService(t)
+  const first = await succeed(service, 'POST', WEBHOOKS, { url: URL_A })
+  const tenant = await service.store.findTenant('acme', 'test')
+  assert.ok(tenant)
+  for (const status of ['active', 'paused'] as const) {
+    await service.store.changeWebhook(tenant, (seen) => {
+      assert.ok(seen)
+      return { ...seen, status, consecutiveFailures: 10, lastStatusCode: 500, lastDeliveredAt: T0 }
+    })
+    assert.deepEqual(await succeed(service, 'GET', WEBHOOKS), {
+      ...FIRST,
+      url: status === 'active' ? URL_A : URL_B,
+      updated_at: status === 'active' ? AT_T0 : '2026-01-05T00:01:00.000Z',
+      status,
+      consecutive_failures: 10,
+      last_status_code: 500,
+      last_delivered_at: AT_T0,
+    })
+    service.advance(60_000)
+    const again = await succeed(service, 'POST', WEBHOOKS, { url: URL_B })
+    assert.notEqual(again.secret, first.secret)
+    const { secret, ...rest } = again
+    assert.equal((await service.store.findWebhook(tenant))?.secret, secret)
+    const updated_at = status === 'active' ? '2026-01-05T00:01:00.000Z' : '2026-01-05T00:02:00.000Z'
+    assert.deepEqual(rest, { ...FIRST, url: URL_B, updated_at })
+  }
+})
+
+test('the same address again is a new registration too: a new secret', async (t) => {
+  const service = await startService(t)
+  const secrets = await Promise.all(
+    Array.from({ length: 5 }, async () => (await succeed(service, 'POST', WEBHOOKS, { url: URL_A })).secret),
+  )
+  assert.equal(new Set(secrets).size, secrets.length)
+})
+
+/** Hosts that are not on the public internet, in every spelling a URL has for one. */
+const REFUSED = [
+  ...['10.0.0.1', '172.16.0.1', '192.168.1.1', '169.254.169.254', '100.64.0.1', '0.0.0.0', '224.0.0.1'],
+  ...[
+    '255.255.255.255',
+    '192.0.2.1',
+    '198.18.0.1',
+    '198.51.100.1',
+    '203.0.113.1',
+    '240.0.0.1',
+    '168.63.129.16',
+  ],
+  ...[
+    '0xa000001',
+    '167772161',
+    '012.0.0.1',
+    '10.1',
+    '[::]',
+    '[::1]',
+    '[fe80::1]',
+    '[fc00::1]',
+    '[fd00:ec2::254]',
+  ],
+  ...[
+    '[ff02::1]',
+    '[2001:db8::1]',
+    '[::ffff:10.0.0.1]',
+    '[::ffff:a9fe:a9fe]',
+    '[64:ff9b::a00:1]',
+    '[2002:a00:1::]',
+  ],
+  ...['[100::1]', '[64:ff9b:1::a00:1]', '[::10.0.0.1]', '[5f00::1]', '[3fff::1]'],
+]
+
+test('an address that is not public is refused with the reason and registers nothing', async (t) => {
+  const service = await startService(t)
+  await succeed(service, 'POST', WEBHOOKS, { url: URL_A })
+  for (const host of REFUSED) {
+    const { status, body } = await service.call('POST', WEBHOOKS, { url: `https://${host}/hook` })
+    assert.equal(status, 400, `${host}: ${JSON.stringify(body)}`)
+    assert.match(body.detail, /^Webhook URL is refused: /, host)
+  }
+  assert.deepEqual(await succeed(service, 'GET', WEBHOOKS), FIRST)
+})
+
+test('public addresses and the longest URL there may be are taken', async (t) => {
+  const service = await startService(t)
+  const base = 'https://8.8.8.8/'
+  const urls = [base, 'https://[2606:4700:4700::1111]:8443/x', 'HTTPS://1.1.1.1', base.padEnd(2083, 'x')]
+  for (const url of urls) assert.equal((await succeed(service, 'POST', WEBHOOKS, { url })).url, url)
+})
