@@ -3,6 +3,7 @@
 import { Command, CommanderError } from 'commander'
 import { auditCommand } from './cli/audit.ts'
 import { type Cli, createCli, dbOption, type Globals, print, type Streams } from './cli/cli.ts'
+import { demoCommand } from './cli/demo.ts'
 import { executionCommand } from './cli/execution.ts'
 import { EXIT, failureOf } from './cli/exit.ts'
 import { checkCommand, migrateCommand, statusCommand } from './cli/health.ts'
@@ -62,6 +63,7 @@ function build(program: Command, cli: Cli): void {
     auditCommand(cli),
     migrateCommand(cli),
     versionCommand(cli),
+    demoCommand(cli),
   ]
   for (const command of commands) program.addCommand(command)
   everyCommand(program, (command) =>
@@ -100,10 +102,10 @@ function warnOfUnknownVariables(program: Command, env: NodeJS.ProcessEnv, { err 
 function report(error: unknown, json: boolean, { err }: Streams): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return EXIT.done
-    if (json)
-      err.write(
-        `${JSON.stringify({ error: { code: 'usage', message: error.message.replace(/^error: /, '') } })}\n`,
-      )
+    // Without a command the parser shows the help, and has no message of its own.
+    const isHelp = error.code === 'commander.help'
+    const message = isHelp ? 'Name a command; --help lists them.' : error.message.replace(/^error: /, '')
+    if (json) err.write(`${JSON.stringify({ error: { code: 'usage', message } })}\n`)
     return EXIT.usage
   }
   const { exitCode, code, message } = failureOf(error)

@@ -1,0 +1,97 @@
+// demo: what a newcomer runs first. Four simulated weeks against the real service, and an account of them.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Command, Option } from 'commander'
+import { type Cli, note, print } from './cli.ts'
+import type { Account } from './demo/account.ts'
+import { EXIT } from './exit.ts'
+import { wholeNumber } from './options.ts'
+
+const SEED_MAX = 999_999_999
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+type DemoOptions = { seed: number; keep: boolean }
+
+export function demoCommand(cli: Cli): Command {
+  return new Command('demo')
+    .description('four simulated weeks of purchases in a throw-away database, and an account of them')
+    .addOption(
+      new Option('--seed <number>', 'another synthetic price path and another partner')
+        .argParser(wholeNumber(0, SEED_MAX))
+        .default(1),
+    )
+    .option('--keep', 'keep the database and say where it is', false)
+    .action((options: DemoOptions) => demo(cli, options))
+}
+
+async function demo(cli: Cli, { seed, keep }: DemoOptions): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'tranche-demo-'))
+  const remove = () => rmSync(folder, { recursive: true, force: true })
+  const stop = stopOnSignal(remove)
+  let kept = false
+  try {
+    const file = join(folder, 'tranche.db')
+    const account = await play(cli, { file, seed, signal: stop.signal })
+    stop.signal.throwIfAborted()
+    kept = keep
+    await tell(cli, account, keep ? file : null)
+    if (!account.ledger.ok) cli.exitWith(EXIT.failed)
+  } catch (error) {
+    if (!stop.signal.aborted) throw error
+    note(cli, 'Interrupted; the throw-away database is gone.')
+    cli.exitWith(EXIT.interrupted)
+  } finally {
+    stop.dispose()
+    if (!kept) remove()
+  }
+}
+
+async function play(
+  cli: Cli,
+  options: { file: string; seed: number; signal: AbortSignal },
+): Promise<Account> {
+  const [{ runDemo }, { readAccount }, { createProgress }, { DAYS }] = await Promise.all([
+    import('./demo/run.ts'),
+    import('./demo/account.ts'),
+    import('./demo/progress.ts'),
+    import('./demo/script.ts'),
+  ])
+  const day = (share: number) => `day ${Math.min(DAYS, Math.floor(share * DAYS) + 1)} of ${DAYS}`
+  const progress = createProgress(cli.streams, day)
+  try {
+    return await runDemo({ ...options, onProgress: progress.show }, readAccount)
+  } finally {
+    progress.clear()
+  }
+}
+
+async function tell(cli: Cli, account: Account, file: string | null): Promise<void> {
+  const { nextCommands, programName, started } = await import('./demo/commands.ts')
+  const { showAccount } = await import('./demo/show.ts')
+  const { db, color } = cli.globals()
+  const start = started()
+  const commands = nextCommands(programName(start), { db, cwd: start.cwd })
+  const words = await showAccount(account, { commands, file, color, out: cli.streams.out })
+  print(cli, { ...account, database: file, commands }, () => words)
+}
+
+/** The first signal ends the run in order; a second one ends the process at once, and still leaves nothing behind. */
+function stopOnSignal(remove: () => void): { signal: AbortSignal; dispose: () => void } {
+  const controller = new AbortController()
+  const onSignal = () => {
+    if (controller.signal.aborted) {
+      remove()
+      process.exit(EXIT.interrupted)
+    }
+    controller.abort()
+  }
+  for (const signal of SIGNALS) process.on(signal, onSignal)
+  return {
+    signal: controller.signal,
+    dispose: () => {
+      for (const signal of SIGNALS) process.off(signal, onSignal)
+    },
+  }
+}

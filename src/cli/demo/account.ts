@@ -1,0 +1,173 @@
+// The account of a demonstration: all of it is read back from the ledger, or worked out from it here. Its members are
+// what `demo --json` prints; show.ts puts the same into words.
+
+import { EXECUTION_STATUSES, type ExecutionStatus, TRIGGERS, type Trigger } from '../../core/execution.ts'
+import { formatInstant } from '../../core/instant.ts'
+import { type Btc, formatBtc, formatPrice, formatUsd, type Usd, ZERO_USD } from '../../core/money.ts'
+import type { Frequency } from '../../core/window.ts'
+import type { Finding, Store } from '../../store/store.ts'
+import { averagePrice, comparePrices, type PriceComparison, type WindowPrice, windowPrice } from './price.ts'
+import { type ReadPlan, type ReadWindow, readPlans } from './read.ts'
+import type { Story } from './run.ts'
+import { chooseTimelines, type Timeline } from './timeline.ts'
+
+export type WindowAccount = {
+  window_start: string
+  window_end: string
+  budget_usd: string
+  spent_usd: string
+  /** Neither spent nor reserved any more: released, or about to be when the window rolls. */
+  left_usd: string
+  tranches: number
+  /** Why money is left; null when the budget is spent to the last unit. */
+  left_because: string | null
+  price: WindowPrice | null
+}
+
+export type PlanAccount = {
+  partner_plan_id: string
+  partner_user_id: string
+  frequency: Frequency
+  amount_usd: string
+  status: string
+  windows: WindowAccount[]
+}
+
+export type LedgerAccount = {
+  ok: boolean
+  faults: Finding[]
+  windows: number
+  executions: number
+  trades: number
+  reserved_usd: string
+  spent_usd: string
+  bought_btc: string
+  average_price_usd: string | null
+  partner_book_usd: string
+  partner_book_btc: string
+}
+
+export type Account = {
+  synthetic: true
+  seed: number
+  from: string
+  to: string
+  scheduler: { passes: number; passes_missed: number; passes_without_price: number }
+  plans: PlanAccount[]
+  /** Why tranches fired, and what became of them. */
+  tranches: { by_trigger: Record<Trigger, number>; by_status: Record<ExecutionStatus, number> }
+  timelines: Timeline[]
+  partner: {
+    polls: number
+    delivered: number
+    redelivered: number
+    filled: number
+    partial: number
+    failed: number
+    silent: number
+    replayed: number
+    refused_late: number
+    late_fills_kept: number
+    cancelled_by_service: number
+  }
+  prices: PriceComparison[]
+  ledger: LedgerAccount
+}
+
+const LATE_FILLS_MAX = 1_000
+
+/** Reads the whole account while the store is still open. */
+export async function readAccount(story: Story, store: Store): Promise<Account> {
+  const plans = await readPlans(story, store)
+  const windows = plans.flatMap((plan) => plan.windows)
+  const tranches = windows.flatMap((window) => window.tranches)
+  const { tally } = story
+  const lateFills = await store.listLateFills({ after: null, limit: LATE_FILLS_MAX })
+  return {
+    synthetic: true,
+    seed: story.seed,
+    from: formatInstant(story.from),
+    to: formatInstant(story.to),
+    scheduler: {
+      passes: story.passes,
+      passes_missed: story.passesMissed,
+      passes_without_price: story.passesWithoutPrice,
+    },
+    plans: plans.map((plan) => planAccount(plan, story)),
+    tranches: {
+      by_trigger: countBy(
+        TRIGGERS,
+        tranches.map(({ firing }) => firing.trigger),
+      ),
+      by_status: countBy(
+        EXECUTION_STATUSES,
+        tranches.map(({ status }) => status),
+      ),
+    },
+    timelines: chooseTimelines(plans, story),
+    partner: {
+      polls: tally.polls,
+      delivered: tally.delivered,
+      redelivered: tally.redelivered,
+      filled: tally.filled,
+      partial: tally.partial,
+      failed: tally.failed,
+      silent: tally.silent,
+      replayed: tally.replayed,
+      refused_late: tally.refusedLate,
+      late_fills_kept: lateFills.length,
+      cancelled_by_service: tranches.filter(({ cancelledAt }) => cancelledAt !== null).length,
+    },
+    prices: comparePrices(plans, story),
+    ledger: ledgerAccount(await store.findFaults(), windows, story),
+  }
+}
+
+function planAccount({ plan, windows }: ReadPlan, story: Story): PlanAccount {
+  return {
+    partner_plan_id: plan.partnerPlanId,
+    partner_user_id: plan.partnerUserId,
+    frequency: plan.frequency,
+    amount_usd: formatUsd(plan.amount),
+    status: plan.status,
+    windows: windows.map((read) => ({
+      window_start: formatInstant(read.window.start),
+      window_end: formatInstant(read.window.end),
+      budget_usd: formatUsd(read.window.budget),
+      spent_usd: formatUsd(read.window.spent),
+      left_usd: formatUsd(read.left),
+      tranches: read.tranches.length,
+      left_because: read.leftBecause,
+      price: windowPrice(read, story),
+    })),
+  }
+}
+
+function ledgerAccount(faults: Finding[], windows: readonly ReadWindow[], { tally }: Story): LedgerAccount {
+  const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
+  const reserved = sum(windows.map(({ window }) => window.reserved)) as Usd
+  const spent = sum(windows.map(({ window }) => window.spent)) as Usd
+  const bought = sum(windows.map((window) => window.bought)) as Btc
+  const tranches = windows.flatMap((window) => window.tranches)
+  const agreed = spent === tally.spent && bought === tally.bought && reserved === ZERO_USD
+  return {
+    ok: faults.length === 0 && agreed,
+    faults,
+    windows: windows.length,
+    executions: tranches.length,
+    trades: tranches.filter(({ trade }) => trade !== null).length,
+    reserved_usd: formatUsd(reserved),
+    spent_usd: formatUsd(spent),
+    bought_btc: formatBtc(bought),
+    average_price_usd: bought === 0n ? null : formatPrice(averagePrice(spent, bought)),
+    partner_book_usd: formatUsd(tally.spent),
+    partner_book_btc: formatBtc(tally.bought),
+  }
+}
+
+/** How often each name occurs, in the order of the names. */
+const countBy = <K extends string>(names: readonly K[], of: readonly K[]): Record<K, number> =>
+  Object.fromEntries(names.map((name) => [name, of.filter((other) => other === name).length])) as Record<
+    K,
+    number
+  >

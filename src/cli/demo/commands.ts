@@ -1,0 +1,108 @@
+// The commands that do the demonstration's work for real, named as this very program was started.
+
+import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
+import { isSea } from 'node:sea'
+
+export type ProgramName = {
+  /** As the person would type it again. */
+  typed: string
+  /** For cron, which knows no working directory and little of a PATH. */
+  absolute: string
+}
+
+export type NextCommand = { what: string; command: string }
+
+/** What of a process tells how it was started. */
+export type Started = { argv0: string; execPath: string; script: string; cwd: string; built: boolean }
+
+const CHECKOUT_STARTER = 'tranche'
+
+/**
+ * The executable under the name it was called by; from a checkout the starter beside the script that runs, since the
+ * starter's own name is gone from the process's arguments by then.
+ */
+export function programName({ argv0, execPath, script, cwd, built }: Started): ProgramName {
+  if (built) return { typed: argv0, absolute: execPath }
+  const absolute = join(dirname(resolve(cwd, script)), CHECKOUT_STARTER)
+  const near = relative(cwd, absolute)
+  if (near.startsWith('..') || isAbsolute(near)) return { typed: absolute, absolute }
+  // Without a slash a shell would look for it along the PATH.
+  return { typed: near.includes('/') ? near : `./${near}`, absolute }
+}
+
+export const started = (): Started => ({
+  argv0: process.argv0,
+  execPath: process.execPath,
+  script: process.argv[1] ?? '',
+  cwd: process.cwd(),
+  built: isSea(),
+})
+
+const DATABASE_DEFAULT = 'tranche.db'
+const API = 'http://127.0.0.1:8080/partner/v1'
+const USER = {
+  partner_user_id: 'u1',
+  consent_accepted: true,
+  consent_version: 'v1',
+  consent_timestamp: '2026-01-05',
+}
+const PLAN = { partner_user_id: 'u1', partner_plan_id: 'p1', amount_usd: '60.00', frequency: 'daily' }
+const PRICE_USD = '64000'
+/** A sixth of the plan's 60.00: the first of a day's six tranches. */
+const FILL = {
+  partner_order_id: 'o1',
+  status: 'filled',
+  usd_amount: '10.00',
+  btc_amount: '0.00015625',
+  execution_price: PRICE_USD,
+}
+
+/** In the order they are typed, in one folder and one shell: a later one goes by what an earlier one set. */
+export function nextCommands(
+  { typed, absolute }: ProgramName,
+  { db, cwd }: { db: string; cwd: string },
+): NextCommand[] {
+  const flag = db === DATABASE_DEFAULT ? '' : ` --db ${quoted(db)}`
+  const tranche = `${quoted(typed)}${flag}`
+  const cron = `${quoted(absolute)} --db ${quoted(resolve(cwd, db))} tick`
+  return [
+    { what: 'Serve the API (in a shell of its own)', command: `${tranche} serve` },
+    {
+      what: 'Add a partner and a key, which is shown this once',
+      command: `${tranche} partner create acme --name Acme\nKEY=$(${tranche} key create acme --env test)`,
+    },
+    {
+      what: 'As the partner: link a user who consented, give them a plan',
+      command: [
+        `API=${API} AUTH="Authorization: Bearer $KEY"`,
+        `curl -sS "$API/users" -H "$AUTH" -d '${json(USER)}'`,
+        `curl -sS "$API/plans" -H "$AUTH" -d '${json(PLAN)}'`,
+      ].join('\n'),
+    },
+    {
+      what: 'One scheduler pass, here with a price given by hand; take what is due',
+      command: `${tranche} tick --price ${PRICE_USD}\nDUE=$(curl -sS "$API/executions/due" -H "$AUTH"); echo "$DUE"`,
+    },
+    {
+      what: 'Buy it on your venue, then report',
+      command: [
+        `ID=$(echo "$DUE" | grep -o 'exec_[0-9a-f]*')`,
+        `curl -sS "$API/executions/$ID/confirm" -H "$AUTH" -d '${json(FILL)}'`,
+      ].join('\n'),
+    },
+    {
+      // In a crontab an unescaped percent sign ends the line.
+      what: 'Have cron run a pass every minute (crontab -e)',
+      command: `* * * * * ${cron.replaceAll('%', '\\%')}`,
+    },
+  ]
+}
+
+/** One member a line where they would not fit on one of a terminal's. */
+const json = (body: object): string =>
+  `{\n  ${Object.entries(body)
+    .map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`)
+    .join(',\n  ')}}`
+
+const quoted = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`

@@ -1,0 +1,49 @@
+// Who takes part in the demonstration and what happens on the way. Data only: run.ts plays it.
+
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from '../../core/instant.ts'
+import type { Frequency } from '../../core/window.ts'
+
+/** A Monday. A fixed one, so that the same seed tells the same story on every day it is told. */
+export const START = Date.UTC(2026, 0, 5) as Instant
+export const DAYS = 28
+export const LENGTH_MS = DAYS * DAY_MS
+/** Simulated time between two scheduler passes: each is a commit that waits for the disk, so not too many. */
+export const PASS_EVERY_MS = 30 * MINUTE_MS
+/** The partner looks for work this long after each pass. */
+export const POLL_AFTER_MS = MINUTE_MS
+/** The synthetic path has a price this often. */
+export const PATH_STEP_MS = MINUTE_MS
+/** Time after the last window in which the partner answers what it still owes. */
+export const TAIL_MS = 6 * HOUR_MS
+
+export const USERS = ['ana', 'ben', 'chloe', 'dan', 'eva'] as const
+export type UserName = (typeof USERS)[number]
+
+export type ScriptedPlan = { plan: string; user: UserName; amountUsd: string; frequency: Frequency }
+
+export const PLANS: readonly ScriptedPlan[] = [
+  { plan: 'ana-daily', user: 'ana', amountUsd: '60.00', frequency: 'daily' },
+  { plan: 'ana-week', user: 'ana', amountUsd: '350.00', frequency: 'weekly' },
+  { plan: 'ben-daily', user: 'ben', amountUsd: '12.50', frequency: 'daily' },
+  { plan: 'ben-2weeks', user: 'ben', amountUsd: '1400.00', frequency: 'bi-weekly' },
+  // Less than the smallest tranche: bought in one piece.
+  { plan: 'chloe-tiny', user: 'chloe', amountUsd: '3.00', frequency: 'daily' },
+  { plan: 'dan-week', user: 'dan', amountUsd: '100.00', frequency: 'weekly' },
+  { plan: 'eva-2weeks', user: 'eva', amountUsd: '500.00', frequency: 'bi-weekly' },
+]
+
+/** The first time after `from` that the plan has an open execution, its user or the plan itself is ended. */
+export const CANCELLED = { plan: 'eva-2weeks', from: START + 9 * DAY_MS }
+export const DISABLED = { user: 'dan' as UserName, plan: 'dan-week', from: START + 16 * DAY_MS }
+
+type Span = { from: number; to: number }
+
+/** Cron does not run: for longer than a daily plan's slot of eight hours. */
+export const OUTAGE: Span = { from: START + 8 * DAY_MS + 7 * HOUR_MS, to: START + 8 * DAY_MS + 17 * HOUR_MS }
+/** The price feed does not answer: tranches go by the clock. */
+export const FEED_DOWN: Span = { from: START + 15 * DAY_MS, to: START + 16 * DAY_MS }
+
+export const isWithin = (span: Span, at: Instant): boolean => span.from <= at && at < span.to
+
+/** Plans of which one window each is drawn at the end. */
+export const DRAWN = ['ana-daily', 'ana-week'] as const
