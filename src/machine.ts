@@ -13,7 +13,7 @@ export type Machine = {
 
 export const machine: Machine = {
   clock: () => Date.now() as Instant,
-  random: (bytes) => randomBytes(bytes),
+  random: pooled(),
   uuid: () => randomUUID(),
   osUser: () => {
     try {
@@ -35,3 +35,16 @@ export function machineAt(start: Instant): { machine: Machine; setClock: (now: I
     },
   }
 }
+
+/** Random bytes drawn in bulk: one call to the system for many ids of a pass. Handed out once and never again. */
+function pooled(): Machine['random'] {
+  let pool = new Uint8Array()
+  return (bytes) => {
+    if (bytes > pool.length) pool = randomBytes(Math.max(bytes, POOL_BYTES))
+    const drawn = pool.subarray(0, bytes)
+    pool = pool.subarray(bytes)
+    return drawn
+  }
+}
+
+const POOL_BYTES = 4_096
