@@ -160,11 +160,15 @@ const rest = (schedule: Schedule, until: Instant): Decision => ({
   tranche: null,
 })
 
-/** What `due` units are worth: the remaining budget over the remaining units, to the cent; the last takes what is left. */
+/**
+ * What `due` units are worth: the remaining budget over the remaining units, to the cent; the last takes what is left.
+ * A rest too small to fire on its own (a minimum that was raised meanwhile) goes along rather than be lost.
+ */
 function worth(seen: Planned, due: number): Usd {
   const left = seen.layout.slots * seen.layout.unitsPerSlot - seen.layout.unitsFired
   if (due === 0 || left === 0) return ZERO_USD
-  return floorToCents(lesser(seen.fireable, ((seen.fireable * BigInt(due)) / BigInt(left)) as Usd))
+  const share = floorToCents(lesser(seen.fireable, ((seen.fireable * BigInt(due)) / BigInt(left)) as Usd))
+  return share >= seen.floor && seen.fireable - share < seen.floor ? floorToCents(seen.fireable) : share
 }
 
 function slotAt(seen: Planned, now: Instant): number {

@@ -4,7 +4,7 @@ import { formatInstant } from '../../core/instant.ts'
 import { formatUsd, type Usd } from '../../core/money.ts'
 import { instant } from '../rows.ts'
 import type { Finding } from '../store.ts'
-import type { Connection, Database } from './connection.ts'
+import { type Connection, type Database, isCorrupt } from './connection.ts'
 import { type TradeRow, tradeDigest, tradeOf } from './executions.ts'
 
 /** A rule stops after so many findings: more say nothing new. */
@@ -103,32 +103,56 @@ const RULES: Rule[] = [
   },
 ]
 
+const FINDINGS_MAX = FINDINGS_PER_RULE_MAX * RULES.length
+
 export function createCheck({ db, read }: Connection): () => Promise<Finding[]> {
   return async () => {
-    const findings = await read(() => [...integrity(db), ...RULES.flatMap((rule) => broken(db, rule))])
-    for (let after = ''; ; ) {
-      const rows = await read(() => tradesAfter(db, after))
-      findings.push(...rows.filter(wasChanged).map(changedTrade))
-      const last = rows.at(-1)
-      if (!last || findings.length > FINDINGS_PER_RULE_MAX * RULES.length) return findings
-      after = last.execution_id
+    const findings = await read(() => [
+      ...readable('integrity', () => integrity(db)),
+      ...readable('foreign_key', () => danglingRows(db)),
+      ...RULES.flatMap((rule) => readable(rule.kind, () => broken(db, rule))),
+    ])
+    for (let after: string | null = ''; after !== null && findings.length <= FINDINGS_MAX; ) {
+      let last: string | null = null
+      const from: string = after
+      const changed = await read(() =>
+        readable('trade_changed', () => {
+          const rows = tradesAfter(db, from)
+          last = rows.at(-1)?.execution_id ?? null
+          return rows.filter(wasChanged).map(changedTrade)
+        }),
+      )
+      findings.push(...changed)
+      after = last
     }
+    return findings
+  }
+}
+
+/** A page that cannot be read is a finding like any other: the rest of the file may still have something to say. */
+function readable(kind: string, look: () => Finding[]): Finding[] {
+  try {
+    return look()
+  } catch (error) {
+    if (!isCorrupt(error)) throw error
+    const message = `the file is damaged where ${kind} is looked for: ${(error as Error).message}`
+    return [{ kind: 'integrity', subject: 'database', message }]
   }
 }
 
 function integrity(db: Database): Finding[] {
   const lines = db.prepare(`pragma integrity_check(${FINDINGS_PER_RULE_MAX})`).pluck().all() as string[]
-  const dangling = db.pragma('foreign_key_check') as { table: string; rowid: bigint | null; parent: string }[]
-  return [
-    ...lines
-      .filter((line) => line !== 'ok')
-      .map((message) => ({ kind: 'integrity', subject: 'database', message })),
-    ...dangling.slice(0, FINDINGS_PER_RULE_MAX).map(({ table, rowid, parent }) => ({
-      kind: 'foreign_key',
-      subject: `${table} row ${rowid ?? '?'}`,
-      message: `refers to a row of ${parent} that does not exist`,
-    })),
-  ]
+  const faults = lines.filter((line) => line !== 'ok')
+  return faults.map((message) => ({ kind: 'integrity', subject: 'database', message }))
+}
+
+function danglingRows(db: Database): Finding[] {
+  const rows = db.pragma('foreign_key_check') as { table: string; rowid: bigint | null; parent: string }[]
+  return rows.slice(0, FINDINGS_PER_RULE_MAX).map(({ table, rowid, parent }) => ({
+    kind: 'foreign_key',
+    subject: `${table} row ${rowid ?? '?'}`,
+    message: `refers to a row of ${parent} that does not exist`,
+  }))
 }
 
 function broken(db: Database, { kind, sql, message }: Rule): Finding[] {

@@ -43,13 +43,14 @@ export function configure(db: Database): void {
 
 export function connect(db: Database, clock: () => Instant): Connection {
   const begin = db.prepare('begin deferred')
-  const commit = db.prepare('commit')
+  // A read has nothing to commit, and a commit fails on a file that is damaged.
+  const end = db.prepare('rollback')
   const snapshot = <T>(work: () => T): T => {
     begin.run()
     try {
       return work()
     } finally {
-      if (db.inTransaction) commit.run()
+      if (db.inTransaction) end.run()
     }
   }
   return {
@@ -63,6 +64,10 @@ export function connect(db: Database, clock: () => Instant): Connection {
 export const isBusy = (error: unknown): boolean =>
   error instanceof SQLite.SqliteError &&
   (error.code.startsWith('SQLITE_BUSY') || error.code === 'SQLITE_LOCKED')
+
+/** Whether the file itself is damaged, rather than what stands in it. */
+export const isCorrupt = (error: unknown): boolean =>
+  error instanceof SQLite.SqliteError && error.code.startsWith('SQLITE_CORRUPT')
 
 /** Tries `work` again for as long as another process holds the lock. Throws database_locked when it stays held. */
 export async function whenFree<T>(work: () => T): Promise<T> {

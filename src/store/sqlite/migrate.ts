@@ -14,7 +14,7 @@ export type MigrationState = { name: string; sha256: string; appliedAt: Instant 
 
 /** Brings the schema up to this program's. Returns the names of the migrations it applied. */
 export async function migrate(db: Database, file: string, clock: () => Instant): Promise<string[]> {
-  const pending = migrationStates(db).filter((state) => state.appliedAt === null)
+  const pending = (await whenFree(() => migrationStates(db))).filter((state) => state.appliedAt === null)
   if (pending.length === 0) return []
   if (readApplied(db).size > 0) await whenFree(() => backUp(db, file))
   return whenFree(() => applyPending(db, clock()))

@@ -1,6 +1,6 @@
 // Opens a database file as a Store: creates it if asked to, brings its schema up, prepares every statement once.
 
-import { closeSync, existsSync, openSync } from 'node:fs'
+import { closeSync, existsSync, openSync, realpathSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Store } from '../store.ts'
@@ -23,6 +23,8 @@ export type OpenOptions = { clock: () => Instant; create: boolean }
 export async function openStore(file: string, { clock, create }: OpenOptions): Promise<Store> {
   const db = openDatabase(file, create)
   try {
+    // Looked at before anything is set, so that a file that is refused stays as it was.
+    await whenFree(() => migrationStates(db))
     await whenFree(() => configure(db))
     await migrate(db, file, clock)
     const connection = connect(db, clock)
@@ -34,7 +36,7 @@ export async function openStore(file: string, { clock, create }: OpenOptions): P
       ...createPlanStore(connection, ledger),
       ...createExecutionStore(connection, ledger, audit),
       ...createWebhookStore(connection),
-      ...createSchedulerStore(connection, ledger, file),
+      ...createSchedulerStore(connection, ledger, oneName(file)),
       ...createListingStore(connection, ledger, audit),
       ...createHealthStore(connection),
       close: () => db.close(),
@@ -54,6 +56,9 @@ export async function readMigrationStates(file: string): Promise<MigrationState[
     db.close()
   }
 }
+
+/** The same for every path that leads to the file: the scheduler's lock lies beside it under this name. */
+const oneName = (file: string): string => (file === ':memory:' ? file : realpathSync(file))
 
 function openDatabase(file: string, create: boolean) {
   if (file !== ':memory:' && !existsSync(file)) {

@@ -31,15 +31,21 @@ export function createSchedulerStore(connection: Connection, ledger: Ledger, fil
     return found
   }
 
-  /** Walks one range of one index in short reads, so that serve goes on answering. */
-  async function collect(range: keyof typeof sql.ranges, bounds: object, into: Set<number>): Promise<void> {
-    let last = { at: FIRST, plan_id: -1n }
+  /**
+   * Walks one range of one index in short reads, so that serve goes on answering: the rows behind `from`, and
+   * wherever a read ends among rows of one value, the rest of those. No row is passed twice, however many share it.
+   */
+  async function collect(range: keyof typeof sql.ranges, from: bigint, bounds: object, into: Set<number>) {
+    const { beyond, tied } = sql.ranges[range]
+    let last: DueRow = { at: from, plan_id: 0n }
+    let statement = beyond
     for (;;) {
-      const rows = await read(() => sql.ranges[range].all({ ...bounds, ...last, page: DUE_READ_MAX }))
-      for (const row of rows) into.add(Number(row.plan_id))
-      const end = rows.at(-1)
-      if (!end || rows.length < DUE_READ_MAX) return
-      last = { at: end.at, plan_id: end.plan_id }
+      const page = await read(() => statement.all({ ...bounds, ...last, page: DUE_READ_MAX }))
+      for (const row of page) into.add(Number(row.plan_id))
+      const isFull = page.length === DUE_READ_MAX
+      if (!isFull && statement === beyond) return
+      last = page.at(-1) ?? last
+      statement = isFull ? tied : beyond
       await new Promise((resolve) => setImmediate(resolve))
     }
   }
@@ -95,10 +101,10 @@ export function createSchedulerStore(connection: Connection, ledger: Ledger, fil
 
     async listDuePlans({ now, livePrice, leadMs }: DueRanges) {
       const due = new Set<number>()
-      await collect('nextRun', { now }, due)
-      await collect('failsafe', { until: now + leadMs }, due)
-      if (livePrice === null) await collect('clock', { now }, due)
-      else await collect('limit', { price: livePrice }, due)
+      await collect('nextRun', FIRST, { now }, due)
+      await collect('failsafe', FIRST, { now, until: now + leadMs }, due)
+      if (livePrice === null) await collect('clock', FIRST, { now }, due)
+      else await collect('limit', livePrice - 1n, {}, due)
       return [...due].sort((a, b) => a - b)
     },
 
@@ -165,21 +171,26 @@ type DueRow = { at: bigint; plan_id: bigint }
 type VolatilityRow = { variance: number; hours: number; last_price: bigint | null; last_at: bigint | null }
 type TermsRow = { frequency: string; amount_usd: bigint; min_tranche: bigint }
 
-/** Below every instant and every price: where a walk along an index begins. */
+/** Below every instant: where a walk along an index begins. */
 const FIRST = -(2n ** 62n)
 
 function prepare({ db }: Connection) {
-  const range = (column: string, condition: string) =>
-    db.prepare<object, DueRow>(
+  // `isDue` includes the condition of the partial index that the range walks.
+  const range = (column: string, isDue: string) => ({
+    beyond: db.prepare<object, DueRow>(
       `select ${column} as at, plan_id from schedules
-       where awake = 1 and ${condition} and (${column}, plan_id) > (:at, :plan_id)
-       order by ${column}, plan_id limit :page`,
-    )
+       where awake = 1 and ${column} > :at and ${isDue} order by ${column}, plan_id limit :page`,
+    ),
+    tied: db.prepare<object, DueRow>(
+      `select ${column} as at, plan_id from schedules
+       where awake = 1 and ${column} = :at and plan_id > :plan_id and ${isDue} order by plan_id limit :page`,
+    ),
+  })
   return {
     ranges: {
       nextRun: range('next_run_at', 'next_run_at <= :now'),
-      failsafe: range('window_end', 'fireable >= floor and window_end <= :until'),
-      limit: range('limit_price', 'limit_price is not null and limit_price >= :price'),
+      failsafe: range('window_end', 'fireable >= floor and window_end <= :until and window_start <= :now'),
+      limit: range('limit_price', 'limit_price is not null'),
       clock: range('clock_at', 'clock_at is not null and clock_at <= :now'),
     },
     awake: db.prepare<[number], ScheduleRow>('select * from schedules where plan_id = ? and awake = 1'),

@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import {
+  acceptLate,
+  cancel,
+  confirm,
+  deliver,
+  EXECUTION_STATUSES,
+  type Execution,
+  type ExecutionSeen,
+  type ExecutionStatus,
+  isDue,
+  LEASE_MS,
+} from '../../src/core/execution.ts'
+import type { ExecutionId } from '../../src/core/id.ts'
+import { type Instant, plus } from '../../src/core/instant.ts'
+import { btc, price, type Usd, usd } from '../../src/core/money.ts'
+import { Problem, type ProblemCode } from '../../src/core/problem.ts'
+import type { Report } from '../../src/core/trade.ts'
+import type { Window } from '../../src/core/window.ts'
+
+const NOW = Date.UTC(2026, 0, 5) as Instant
+const FILL: Report = {
+  status: 'filled',
+  partnerOrderId: 'o1',
+  executedAt: null,
+  usdAmount: usd('9.00'),
+  btcAmount: btc('0.0001'),
+  executionPrice: price('60000'),
+  partnerFee: null,
+}
+const PART: Report = { ...FILL, status: 'partial' }
+const REST = { partnerOrderId: 'o1', executedAt: null, failureReason: null }
+const FAILED: Report = { ...REST, status: 'failed' }
+const CANCELLED: Report = { ...REST, status: 'cancelled' }
+const REPORTS = [FILL, PART, FAILED, CANCELLED]
+
+const isRecorded = (status: ExecutionStatus) =>
+  status === 'filled' || status === 'partial' || status === 'failed'
+
+function executionIn(status: ExecutionStatus): Execution {
+  return {
+    executionId: 'exec_1' as ExecutionId,
+    amount: usd('10.00'),
+    status,
+    deliveredCount: status === 'pending' ? 0 : 1,
+    leaseExpiresAt: status === 'pending' ? null : plus(NOW, LEASE_MS),
+    cancelledAt: null,
+  } as Execution
+}
+
+/** An execution in its window, with the trade that its status asks for. */
+function seenIn(status: ExecutionStatus, recorded: Report | null = null): ExecutionSeen {
+  const open = status === 'pending' || status === 'sent'
+  const said = recorded ?? REPORTS.find((one) => one.status === status && isRecorded(status)) ?? null
+  return {
+    execution: executionIn(status),
+    window: {
+      budget: usd('60.00'),
+      reserved: open ? usd('10.00') : usd('0'),
+      spent: said && 'usdAmount' in said ? said.usdAmount : usd('0'),
+      released: usd('0'),
+      closed: null,
+    } as Window,
+    trade: said && { executionId: 'exec_1' as ExecutionId, recordedAt: NOW, report: said },
+    orderHeldBy: null,
+    latestRecordedAt: null,
+  }
+}
+
+const codeOf = (act: () => { kind: string }): string => {
+  try {
+    return act().kind
+  } catch (error) {
+    if (error instanceof Problem) return error.code
+    throw error
+  }
+}
+
+// Columns: filled, partial, failed, cancelled.
+const CONFIRMED: Record<ExecutionStatus, (ProblemCode | 'recorded' | 'replayed' | 'kept_late')[]> = {
+  pending: Array(4).fill('execution_pending'),
+  sent: Array(4).fill('recorded'),
+  filled: ['replayed', 'execution_recorded', 'execution_recorded', 'execution_recorded'],
+  partial: ['execution_recorded', 'replayed', 'execution_recorded', 'execution_recorded'],
+  failed: ['execution_recorded', 'execution_recorded', 'replayed', 'execution_recorded'],
+  cancelled: Array(4).fill('kept_late'),
+}
+
+test('every report on every state of an execution has its one answer', () => {
+  for (const status of EXECUTION_STATUSES) {
+    const answers = REPORTS.map((said) => codeOf(() => confirm(seenIn(status), said, NOW)))
+    assert.deepEqual(answers, CONFIRMED[status], status)
+  }
+  const byPartner = REPORTS.map((said) => codeOf(() => confirm(seenIn('cancelled', CANCELLED), said, NOW)))
+  assert.deepEqual(byPartner, ['execution_recorded', 'execution_recorded', 'execution_recorded', 'replayed'])
+})
+
+test('a late fill is accepted of a delivered, cancelled execution alone', () => {
+  for (const status of EXECUTION_STATUSES) {
+    const answer = codeOf(() => acceptLate(seenIn(status), FILL, NOW))
+    assert.equal(answer, status === 'cancelled' ? 'recorded' : 'late_fill_conflict', status)
+  }
+  const seen = seenIn('cancelled')
+  const changed: [what: string, seen: ExecutionSeen, said: Report, code: ProblemCode][] = [
+    ['its own cancel report', seenIn('cancelled', CANCELLED), FILL, 'late_fill_conflict'],
+    [
+      'never delivered',
+      { ...seen, execution: { ...executionIn('cancelled'), deliveredCount: 0 } },
+      FILL,
+      'late_fill_conflict',
+    ],
+    ['more than reserved', seen, { ...FILL, usdAmount: usd('10.00000001') } as Report, 'late_fill_conflict'],
+    ['an order of another', { ...seen, orderHeldBy: 'exec_2' as ExecutionId }, FILL, 'order_id_taken'],
+    ['nothing there', { ...seen, execution: null }, FILL, 'execution_not_found'],
+  ]
+  for (const [what, state, said, code] of changed)
+    assert.equal(
+      codeOf(() => acceptLate(state, said, NOW)),
+      code,
+      what,
+    )
+})
+
+test('a confirmation is refused before it can spend more than was reserved, or another order', () => {
+  const over = { ...FILL, usdAmount: usd('10.00000001') } as Report
+  assert.equal(
+    codeOf(() => confirm(seenIn('sent'), over, NOW)),
+    'amount_over_reservation',
+  )
+  assert.equal(
+    codeOf(() => confirm(seenIn('sent'), { ...FILL, usdAmount: usd('10') } as Report, NOW)),
+    'recorded',
+  )
+  const held = { ...seenIn('sent'), orderHeldBy: 'exec_2' as ExecutionId }
+  for (const said of REPORTS)
+    assert.equal(
+      codeOf(() => confirm(held, said, NOW)),
+      'order_id_taken',
+    )
+  assert.equal(
+    codeOf(() => confirm({ ...seenIn('sent'), execution: null }, FILL, NOW)),
+    'execution_not_found',
+  )
+})
+
+test('only what differs in a value that counts is another report', () => {
+  const seen = seenIn('filled')
+  const others: Report[] = [
+    { ...FILL, partnerOrderId: 'o2' },
+    { ...FILL, executedAt: NOW },
+    { ...FILL, usdAmount: usd('9.01') },
+    { ...FILL, btcAmount: btc('0.0002') },
+    { ...FILL, executionPrice: price('60001') },
+    { ...FILL, partnerFee: usd('0') },
+  ]
+  for (const other of others)
+    assert.equal(
+      codeOf(() => confirm(seen, other, NOW)),
+      'execution_recorded',
+    )
+  assert.equal(
+    codeOf(() => confirm(seen, { ...FILL, usdAmount: usd('9') } as Report, NOW)),
+    'replayed',
+  )
+})
+
+test('each report settles the reservation: what was spent is spent, the rest goes back', () => {
+  const spent: [said: Report, spent: Usd][] = [
+    [FILL, usd('9')],
+    [PART, usd('9')],
+    [FAILED, usd('0')],
+    [CANCELLED, usd('0')],
+  ]
+  for (const [said, amount] of spent) {
+    const answer = confirm(seenIn('sent'), said, NOW)
+    assert.ok(answer.kind === 'recorded')
+    assert.deepEqual([answer.window.reserved, answer.window.spent], [usd('0'), amount], said.status)
+    assert.equal(answer.execution.status, said.status)
+  }
+})
+
+test('delivery, its lease and the end of an execution', () => {
+  const sent = deliver(executionIn('pending'), NOW)
+  assert.deepEqual([sent.status, sent.deliveredCount, sent.leaseExpiresAt], ['sent', 1, plus(NOW, 300_000)])
+  assert.equal(isDue(executionIn('pending'), NOW), true)
+  assert.equal(isDue(sent, plus(NOW, LEASE_MS - 1)), false)
+  assert.equal(isDue(sent, plus(NOW, LEASE_MS)), true)
+  for (const status of ['filled', 'partial', 'failed', 'cancelled'] as const) {
+    assert.equal(isDue(executionIn(status), plus(NOW, LEASE_MS)), false, status)
+  }
+  const { window } = seenIn('sent')
+  assert.ok(window)
+  const ended = cancel(sent, window, NOW)
+  assert.deepEqual(
+    [ended.execution.status, ended.execution.cancelledAt, ended.window.reserved],
+    ['cancelled', NOW, 0n],
+  )
+})

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { test } from 'node:test'
+import { crc32 } from 'node:zlib'
+import fc from 'fast-check'
+import type { Instant } from '../../src/core/instant.ts'
+import { type ApiKey, isUsable, isWellFormedKey, makeKey, visibleParts } from '../../src/core/key.ts'
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const NOW = Date.UTC(2026, 0, 5) as Instant
+const bytes = (n: number) => randomBytes(n)
+
+test('a key names its environment, carries forty random characters and ends in its checksum', () => {
+  for (const environment of ['test', 'live'] as const) {
+    const key = makeKey(environment, bytes)
+    assert.match(key, new RegExp(`^sse_${environment}_[0-9A-Za-z]{46}$`))
+    assert.ok(isWellFormedKey(key))
+    assert.deepEqual(visibleParts(key), { prefix: `sse_${environment}_`, lastFour: key.slice(-4) })
+
+    let value = 0
+    for (const character of key.slice(-6)) value = value * 62 + BASE62.indexOf(character)
+    assert.equal(value, crc32(key.slice(0, -6)), 'the checksum is the CRC-32 of everything before it')
+  }
+})
+
+test('bytes that would favour some characters are thrown away', () => {
+  let round = 0
+  const key = makeKey('test', (n) => new Uint8Array(n).fill(round++ === 0 ? 248 : 247))
+  assert.equal(key.slice(9, 49), BASE62[247 % 62]?.repeat(40))
+  assert.equal(round, 2)
+})
+
+test('one mistyped character or two swapped ones are always noticed', () => {
+  const key = makeKey('live', bytes)
+  const character = fc.constantFrom(...BASE62)
+  fc.assert(
+    fc.property(fc.integer({ min: 9, max: key.length - 1 }), character, (i, typed) => {
+      const mistyped = key.slice(0, i) + typed + key.slice(i + 1)
+      assert.equal(isWellFormedKey(mistyped), mistyped === key)
+    }),
+    { numRuns: 300 },
+  )
+  for (let i = 9; i < key.length - 1; i++) {
+    const swapped = key.slice(0, i) + key[i + 1] + key[i] + key.slice(i + 2)
+    assert.equal(isWellFormedKey(swapped), swapped === key, `swapped at ${i}`)
+  }
+})
+
+test('texts of another form are no keys', () => {
+  const key = makeKey('test', bytes)
+  const others = ['', 'sse_test_', key.slice(1), `${key}a`, key.toUpperCase(), `${key}\n`, ` ${key}`]
+  for (const text of [...others, key.replace('test', 'live'), key.replace('test', 'prod')]) {
+    assert.equal(isWellFormedKey(text), false, JSON.stringify(text))
+  }
+})
+
+test('a key works until the millisecond it ends', () => {
+  const key = { revokedAt: null, expiresAt: null } as unknown as ApiKey
+  const ends = (ms: number) => (NOW + ms) as Instant
+  const table: [revoked: number | null, expires: number | null, usable: boolean][] = [
+    [null, null, true],
+    [null, 1, true],
+    [null, 0, false],
+    [null, -1, false],
+    [1, null, true],
+    [0, null, false],
+    [1, -1, false],
+    [-1, 1, false],
+  ]
+  for (const [revoked, expires, usable] of table) {
+    const ended = {
+      ...key,
+      revokedAt: revoked === null ? null : ends(revoked),
+      expiresAt: expires === null ? null : ends(expires),
+    }
+    assert.equal(isUsable(ended, NOW), usable, `revoked ${revoked}, expires ${expires}`)
+  }
+})

@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
+import { usd } from '../../src/core/money.ts'
+import {
+  type Plan,
+  type PlanChange,
+  type PlanRequest,
+  type PlanSeen,
+  type PlanStatus,
+  writePlan,
+} from '../../src/core/plan.ts'
+import { Problem } from '../../src/core/problem.ts'
+import type { User, UserStatus } from '../../src/core/user.ts'
+import { WINDOW_MS } from '../../src/core/window.ts'
+
+const T0 = Date.UTC(2026, 0, 5) as Instant
+const NOW = plus(T0, 3 * DAY_MS + 5 * HOUR_MS)
+const user = (status: UserStatus = 'linked') => ({ partnerUserId: 'u1', status }) as User
+const PLAN: Plan = {
+  planId: 7,
+  partnerUserId: 'u1',
+  partnerPlanId: 'p1',
+  amount: usd('60.00'),
+  frequency: 'weekly',
+  smartTimingEnabled: true,
+  startDate: T0,
+  status: 'active',
+  createdAt: T0,
+  updatedAt: T0,
+}
+const REQUEST: PlanRequest = {
+  partnerUserId: 'u1',
+  partnerPlanId: 'p1',
+  amount: usd('60.00'),
+  frequency: 'weekly',
+}
+const SEEN: PlanSeen & { plan: Plan } = {
+  user: user(),
+  plan: PLAN,
+  window: { start: T0, end: plus(T0, WINDOW_MS.weekly) },
+  latestUsedStart: T0,
+}
+
+type Case = {
+  what: string
+  plan?: Partial<Plan>
+  request?: Partial<PlanRequest>
+  window?: null
+  /** What becomes of the window, and of the executions. */
+  outcome: 'kept' | 'reset' | 'cancelled'
+}
+
+const RESENDS: Case[] = [
+  { what: 'the same again', outcome: 'kept' },
+  { what: 'the same amount written otherwise', request: { amount: usd('60') }, outcome: 'kept' },
+  { what: 'another amount', request: { amount: usd('60.01') }, outcome: 'reset' },
+  { what: 'another frequency', request: { frequency: 'daily' }, outcome: 'reset' },
+  {
+    what: 'a paused plan made active',
+    plan: { status: 'paused' },
+    request: { status: 'active' },
+    outcome: 'reset',
+  },
+  { what: 'a plan without a window', window: null, outcome: 'reset' },
+  { what: 'a pause', request: { status: 'paused' }, outcome: 'kept' },
+  {
+    what: 'a pause of a paused plan',
+    plan: { status: 'paused' },
+    request: { status: 'paused' },
+    outcome: 'kept',
+  },
+  { what: 'a paused plan re-sent without status', plan: { status: 'paused' }, outcome: 'kept' },
+  { what: 'an active plan made active', request: { status: 'active' }, outcome: 'kept' },
+  { what: 'smart timing off', request: { smartTimingEnabled: false }, outcome: 'kept' },
+  {
+    what: 'smart timing on again',
+    plan: { smartTimingEnabled: false },
+    request: { smartTimingEnabled: true },
+    outcome: 'kept',
+  },
+  { what: 'another start_date alone', request: { startDate: plus(NOW, DAY_MS) }, outcome: 'kept' },
+  {
+    what: 'a paused plan with another amount',
+    plan: { status: 'paused' },
+    request: { amount: usd('61') },
+    outcome: 'reset',
+  },
+  { what: 'a cancel', request: { status: 'cancelled' }, outcome: 'cancelled' },
+  {
+    what: 'a cancel with another amount',
+    request: { status: 'cancelled', amount: usd('61') },
+    outcome: 'cancelled',
+  },
+  {
+    what: 'a cancel of a paused plan',
+    plan: { status: 'paused' },
+    request: { status: 'cancelled' },
+    outcome: 'cancelled',
+  },
+]
+
+test('the window is reset on the four conditions of the contract and on no other', () => {
+  for (const { what, plan, request, window, outcome } of RESENDS) {
+    const seen = { ...SEEN, plan: { ...PLAN, ...plan }, ...(window === null && { window }) }
+    const change = writePlan(seen, { ...REQUEST, ...request }, NOW)
+    const asked = { ...REQUEST, ...request }
+    const opened = change.open && {
+      start: change.open.start,
+      end: change.open.end,
+      budget: change.open.budget,
+    }
+    const expected = {
+      kept: { close: null, open: null },
+      reset: {
+        close: 'reset',
+        open: { start: NOW, end: plus(NOW, WINDOW_MS[asked.frequency]), budget: asked.amount },
+      },
+      cancelled: { close: 'cancelled', open: null },
+    }[outcome]
+    assert.deepEqual({ close: change.close, open: opened }, expected, what)
+    assert.equal(change.cancelsExecutions, outcome === 'cancelled', what)
+    assert.equal(change.plan.status, asked.status ?? seen.plan.status, what)
+    assert.equal(change.plan.amount, outcome === 'cancelled' ? PLAN.amount : asked.amount, what)
+    assert.equal(change.plan.createdAt, T0, what)
+  }
+})
+
+test('a re-send that changes nothing answers the plan as it is, untouched', () => {
+  assert.equal(writePlan(SEEN, REQUEST, NOW).plan, PLAN)
+  assert.equal(writePlan(SEEN, { ...REQUEST, startDate: plus(NOW, DAY_MS) }, NOW).plan, PLAN)
+})
+
+const created = (request: Partial<PlanRequest>): PlanChange =>
+  writePlan(
+    { user: user(), plan: null, window: null, latestUsedStart: null },
+    { ...REQUEST, ...request },
+    NOW,
+  )
+
+const ANCHORS: [what: string, startDate: number | null | undefined, windowStart: number][] = [
+  ['none', undefined, NOW],
+  ['null', null, NOW],
+  ['now', NOW, NOW],
+  ['a future one', NOW + DAY_MS, NOW + DAY_MS],
+  ['a future one beyond a window', NOW + 30 * DAY_MS, NOW + 30 * DAY_MS],
+  ['one within the last window', NOW - DAY_MS, NOW - DAY_MS],
+  ['one a millisecond short of a window ago', NOW - WINDOW_MS.weekly + 1, NOW - WINDOW_MS.weekly + 1],
+  ['one exactly a window ago', NOW - WINDOW_MS.weekly, NOW],
+  ['one long ago', T0 - 100 * WINDOW_MS.weekly, T0],
+]
+
+test('the first window opens at a future start_date, else in the slot of its grid that contains now', () => {
+  for (const [what, startDate, windowStart] of ANCHORS) {
+    const change = created({ startDate: startDate as Instant | null | undefined })
+    assert.equal(change.open?.start, windowStart, what)
+    assert.equal(change.open?.end, windowStart + WINDOW_MS.weekly, what)
+    assert.equal(change.plan.startDate, startDate ?? NOW, what)
+  }
+})
+
+test('a new plan takes its defaults only when they are left out', () => {
+  const { plan } = created({})
+  assert.deepEqual([plan.status, plan.smartTimingEnabled], ['active', true])
+  const paused = created({ status: 'paused', smartTimingEnabled: false })
+  assert.deepEqual([paused.plan.status, paused.plan.smartTimingEnabled], ['paused', false])
+  assert.notEqual(paused.open, null)
+  assert.equal(created({ status: 'cancelled' }).open, null)
+})
+
+const RESET_STARTS: [what: string, startDate: number | null, latestUsed: number | null, start: number][] = [
+  ['now', null, T0, NOW],
+  ['a past start_date does not count', T0, T0, NOW],
+  ['a future start_date does', NOW + DAY_MS, T0, NOW + DAY_MS],
+  ['no window ever fired', null, null, NOW],
+  ['a window with executions began this very millisecond', null, NOW, NOW + 1],
+  ['the clock went back behind a used window', null, NOW + HOUR_MS, NOW + HOUR_MS + 1],
+  ['and behind it lies the future start_date', NOW + DAY_MS, NOW + HOUR_MS, NOW + DAY_MS],
+  ['and the future start_date is a used start', NOW + HOUR_MS, NOW + HOUR_MS, NOW + HOUR_MS + 1],
+]
+
+test('a reset never starts a window where one with executions started', () => {
+  for (const [what, startDate, latestUsed, start] of RESET_STARTS) {
+    const seen = { ...SEEN, latestUsedStart: latestUsed as Instant | null }
+    const request = { ...REQUEST, amount: usd('61.00'), startDate: startDate as Instant | null }
+    assert.equal(writePlan(seen, request, NOW).open?.start, start, what)
+  }
+})
+
+const REFUSALS: [
+  plan: Partial<Plan> | null,
+  by: Partial<PlanRequest>,
+  user: UserStatus | null,
+  code: string | null,
+][] = [
+  [null, {}, null, 'user_never_linked'],
+  [null, {}, 'disabled', 'user_not_linked'],
+  [{}, {}, 'disabled', 'user_not_linked'],
+  [{}, { partnerUserId: 'u2' }, 'linked', 'plan_bound_elsewhere'],
+  [{ status: 'cancelled' }, { partnerUserId: 'u2' }, 'linked', 'plan_bound_elsewhere'],
+  [{ status: 'cancelled' }, { status: 'active' }, 'linked', 'plan_cancelled'],
+  [{ status: 'cancelled' }, { status: 'paused' }, 'linked', 'plan_cancelled'],
+  [{ status: 'cancelled' }, { status: 'cancelled' }, 'linked', null],
+  [{ status: 'cancelled' }, { amount: usd('1') }, 'linked', null],
+]
+
+test('what a plan refuses, and that a cancelled one may be re-sent', () => {
+  for (const [plan, by, status, code] of REFUSALS) {
+    const seen: PlanSeen = {
+      ...SEEN,
+      user: status && user(status),
+      plan: plan && { ...PLAN, ...plan },
+      window: plan?.status === ('cancelled' satisfies PlanStatus) ? null : SEEN.window,
+    }
+    const write = () => writePlan(seen, { ...REQUEST, ...by }, NOW)
+    if (code) assert.throws(write, (error) => error instanceof Problem && error.code === code, code)
+    else assert.equal(write().plan, seen.plan)
+  }
+})

@@ -1,0 +1,93 @@
+// A second process for the tests of locks: does one thing to a database and says on stdout how far it is.
+
+import { once } from 'node:events'
+import { writeSync } from 'node:fs'
+import { price } from '../../src/core/money.ts'
+import { runTick } from '../../src/engine/tick.ts'
+import { machine } from '../../src/machine.ts'
+import { openFile } from '../../src/store/sqlite/connection.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import { filled, link, poll, report, tick } from './world.ts'
+
+const [verb = '', file = '', argument = ''] = process.argv.slice(2)
+const say = (line: string) => writeSync(1, `${line}\n`)
+const open = (create = false) => openStore(file, { clock: machine.clock, create })
+
+const VERBS: Record<string, () => Promise<void>> = {
+  /** Holds the write lock for so many milliseconds, without a turn of its event loop. */
+  async hold() {
+    const db = openFile(file)
+    db.exec('begin immediate')
+    say('held')
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Number(argument))
+    db.exec('rollback')
+    db.close()
+  },
+
+  /** A pass whose price comes only when stdin ends. */
+  async slow() {
+    const store = await open()
+    const pass = await runTick({
+      store,
+      machine,
+      observe: async () => {
+        say('observing')
+        process.stdin.resume()
+        await once(process.stdin, 'end')
+        return { price: price('60000'), source: 'test' }
+      },
+    })
+    say(JSON.stringify({ created: pass?.executionsCreated }))
+    store.close()
+  },
+
+  /** A pass that stops for ever inside its transaction, at the third tranche it fires. */
+  async hang() {
+    const store = await open()
+    let fired = 0
+    const random = (bytes: number) => {
+      if (++fired === 3) {
+        say('inside')
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
+      }
+      return machine.random(bytes)
+    }
+    await tick({ store, machine: { ...machine, random } }, '60000')
+  },
+
+  /** Polls and confirms until nothing is due, linking a user between polls. */
+  async partner() {
+    const store = await open(true)
+    const tenant = await store.findTenant('acme', 'test')
+    if (!tenant) throw new Error('no tenant')
+    let confirmed = 0
+    for (let round = 0; ; round++) {
+      const due = await poll(store, tenant, 5)
+      if (due.length === 0) break
+      await Promise.all([
+        ...due.map(async ({ executionId, amount }) => {
+          const { kind } = await report(store, tenant, executionId, filled(amount))
+          if (kind === 'recorded') confirmed += 1
+        }),
+        link(store, tenant, `${argument}-${round}`),
+      ])
+    }
+    store.close()
+    say(JSON.stringify({ confirmed }))
+  },
+
+  /** Opens a database that may not exist yet and adds a partner of its own. */
+  async create() {
+    const store = await open(true)
+    await store.addPartner(
+      { partnerSlug: argument, name: argument },
+      { osUser: 'test', action: 'test', subject: argument, detail: {} },
+    )
+    say(JSON.stringify({ schema: store.schemaVersion() }))
+    store.close()
+  },
+}
+
+const act = VERBS[verb]
+if (!act) throw new Error(`no verb ${verb}`)
+await act()

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict'
+import { usd } from '../../../src/core/money.ts'
+import { linkUser } from '../../../src/core/user.ts'
+import type { Store } from '../../../src/store/store.ts'
+import {
+  AUDIT,
+  allExecutions,
+  allPlans,
+  type Contract,
+  filled,
+  firstTranche,
+  keyFor,
+  link,
+  openWorld,
+  sendPlan,
+  T0,
+  type World,
+} from '../world.ts'
+
+const STOP = new Error('the decision changed its mind')
+const stop = () => {
+  throw STOP
+}
+
+/** Everything a partner, an operator or the scheduler could see. */
+const everything = async (store: Store, { acme }: World) => ({
+  executions: await allExecutions(store),
+  plans: await allPlans(store),
+  schedules: await store.findPlans('p1'),
+  users: await store.listUsers(acme, { after: null, limit: 100 }),
+  partners: await store.listPartners(),
+  keys: await store.listKeys('acme'),
+  late: await store.listLateFills({ after: null, limit: 100 }),
+  audit: await store.listAudit({ after: null, limit: 100 }),
+  webhook: await store.findWebhook(acme),
+})
+
+export const atomicityContract: Contract = {
+  'a decision that throws changes nothing, whichever method asked for it': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId, planId } = await firstTranche(world)
+    const { keyId } = await store.addKey(keyFor(acme), AUDIT)
+    await sendPlan(store, acme, { partnerPlanId: 'p2' })
+    const before = await everything(store, world)
+    const ids = { executionId, partnerOrderId: 'o1' }
+    world.advance(10 * 60_000)
+    const methods: [name: string, call: Promise<unknown>][] = [
+      ['changePartner', store.changePartner('acme', stop, AUDIT)],
+      ['changeKey', store.changeKey(keyId, stop, AUDIT)],
+      ['changeUser', store.changeUser(acme, 'u1', stop)],
+      ['changeUser, a new one', store.changeUser(acme, 'u9', stop)],
+      ['changePlan', store.changePlan(acme, { partnerUserId: 'u1', partnerPlanId: 'p1' }, stop)],
+      ['deliverDue', store.deliverDue(acme, 10, stop)],
+      ['changeExecution', store.changeExecution(acme, ids, stop)],
+      ['changeWebhook', store.changeWebhook(acme, stop)],
+      [
+        'changeDuePlans',
+        store.changeDuePlans([planId], { roll: () => null, decide: stop, newExecutionId: stop }),
+      ],
+    ]
+    for (const [name, call] of methods) await assert.rejects(call, STOP, name)
+    assert.deepEqual(await everything(store, world), before)
+  },
+
+  'a plan that fails halfway through a page undoes the page': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acme, { partnerPlanId: id })
+    const before = await everything(store, world)
+    let decided = 0
+    const page = store.changeDuePlans(
+      (await allPlans(store)).map(({ planId }) => planId),
+      {
+        roll: () => null,
+        decide: (schedule) => {
+          if (++decided === 3) throw STOP
+          return { schedule: { ...schedule, slot: 2 }, tranche: null }
+        },
+        newExecutionId: stop,
+      },
+    )
+    await assert.rejects(page, STOP)
+    assert.equal(decided, 3)
+    assert.deepEqual(await everything(store, world), before)
+  },
+
+  'writes that share a commit are undone one by one': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const request = (partnerUserId: string) => ({
+      partnerUserId,
+      consentAccepted: true,
+      consentVersion: 'v1',
+      consentTimestamp: T0,
+    })
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 200 }, (_, i) =>
+        store.changeUser(acme, `u${i}`, (seen, now) => {
+          if (i % 3 === 0) throw STOP
+          return linkUser(seen, request(`u${i}`), now)
+        }),
+      ),
+    )
+    assert.deepEqual(
+      outcomes.map(({ status }) => status),
+      outcomes.map((_, i) => (i % 3 === 0 ? 'rejected' : 'fulfilled')),
+    )
+    const users = (await store.listUsers(acme, { after: null, limit: 500 })).map(
+      ({ partnerUserId }) => partnerUserId,
+    )
+    assert.deepEqual(
+      users,
+      Array.from({ length: 200 }, (_, i) => `u${i}`).filter((_, i) => i % 3 !== 0),
+    )
+  },
+
+  'writes of one turn see each other, in the order they were made': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world)
+    const said = filled(usd('4'), 'o1', 'partial')
+    const seen: (string | undefined)[] = []
+    await Promise.all(
+      Array.from({ length: 5 }, () =>
+        store.changeExecution(acme, { executionId, partnerOrderId: 'o1' }, (now) => {
+          seen.push(now.execution?.status)
+          const { execution, window } = now
+          if (!execution || !window || now.trade) return { kind: 'replayed', trade: now.trade as never }
+          return {
+            kind: 'recorded',
+            execution: { ...execution, status: 'partial' },
+            window: { ...window, reserved: usd('0'), spent: usd('4') },
+            trade: { executionId: execution.executionId, recordedAt: T0, report: said },
+          }
+        }),
+      ),
+    )
+    assert.deepEqual(seen, ['sent', 'partial', 'partial', 'partial', 'partial'])
+    assert.deepEqual(await store.findFaults(), [])
+  },
+}

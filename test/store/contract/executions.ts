@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict'
+import { acceptLate, LEASE_MS } from '../../../src/core/execution.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'
+import { type Usd, usd } from '../../../src/core/money.ts'
+import {
+  AUDIT,
+  allExecutions,
+  type Contract,
+  failed,
+  filled,
+  firstTranche,
+  link,
+  openWorld,
+  poll,
+  problem,
+  report,
+  sendPlan,
+  setUser,
+  T0,
+  tick,
+  type World,
+} from '../world.ts'
+
+const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
+  store.acceptLateReport({ executionId, reportId }, acceptLate, AUDIT)
+
+const windowOf = async ({ store }: World, executionId: string) => {
+  const window = (await store.findExecution(executionId))?.window
+  return window && [window.reserved, window.spent, window.released]
+}
+
+export const executionContract: Contract = {
+  'a lease lasts five minutes to the millisecond; then the same execution is delivered again': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acme, now } = world
+    assert.equal(LEASE_MS, 300_000)
+    const first = await firstTranche(world)
+    assert.deepEqual([first.deliveredCount, first.leaseExpiresAt], [1, plus(now(), LEASE_MS)])
+    world.advance(LEASE_MS - 1)
+    assert.deepEqual(await poll(store, acme), [])
+    world.advance(1)
+    const [again] = await poll(store, acme)
+    assert.deepEqual(again, { ...first, deliveredCount: 2, leaseExpiresAt: plus(now(), LEASE_MS) })
+  },
+
+  'two polls at once never get the same execution, and say what remains': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    for (let i = 0; i < 7; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
+    await tick(world, '60000')
+    const polls = await Promise.all(
+      [3, 3, 3].map((limit) =>
+        store.deliverDue(acme, limit, (one) => ({
+          ...one,
+          status: 'sent',
+          deliveredCount: 1,
+          leaseExpiresAt: plus(world.now(), LEASE_MS),
+        })),
+      ),
+    )
+    assert.deepEqual(
+      polls.map(({ executions, remaining }) => [executions.length, remaining]),
+      [
+        [3, 4],
+        [3, 1],
+        [1, 0],
+      ],
+    )
+    const ids = polls.flatMap(({ executions }) => executions.map(({ executionId }) => executionId))
+    assert.deepEqual([...ids].sort(), ids, 'oldest first, in creation order')
+    assert.equal(new Set(ids).size, 7)
+  },
+
+  'two confirmations at once record one trade': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId, amount } = await firstTranche(world)
+    const said = filled(amount)
+    const answers = await Promise.all([said, said, said].map((one) => report(store, acme, executionId, one)))
+    assert.deepEqual(
+      answers.map(({ kind }) => kind),
+      ['recorded', 'replayed', 'replayed'],
+    )
+    await assert.rejects(report(store, acme, executionId, failed()), problem('execution_recorded'))
+    assert.deepEqual(await windowOf(world, executionId), [0n, amount, 0n])
+  },
+
+  'a part fill gives the rest back to the window, and the engine may spend it': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world)
+    await report(store, acme, executionId, filled(usd('3.33333333'), 'o1', 'partial'))
+    assert.deepEqual(await windowOf(world, executionId), [0n, usd('3.33333333'), 0n])
+    world.advance(DAY_MS - 10 * MINUTE_MS)
+    await tick(world, '60000')
+    const [last] = await poll(store, acme)
+    assert.equal(last?.amount, usd('56.66'))
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'a refund after its window has rolled stays in the old window': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world)
+    world.advance(DAY_MS)
+    assert.equal((await tick(world, '60000')).windowsRolled, 1)
+    await report(store, acme, executionId, failed())
+    assert.deepEqual(await windowOf(world, executionId), [0n, 0n, usd('60')])
+    const [current] = await store.findPlans('p1')
+    assert.deepEqual([current?.window?.reserved, current?.schedule?.fireable], [usd('10'), usd('50')])
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'recorded_at never goes back, whatever the clock does': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    for (let i = 0; i < 4; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
+    await tick(world, '60000')
+    const due = await poll(store, acme)
+    const recorded: number[] = []
+    for (const [i, ms] of [HOUR_MS, -2 * DAY_MS, 0, 2 * HOUR_MS].entries()) {
+      world.setClock(plus(T0, ms))
+      const answer = await report(store, acme, due[i]?.executionId ?? '', filled(usd('10')))
+      if (answer.kind === 'recorded') recorded.push(answer.trade.recordedAt)
+    }
+    assert.deepEqual(
+      recorded,
+      [HOUR_MS, HOUR_MS, HOUR_MS, 2 * HOUR_MS].map((ms) => T0 + ms),
+    )
+  },
+
+  'a report on a cancelled execution is kept, once, and counts when an operator accepts it': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world)
+    await sendPlan(store, acme, { status: 'cancelled' })
+    const said = filled(usd('9.50'), 'o1')
+    for (let i = 0; i < 2; i++) assert.equal((await report(store, acme, executionId, said)).kind, 'kept_late')
+    assert.equal((await report(store, acme, executionId, failed('o2'))).kind, 'kept_late')
+    const [late, another] = await store.listLateFills({ after: null, limit: 10 })
+    assert.equal(another, undefined)
+    assert.deepEqual([late?.execution.executionId, late?.acceptedAt, late?.report], [executionId, null, said])
+    assert.deepEqual(await windowOf(world, executionId), [0n, 0n, usd('60')])
+
+    const audited = (await store.listAudit({ after: null, limit: 100 })).length
+    await accept(world, executionId)
+    assert.deepEqual(await windowOf(world, executionId), [0n, usd('9.50'), usd('50.50')])
+    assert.equal((await store.listAudit({ after: null, limit: 100 })).length, audited + 1)
+    assert.equal((await store.listLateFills({ after: null, limit: 10 }))[0]?.acceptedAt, world.now())
+    await assert.rejects(accept(world, executionId), problem('late_fill_conflict'))
+    assert.equal((await report(store, acme, executionId, said)).kind, 'replayed')
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'late reports that cannot be taken are refused and change nothing': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world)
+    await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
+    await setUser(store, acme, 'u1', 'disabled')
+    const tooMuch = filled(usd('10.01'), 'o1')
+    await report(store, acme, executionId, tooMuch)
+    await assert.rejects(accept(world, executionId), problem('late_fill_conflict'))
+    await report(store, acme, executionId, filled(usd('10.00'), 'o2'))
+    await assert.rejects(accept(world, executionId), problem('late_fill_conflict'), 'two reports, none named')
+    const [, second] = await store.listLateFills({ after: null, limit: 10 })
+    const trade = await accept(world, executionId, second?.reportId ?? null)
+    assert.equal(trade.report.partnerOrderId, 'o2')
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'an execution that was never delivered has no late fill to accept': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world, { delivered: false })
+    await sendPlan(store, acme, { status: 'cancelled' })
+    await report(store, acme, executionId, filled(usd('10'))).catch(() => null)
+    await assert.rejects(accept(world, executionId), (error) => {
+      return problem('late_fill_conflict')(error) || problem('late_fill_not_found')(error)
+    })
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'a late fill never spends what its window has given to other tranches since': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId, amount } = await firstTranche(world)
+    await setUser(store, acme, 'u1', 'disabled')
+    await report(store, acme, executionId, filled(amount, 'late'))
+    await setUser(store, acme, 'u1', 'linked')
+    world.advance(MINUTE_MS)
+    await sendPlan(store, acme, { status: 'active' })
+    world.advance(DAY_MS - MINUTE_MS)
+    await tick(world, '60000')
+    for (const one of await poll(store, acme)) await report(store, acme, one.executionId, filled(one.amount))
+    await accept(world, executionId)
+    const spent = (await allExecutions(store)).map((one) => [one.status, one.amount])
+    assert.deepEqual(spent, [
+      ['filled', amount],
+      ['filled', usd('60') as Usd],
+    ])
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'stuck executions are those delivered often and never confirmed': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await firstTranche(world)
+    const stuck = () =>
+      store.listExecutions(
+        { slug: null, environment: null, status: null, stuck: true },
+        { after: null, limit: 9 },
+      )
+    for (let delivery = 2; delivery <= 5; delivery++) {
+      assert.deepEqual(await stuck(), [])
+      world.advance(LEASE_MS)
+      await poll(store, acme)
+    }
+    assert.equal((await stuck()).length, 1)
+  },
+}

@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict'
+import { HOUR_MS, plus } from '../../../src/core/instant.ts'
+import { usd } from '../../../src/core/money.ts'
+import type { AuditRow, Store } from '../../../src/store/store.ts'
+import { AUDIT, allPlans, type Contract, keyFor, link, openWorld, problem, sendPlan, tick } from '../world.ts'
+
+const auditOf = (store: Store): Promise<AuditRow[]> => store.listAudit({ after: null, limit: 1_000 })
+const note = (action: string) => ({ ...AUDIT, action, subject: 'acme', detail: { action } })
+
+export const partnerContract: Contract = {
+  'a partner exists once, with a test and a live tenant': async (t, open) => {
+    const { store, acme, acmeLive, bolt } = await openWorld(t, open)
+    await assert.rejects(
+      store.addPartner({ partnerSlug: 'acme', name: 'again' }, AUDIT),
+      problem('partner_exists'),
+    )
+    assert.equal((await store.findPartner('acme'))?.name, 'acme')
+    assert.equal(new Set([acme, acmeLive, bolt].map(({ tenantId }) => tenantId)).size, 3)
+    assert.deepEqual([acme.environment, acmeLive.environment], ['test', 'live'])
+    assert.equal(await store.findPartner('nobody'), null)
+    assert.equal(await store.findTenant('nobody', 'test'), null)
+    assert.deepEqual(
+      (await store.listPartners()).map(({ partnerSlug }) => partnerSlug),
+      ['acme', 'bolt'],
+    )
+  },
+
+  'every change of an operator stands in the audit log, and a refused one does not': async (t, open) => {
+    const { store, acme, now } = await openWorld(t, open)
+    const before = (await auditOf(store)).length
+    const key = await store.addKey(keyFor(acme), note('key create'))
+    const changes: [action: string, change: Promise<unknown>][] = [
+      ['partner change', store.changePartner('acme', (seen) => seen, note('partner change'))],
+      [
+        'key change',
+        store.changeKey(key.keyId, (seen) => ({ key: seen, successor: null }), note('key change')),
+      ],
+      ['tier set', store.putTier(TIER, note('tier set'))],
+      [
+        'override',
+        store.putTierOverride(
+          { partnerSlug: 'acme', fromMonth: null, tierName: 'starter' },
+          note('override'),
+        ),
+      ],
+    ]
+    for (const [, change] of changes) await change
+    const rows = (await auditOf(store)).slice(before)
+    assert.deepEqual(
+      rows.map(({ action }) => action),
+      ['key create', ...changes.map(([action]) => action)],
+    )
+    assert.deepEqual(
+      rows.map(({ at, osUser, detail }) => ({ at, osUser, detail })),
+      rows.map(({ action }) => ({ at: now(), osUser: 'test', detail: { action } })),
+    )
+
+    const refused: [code: string, change: Promise<unknown>][] = [
+      ['partner_exists', store.addPartner({ partnerSlug: 'bolt', name: 'b' }, AUDIT)],
+      ['partner_not_found', store.changePartner('nobody', (seen) => seen, AUDIT)],
+      ['key_not_found', store.changeKey('key_none', (seen) => ({ key: seen, successor: null }), AUDIT)],
+      ['month_closed', store.putTier({ ...TIER, fromMonth: '2025-12' }, AUDIT)],
+      [
+        'partner_not_found',
+        store.putTierOverride({ partnerSlug: 'no', fromMonth: null, tierName: null }, AUDIT),
+      ],
+      [
+        'tier_not_found',
+        store.putTierOverride({ partnerSlug: 'acme', fromMonth: null, tierName: 'no' }, AUDIT),
+      ],
+      [
+        'month_closed',
+        store.putTierOverride({ partnerSlug: 'acme', fromMonth: '2025-12', tierName: null }, AUDIT),
+      ],
+    ]
+    for (const [code, change] of refused) await assert.rejects(change, problem(code), code)
+    assert.equal((await auditOf(store)).length, before + rows.length)
+  },
+
+  'the audit log is read in pages behind a cursor': async (t, open) => {
+    const { store } = await openWorld(t, open)
+    for (let i = 0; i < 4; i++) await store.changePartner('acme', (seen) => seen, note(`change ${i}`))
+    const all = await auditOf(store)
+    const first = await store.listAudit({ after: null, limit: 2 })
+    const rest = await store.listAudit({ after: first[1]?.auditId ?? 0, limit: 1_000 })
+    assert.deepEqual([...first, ...rest], all)
+  },
+
+  'a key is found by its hash, with its partner': async (t, open) => {
+    const { store, acmeLive, now, advance } = await openWorld(t, open)
+    const made = keyFor(acmeLive, { lifetimeMs: HOUR_MS })
+    const key = await store.addKey(made, AUDIT)
+    assert.deepEqual(
+      { createdAt: key.createdAt, expiresAt: key.expiresAt, tenant: key.tenant },
+      { createdAt: now(), expiresAt: plus(now(), HOUR_MS), tenant: acmeLive },
+    )
+    await store.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
+    const found = await store.findKey(made.sha256)
+    assert.deepEqual(
+      [found?.key.keyId, found?.partnerName, found?.partnerStatus],
+      [key.keyId, 'acme', 'disabled'],
+    )
+    assert.equal(await store.findKey('0'.repeat(63)), null)
+    advance(HOUR_MS)
+    await store.markKeyUsed(key.keyId)
+    assert.equal((await store.findKey(made.sha256))?.key.lastUsedAt, now())
+    assert.deepEqual(
+      (await store.listKeys('acme')).map(({ keyId }) => keyId),
+      [key.keyId],
+    )
+    assert.deepEqual(await store.listKeys('bolt'), [])
+  },
+
+  'a rotation ends one key and adds another, or does neither': async (t, open) => {
+    const { store, acme, now } = await openWorld(t, open)
+    const old = await store.addKey(keyFor(acme), AUDIT)
+    const audited = (await auditOf(store)).length
+    const rotate = (sha256: string) =>
+      store.changeKey(
+        old.keyId,
+        (key) => ({ key: { ...key, revokedAt: now() }, successor: keyFor(acme, { sha256 }) }),
+        note('rotate'),
+      )
+    const taken = keyFor(acme)
+    await store.addKey(taken, AUDIT)
+    await assert.rejects(rotate(taken.sha256))
+    assert.deepEqual(
+      (await store.listKeys('acme')).map(({ revokedAt }) => revokedAt),
+      [null, null],
+    )
+    assert.equal((await auditOf(store)).length, audited + 1)
+
+    const { key, successor } = await rotate('f'.repeat(64))
+    assert.deepEqual([key.revokedAt, successor?.revokedAt], [now(), null])
+    assert.equal((await store.listKeys('acme')).length, 3)
+  },
+
+  'tiers are versioned by month, and so is what a partner pays instead': async (t, open) => {
+    const { store } = await openWorld(t, open)
+    assert.deepEqual(
+      (await store.listTiers()).map(({ name, rateBps }) => [name, rateBps]),
+      SHIPPED,
+    )
+    await store.putTier(TIER, AUDIT)
+    assert.deepEqual(
+      (await store.listTiers()).find(({ fromMonth }) => fromMonth === '2026-02'),
+      TIER,
+    )
+    const override = (fromMonth: string | null, tierName: string | null) =>
+      store.putTierOverride({ partnerSlug: 'acme', fromMonth, tierName }, AUDIT)
+    await override('2026-03', 'growth')
+    await override(null, 'scale')
+    await override('2026-05', null)
+    const months = ['2025-12', '2026-01', '2026-02', '2026-03', '2026-04', '2026-05', '2027-01']
+    const inForce = await Promise.all(months.map((month) => store.findTierOverride('acme', month)))
+    assert.deepEqual(inForce, [null, 'scale', 'scale', 'growth', 'growth', null, null])
+    assert.equal(await store.findTierOverride('bolt', '2026-03'), null)
+  },
+
+  'a disabled partner leaves the due set whole and comes back': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, acmeLive, bolt } = world
+    for (const tenant of [acme, acmeLive, bolt]) {
+      await link(store, tenant)
+      await sendPlan(store, tenant)
+    }
+    const status = (to: 'active' | 'disabled') =>
+      store.changePartner('acme', (seen) => ({ ...seen, status: to, minTranche: usd('25.00') }), AUDIT)
+    await status('disabled')
+    assert.equal((await tick(world, '60000')).plansEvaluated, 1)
+    await status('active')
+    world.advance(60_000)
+    assert.deepEqual(
+      (await tick(world, '60000')).created.map(({ count }) => count),
+      [1, 1],
+    )
+    assert.deepEqual(
+      (await allPlans(store)).map(({ window }) => window?.reserved),
+      [usd('30'), usd('30'), usd('10')],
+    )
+    assert.deepEqual(await store.findFaults(), [])
+  },
+}
+
+const TIER = {
+  name: 'growth',
+  fromMonth: '2026-02',
+  minVolume: usd('500000'),
+  rateBps: 33,
+  perActiveUser: usd('0.10'),
+  monthlyMinimum: usd('99.00'),
+}
+const SHIPPED = [
+  ['starter', 50],
+  ['growth', 35],
+  ['scale', 20],
+]

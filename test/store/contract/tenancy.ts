@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict'
+import { MINUTE_MS } from '../../../src/core/instant.ts'
+import { usd } from '../../../src/core/money.ts'
+import { register } from '../../../src/core/webhook.ts'
+import {
+  allExecutions,
+  allPlans,
+  type Contract,
+  failed,
+  filled,
+  firstTranche,
+  link,
+  openWorld,
+  poll,
+  problem,
+  report,
+  sendPlan,
+  setUser,
+  tick,
+  type World,
+} from '../world.ts'
+
+/** The two strangers that every method must keep out: the partner's other environment, and another partner. */
+const strangers = ({ acmeLive, bolt }: World) => [acmeLive, bolt]
+
+export const tenancyContract: Contract = {
+  'changeUser sees and changes the user of its own tenant only': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme, 'u1', 'v1')
+    for (const stranger of strangers(world)) {
+      await store
+        .changeUser(stranger, 'u1', (seen) => {
+          assert.equal(seen, null)
+          throw new Error('only looked')
+        })
+        .catch((error: Error) => assert.equal(error.message, 'only looked'))
+      await link(store, stranger, 'u1', 'v2')
+      await setUser(store, stranger, 'u1', 'disabled')
+      assert.equal((await link(store, stranger, 'u1', 'v3')).user.status, 'disabled')
+    }
+    const users = await store.listUsers(acme, { after: null, limit: 10 })
+    assert.deepEqual(
+      users.map(({ status, consentVersion }) => [status, consentVersion]),
+      [['linked', 'v1']],
+    )
+  },
+
+  'changePlan finds neither the user nor the plan of a stranger': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    await sendPlan(store, acme)
+    for (const stranger of strangers(world)) {
+      await assert.rejects(sendPlan(store, stranger), problem('user_never_linked'))
+      await link(store, stranger)
+      await sendPlan(store, stranger, { amount: usd('999.00') })
+      await sendPlan(store, stranger, { status: 'cancelled' })
+    }
+    const plans = await allPlans(store)
+    assert.deepEqual(
+      plans.map(({ tenant, amount, status }) => [tenant.tenantId, amount, status]),
+      [
+        [acme.tenantId, usd('60'), 'active'],
+        ...strangers(world).map(({ tenantId }) => [tenantId, usd('999'), 'cancelled']),
+      ],
+    )
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'disabling a user stops the plans and executions of that user alone': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    for (const tenant of [acme, ...strangers(world)]) {
+      for (const user of ['u1', 'u2']) {
+        await link(store, tenant, user)
+        await sendPlan(store, tenant, { partnerUserId: user, partnerPlanId: `p-${user}` })
+      }
+    }
+    await tick(world, '60000')
+    const { plansPaused, executionsCancelled } = await setUser(store, acme, 'u1', 'disabled')
+    assert.deepEqual([plansPaused, executionsCancelled], [1, 1])
+    const mine = (row: { tenant: { tenantId: number }; partnerUserId: string }) =>
+      row.tenant.tenantId === acme.tenantId && row.partnerUserId === 'u1'
+    for (const plan of await allPlans(store)) assert.equal(plan.status, mine(plan) ? 'paused' : 'active')
+    for (const one of await allExecutions(store))
+      assert.equal(one.status, mine(one) ? 'cancelled' : 'pending')
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'deliverDue hands a tenant its own executions only': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await firstTranche(world, { delivered: false })
+    for (const stranger of strangers(world)) assert.deepEqual(await poll(store, stranger), [])
+    assert.deepEqual(
+      (await poll(store, acme)).map(({ deliveredCount }) => deliveredCount),
+      [1],
+    )
+  },
+
+  'changeExecution shows a stranger nothing, and changes nothing for it': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId, amount } = await firstTranche(world)
+    for (const stranger of strangers(world)) {
+      for (const said of [filled(amount), failed()]) {
+        await assert.rejects(report(store, stranger, executionId, said), problem('execution_not_found'))
+      }
+      await store
+        .changeExecution(stranger, { executionId, partnerOrderId: 'o' }, (seen) => {
+          assert.deepEqual(
+            [seen.execution, seen.window, seen.trade, seen.orderHeldBy],
+            [null, null, null, null],
+          )
+          throw new Error('only looked')
+        })
+        .catch((error: Error) => assert.equal(error.message, 'only looked'))
+    }
+    assert.equal((await store.findExecution(executionId))?.execution.status, 'sent')
+    const mine = await report(store, acme, executionId, filled(amount))
+    assert.equal(mine.kind, 'recorded')
+    for (const stranger of strangers(world)) {
+      await assert.rejects(
+        report(store, stranger, executionId, filled(amount)),
+        problem('execution_not_found'),
+      )
+    }
+  },
+
+  'an order id is taken within its tenant only': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const tenants = [acme, ...strangers(world)]
+    for (const tenant of tenants) {
+      await link(store, tenant)
+      await sendPlan(store, tenant)
+    }
+    await tick(world, '60000')
+    const [first] = await poll(store, acme)
+    if (!first) throw new Error('nothing fired')
+    await report(store, acme, first.executionId, filled(usd('10'), 'o1'))
+    for (const stranger of strangers(world)) {
+      const [theirs] = await poll(store, stranger)
+      const answer = await report(store, stranger, theirs?.executionId ?? '', filled(usd('10'), 'o1'))
+      assert.equal(answer.kind, 'recorded')
+    }
+    world.advance(8 * 60 * MINUTE_MS)
+    await tick(world, '60000')
+    const [second] = await poll(store, acme)
+    for (const said of [filled(usd('10'), 'o1'), failed('o1')]) {
+      await assert.rejects(report(store, acme, second?.executionId ?? '', said), (error: Error) => {
+        return problem('order_id_taken')(error) && error.message.includes(first.executionId)
+      })
+    }
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'webhooks, keys and listings belong to one tenant': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await store.changeWebhook(acme, (seen, now) => register(seen, 'https://a.example/', 's', now))
+    await link(store, acme)
+    for (const stranger of strangers(world)) {
+      assert.equal(await store.findWebhook(stranger), null)
+      assert.equal(await store.deleteWebhook(stranger), false)
+      await store.changeWebhook(stranger, (seen, now) => {
+        assert.equal(seen, null)
+        return register(seen, 'https://b.example/', 's', now)
+      })
+      assert.equal(await store.deleteWebhook(stranger), true)
+      assert.deepEqual(await store.listUsers(stranger, { after: null, limit: 10 }), [])
+    }
+    assert.equal((await store.findWebhook(acme))?.url, 'https://a.example/')
+    assert.equal(await store.deleteWebhook(acme), true)
+    assert.equal(await store.deleteWebhook(acme), false)
+  },
+
+  'the listings of operators filter by partner and environment': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store } = world
+    const tenants = [world.acme, world.acmeLive, world.bolt]
+    for (const tenant of tenants) {
+      await link(store, tenant)
+      await sendPlan(store, tenant)
+    }
+    await tick(world, '60000')
+    const filters: [slug: string | null, environment: 'test' | 'live' | null, found: number[]][] = [
+      [null, null, [0, 1, 2]],
+      ['acme', null, [0, 1]],
+      ['acme', 'live', [1]],
+      [null, 'test', [0, 2]],
+      ['bolt', 'live', []],
+      ['nobody', null, []],
+    ]
+    for (const [slug, environment, found] of filters) {
+      const expected = found.map((i) => tenants[i]?.tenantId)
+      const page = { after: null, limit: 10 }
+      const ids = (rows: { tenant: { tenantId: number } }[]) => rows.map(({ tenant }) => tenant.tenantId)
+      assert.deepEqual(ids(await store.listPlans({ slug, environment }, page)), expected)
+      assert.deepEqual(
+        ids(await store.listExecutions({ slug, environment, status: null, stuck: false }, page)),
+        expected,
+      )
+    }
+    assert.equal((await store.findPlans('p1')).length, 3)
+  },
+}

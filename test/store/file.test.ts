@@ -1,0 +1,236 @@
+// What is particular to the SQLite file: how it is opened, kept private, and brought up to this version's schema.
+
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { readMigrations } from '../../src/resources.ts'
+import { configure, connect, openFile } from '../../src/store/sqlite/connection.ts'
+import { openStore, readMigrationStates } from '../../src/store/sqlite/open.ts'
+import { temporaryFolder } from '../harness.ts'
+import { allExecutions, firstTranche, openWorld, problem, T0 } from './world.ts'
+
+const clock = () => T0
+const open = (file: string, create = true) => openStore(file, { clock, create })
+const fileIn = (t: TestContext) => join(temporaryFolder(t), 'tranche.db')
+const mode = (file: string) => statSync(file).mode & 0o777
+
+/** Runs SQL on the file behind the program's back. */
+function tamper(file: string, sql: string): void {
+  const db = new SQLite(file)
+  db.exec(sql)
+  db.close()
+}
+
+/** A database with something in it, closed. */
+async function filled(t: TestContext): Promise<string> {
+  const file = fileIn(t)
+  const world = await openWorld(t, async (_, now) => openStore(file, { clock: now, create: true }))
+  await firstTranche(world)
+  world.store.close()
+  return file
+}
+
+test('a new database and everything beside it can be read by its owner only', async (t) => {
+  const file = fileIn(t)
+  const store = await open(file)
+  t.after(() => store.close())
+  store.acquireTickLock()?.()
+  await store.addPartner(
+    { partnerSlug: 'acme', name: 'a' },
+    { osUser: 't', action: 'a', subject: 's', detail: {} },
+  )
+  const beside = readdirSync(join(file, '..')).sort()
+  assert.deepEqual(beside, ['tranche.db', 'tranche.db-shm', 'tranche.db-tick', 'tranche.db-wal'])
+  for (const name of beside) assert.equal(mode(join(file, '..', name)), 0o600, name)
+})
+
+test('a database that is not there is made only when asked for', async (t) => {
+  const file = fileIn(t)
+  await assert.rejects(open(file, false), problem('database_not_found'))
+  assert.equal(existsSync(file), false)
+})
+
+test('a connection waits for the disk, checks references and trusts no schema', async (t) => {
+  const db = openFile(fileIn(t))
+  t.after(() => db.close())
+  configure(db)
+  const pragmas: [name: string, value: unknown][] = [
+    ['journal_mode', 'wal'],
+    ['synchronous', 2n],
+    ['foreign_keys', 1n],
+    ['trusted_schema', 0n],
+    ['busy_timeout', 0n],
+  ]
+  for (const [name, value] of pragmas) assert.equal(db.pragma(name, { simple: true }), value, name)
+})
+
+test('migrations are applied once, in order, with their hash', async (t) => {
+  const file = fileIn(t)
+  const store = await open(file)
+  assert.equal(store.schemaVersion(), readMigrations().length)
+  store.close()
+  const states = await readMigrationStates(file)
+  const hash = (text: string) => createHash('sha256').update(text).digest('hex')
+  const known = readMigrations().map(({ name, text }) => ({ name, sha256: hash(text), appliedAt: T0 }))
+  assert.deepEqual(states, known)
+  assert.deepEqual(
+    known.map(({ name }) => name),
+    known.map(({ name }) => name).sort(),
+  )
+  ;(await openStore(file, { clock: () => (T0 + 1) as typeof T0, create: false })).close()
+  assert.deepEqual(await readMigrationStates(file), known)
+  assert.deepEqual(
+    readdirSync(join(file, '..')).filter((name) => name.includes('before')),
+    [],
+  )
+})
+
+test('a file of somebody else is refused and left as it was', async (t) => {
+  const file = fileIn(t)
+  tamper(file, 'create table theirs (x)')
+  const before = readFileSync(file)
+  await assert.rejects(open(file), problem('usage'))
+  assert.deepEqual(readFileSync(file), before)
+  const text = fileIn(t)
+  writeFileSync(text, 'this is a letter, and no database at all'.repeat(100))
+  await assert.rejects(open(text), /not a database/)
+  assert.match(readFileSync(text, 'utf8'), /^this is a letter/)
+})
+
+test('a schema newer than the program is refused and left as it was', async (t) => {
+  const file = await filled(t)
+  tamper(file, "insert into migrations values ('9999_future.sql', 'ff', 1)")
+  await assert.rejects(open(file), problem('schema_newer'))
+  await assert.rejects(readMigrationStates(file), problem('schema_newer'))
+  assert.deepEqual(
+    readdirSync(join(file, '..')).filter((name) => name.includes('before')),
+    [],
+  )
+})
+
+test('a migration that was applied with another content stops the program', async (t) => {
+  const file = await filled(t)
+  tamper(file, "update migrations set sha256 = 'changed'")
+  await assert.rejects(open(file), /another content/)
+})
+
+/** A copy of this program that knows one more migration. */
+function newerProgram(
+  t: TestContext,
+  migration: string,
+): (...args: string[]) => ReturnType<typeof spawnSync> {
+  const folder = temporaryFolder(t)
+  const root = join(import.meta.dirname, '..', '..')
+  for (const part of ['bin', 'src', 'sql', 'package.json']) {
+    cpSync(join(root, part), join(folder, part), { recursive: true })
+  }
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+  writeFileSync(join(folder, 'sql', '9999_next.sql'), migration)
+  return (...args) =>
+    spawnSync(process.execPath, [join(folder, 'bin', 'tranche.mjs'), ...args], { encoding: 'utf8' })
+}
+
+const backups = (file: string) =>
+  readdirSync(join(file, '..')).filter((name) => name.includes('before-migration'))
+
+test('a database with something in it is copied aside before it is migrated', async (t) => {
+  const file = await filled(t)
+  const run = newerProgram(t, 'create table more (x integer) strict;')
+  const first = run('--db', file, 'status')
+  assert.equal(first.status, 0, String(first.stderr))
+  run('--db', file, 'status')
+  const [backup = '', another] = backups(file)
+  assert.equal(another, undefined, 'one migration, one backup')
+  assert.ok(backup.endsWith(readMigrations().at(-1)?.name.replace('.sql', '') ?? '?'))
+  assert.equal(mode(join(file, '..', backup)), 0o600)
+
+  await assert.rejects(open(file), problem('schema_newer'))
+  const store = await open(join(file, '..', backup), false)
+  t.after(() => store.close())
+  assert.equal((await allExecutions(store)).length, 1)
+  assert.deepEqual(await store.findFaults(), [])
+})
+
+test('a migration that fails leaves the database to the program that wrote it', async (t) => {
+  const file = await filled(t)
+  const run = newerProgram(t, 'create table more (x integer) strict; insert into nowhere values (1);')
+  assert.equal(run('--db', file, 'status').status, 1)
+  const store = await open(file, false)
+  t.after(() => store.close())
+  assert.equal((await allExecutions(store)).length, 1)
+  assert.throws(() => tamper(file, 'select * from more'), /no such table/)
+})
+
+test('two programs that open a new file at once agree on its schema', async (t) => {
+  const file = fileIn(t)
+  const stores = await Promise.all(Array.from({ length: 4 }, () => open(file)))
+  for (const store of stores) {
+    t.after(() => store.close())
+    assert.equal(store.schemaVersion(), readMigrations().length)
+    assert.deepEqual(await store.findFaults(), [])
+  }
+})
+
+test('a database copied as a file opens as it was', async (t) => {
+  const file = await filled(t)
+  const copy = join(temporaryFolder(t), 'copy.db')
+  copyFileSync(file, copy)
+  const store = await open(copy, false)
+  t.after(() => store.close())
+  assert.equal((await allExecutions(store)).length, 1)
+  assert.deepEqual(await store.findFaults(), [])
+})
+
+test('evidence can be added, and never changed or taken away', async (t) => {
+  const file = await filled(t)
+  for (const sql of [
+    "update audit set os_user = 'nobody'",
+    'delete from audit',
+    "update consents set consent_version = 'v9'",
+    'delete from consents',
+  ]) {
+    assert.throws(() => tamper(file, sql), /append-only/, sql)
+  }
+})
+
+test('a full disk fails the write, leaves nothing of it, and the next one works', async (t) => {
+  const db = openFile(fileIn(t))
+  t.after(() => db.close())
+  configure(db)
+  db.exec('create table kept (x text) strict')
+  const { write } = connect(db, clock)
+  const add = (text: string) => write(() => db.prepare('insert into kept values (?)').run(text))
+  const count = () => Number(db.prepare('select count(*) from kept').pluck().get())
+  await add('one')
+
+  const pages = Number(db.pragma('page_count', { simple: true }))
+  db.pragma(`max_page_count = ${pages}`)
+  const large = 'x'.repeat(200_000)
+  const outcomes = await Promise.allSettled([add('two'), add(large), add('three')])
+  const [small, big] = outcomes
+  assert.equal(big?.status, 'rejected')
+  assert.match(String((big as PromiseRejectedResult).reason), /full/)
+  // Whatever was answered is there, and what was refused is not.
+  assert.equal(count(), 1 + outcomes.filter(({ status }) => status === 'fulfilled').length)
+  assert.equal(small?.status, outcomes[2]?.status)
+  assert.equal(db.inTransaction, false)
+
+  db.pragma('max_page_count = 1000000')
+  await add(large)
+  await add('four')
+  assert.equal(db.prepare('select max(length(x)) from kept').pluck().get(), 200_000n)
+  assert.deepEqual(db.prepare('pragma integrity_check').pluck().all(), ['ok'])
+})

@@ -1,0 +1,108 @@
+// A pass costs what it fires: each of its due ranges is one walk along one index, from the bound on.
+
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import type { Instant } from '../../src/core/instant.ts'
+import type { Price } from '../../src/core/money.ts'
+import { ANY_PRICE } from '../../src/engine/timing.ts'
+import type { Database } from '../../src/store/sqlite/connection.ts'
+import { configure, connect, openFile } from '../../src/store/sqlite/connection.ts'
+import { createLedger } from '../../src/store/sqlite/ledger.ts'
+import { migrate } from '../../src/store/sqlite/migrate.ts'
+import { createSchedulerStore } from '../../src/store/sqlite/scheduler.ts'
+import type { SchedulerStore } from '../../src/store/store.ts'
+import { temporaryFolder } from '../harness.ts'
+import { T0 } from './world.ts'
+
+const BOUNDS = { at: 0, plan_id: 0, now: 0, until: 0, page: 10 }
+const at = (ms: number) => ms as Instant
+
+/** The scheduler's store on an empty database, and the texts of the statements it prepares. */
+async function prepared(
+  t: TestContext,
+): Promise<{ db: Database; texts: string[]; scheduler: SchedulerStore }> {
+  const file = join(temporaryFolder(t), 'tranche.db')
+  const db = openFile(file)
+  t.after(() => db.close())
+  configure(db)
+  await migrate(db, file, () => T0)
+  const ledger = createLedger(db)
+  const texts: string[] = []
+  const prepare = db.prepare.bind(db)
+  db.prepare = ((text: string) => {
+    texts.push(text)
+    return prepare(text)
+  }) as typeof db.prepare
+  const scheduler = createSchedulerStore(
+    connect(db, () => T0),
+    ledger,
+    file,
+  )
+  db.prepare = prepare
+  return { db, texts, scheduler }
+}
+
+const planOf = (db: Database, text: string): string[] =>
+  (db.prepare(`explain query plan ${text}`).all(BOUNDS) as { detail: string }[]).map(({ detail }) => detail)
+
+const INDEXES = [
+  'by_clock (clock_at',
+  'by_end (window_end',
+  'by_limit (limit_price',
+  'by_next_run (next_run_at',
+]
+
+test('every due range seeks in its own index, goes on behind the last row read, and sorts nothing', async (t) => {
+  const { db, texts } = await prepared(t)
+  const ranges = texts.filter((text) => /from schedules\s+where awake = 1 and/.test(text))
+  const plans = ranges.map((text) => planOf(db, text))
+  const seek = /^SEARCH schedules USING (COVERING )?INDEX schedules_(by_\w+ \(\w+)(>\?.*|=\? AND rowid>\?)\)$/
+  const found = plans.map((details) => {
+    assert.equal(details.length, 1, details.join())
+    const [, , index, how] = seek.exec(details[0] ?? '') ?? assert.fail(details[0])
+    return `${index} ${how?.startsWith('=') ? 'tied' : 'beyond'}`
+  })
+  assert.deepEqual(
+    found.sort(),
+    INDEXES.flatMap((index) => [`${index} beyond`, `${index} tied`]),
+  )
+})
+
+/** More plans than a read takes at once, and runs of one value longer than a read and across its border. */
+const ROWS = 25_000
+const TIES: [what: string, value: string][] = [
+  ['all alike', '1000'],
+  ['no two alike', 'i'],
+  ['runs that end within a read', 'i / 7000'],
+  ['a run from one read to the next', 'case when i between 9000 and 21000 then 9000 else i end'],
+]
+
+test('the due set is complete and read once, however many plans are due at the same moment', async (t) => {
+  const { db, scheduler } = await prepared(t)
+  db.pragma('foreign_keys = off')
+  for (const [what, value] of TIES) {
+    db.exec(`delete from schedules;
+      with recursive n (i) as (select 1 union all select i + 1 from n where i < ${ROWS})
+      insert into schedules (plan_id, window_id, awake, next_run_at, limit_price, clock_at, window_start, window_end,
+        budget, fireable, floor, tranche_index, slot, extras_left, next_extra_at)
+      select i, 1, i % 5 <> 0, ${value}, ${value}, ${value}, case i % 3 when 0 then 7 else -1 end, ${value} + 100000, 1, 1, 1, 0, -1, 3, 0 from n`)
+    const idsWhere = (condition: string) =>
+      db
+        .prepare(`select plan_id from schedules where awake = 1 and ${condition} order by plan_id`)
+        .pluck()
+        .all()
+        .map(Number)
+    const due: [ranges: Parameters<typeof scheduler.listDuePlans>[0], condition: string][] = [
+      [{ now: at(-1), livePrice: 0n as Price, leadMs: 0 }, 'true'],
+      [{ now: at(-1), livePrice: 1000n as Price, leadMs: 0 }, 'limit_price >= 1000'],
+      [{ now: at(-1), livePrice: 1001n as Price, leadMs: 0 }, 'limit_price >= 1001'],
+      [{ now: at(1000), livePrice: null, leadMs: 0 }, 'clock_at <= 1000'],
+      [{ now: at(-1), livePrice: null, leadMs: 111_001 }, 'window_end <= 111000 and window_start <= -1'],
+      [{ now: at(12_000), livePrice: ANY_PRICE, leadMs: 0 }, 'next_run_at <= 12000'],
+    ]
+    for (const [ranges, condition] of due) {
+      assert.deepEqual(await scheduler.listDuePlans(ranges), idsWhere(condition), `${what}: ${condition}`)
+    }
+  }
+})

@@ -1,0 +1,20 @@
+import { join } from 'node:path'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import { temporaryFolder } from '../harness.ts'
+import { storeContract } from './contract.ts'
+import type { Open } from './world.ts'
+
+const onDisk: Open = async (t, clock) => {
+  const store = await openStore(join(temporaryFolder(t), 'tranche.db'), { clock, create: true })
+  t.after(() => store.close())
+  return store
+}
+
+const inMemory: Open = async (t, clock) => {
+  const store = await openStore(':memory:', { clock, create: true })
+  t.after(() => store.close())
+  return store
+}
+
+storeContract('SQLite on a file', onDisk)
+storeContract('SQLite in memory', inMemory)

@@ -1,0 +1,181 @@
+// A store with two partners in it and the verbs of the service on top: what the store's own tests stand on.
+
+import { randomUUID } from 'node:crypto'
+import type { TestContext } from 'node:test'
+import { type Confirmation, confirm, deliver, type Execution } from '../../src/core/execution.ts'
+import { type Instant, plus } from '../../src/core/instant.ts'
+import { btc, type Price, price, type Usd, usd } from '../../src/core/money.ts'
+import type { Tenant } from '../../src/core/partner.ts'
+import { type Plan, type PlanRequest, writePlan } from '../../src/core/plan.ts'
+import type { Report } from '../../src/core/trade.ts'
+import { linkUser, setUserStatus, type UserStatus } from '../../src/core/user.ts'
+import { runTick, type TickReport } from '../../src/engine/tick.ts'
+import { type Machine, machineAt } from '../../src/machine.ts'
+import type { AuditEntry, ExecutionRow, NewKey, PlanRow, Store } from '../../src/store/store.ts'
+
+export const T0 = Date.UTC(2026, 0, 5) as Instant
+export const AUDIT: AuditEntry = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
+
+/** Opens an empty store that is gone when the test ends. */
+export type Open = (t: Pick<TestContext, 'after'>, clock: () => Instant) => Promise<Store>
+
+/** What a store promises, each with its proof on a store of its own. */
+export type Contract = Record<string, (t: TestContext, open: Open) => Promise<void>>
+
+export type World = {
+  store: Store
+  machine: Machine
+  acme: Tenant
+  /** The live environment of the same partner. */
+  acmeLive: Tenant
+  /** Another partner. */
+  bolt: Tenant
+  now: () => Instant
+  setClock: (now: Instant) => void
+  advance: (ms: number) => void
+}
+
+export async function openWorld(t: Pick<TestContext, 'after'>, open: Open): Promise<World> {
+  const { machine, setClock } = machineAt(T0)
+  const store = await open(t, machine.clock)
+  return { ...(await populate(store)), store, machine, setClock, ...clockOf(machine, setClock) }
+}
+
+const clockOf = ({ clock }: Machine, setClock: (now: Instant) => void) => ({
+  now: clock,
+  advance: (ms: number) => setClock(plus(clock(), ms)),
+})
+
+/** Adds the partners acme and bolt. */
+export async function populate(store: Store): Promise<Pick<World, 'acme' | 'acmeLive' | 'bolt'>> {
+  for (const slug of ['acme', 'bolt']) await store.addPartner({ partnerSlug: slug, name: slug }, AUDIT)
+  const tenant = async (slug: string, environment: 'test' | 'live'): Promise<Tenant> => {
+    const found = await store.findTenant(slug, environment)
+    if (!found) throw new Error(`no tenant ${slug} ${environment}`)
+    return found
+  }
+  return {
+    acme: await tenant('acme', 'test'),
+    acmeLive: await tenant('acme', 'live'),
+    bolt: await tenant('bolt', 'test'),
+  }
+}
+
+export const link = (store: Store, tenant: Tenant, partnerUserId = 'u1', version = 'v1') =>
+  store.changeUser(tenant, partnerUserId, (seen, now) =>
+    linkUser(
+      seen,
+      { partnerUserId, consentAccepted: true, consentVersion: version, consentTimestamp: T0 },
+      now,
+    ),
+  )
+
+export const setUser = (store: Store, tenant: Tenant, partnerUserId: string, status: UserStatus) =>
+  store.changeUser(tenant, partnerUserId, (seen, now) => setUserStatus(seen, status, now))
+
+export const PLAN: PlanRequest = {
+  partnerUserId: 'u1',
+  partnerPlanId: 'p1',
+  amount: usd('60.00'),
+  frequency: 'daily',
+}
+
+export function sendPlan(
+  store: Store,
+  tenant: Tenant,
+  request: Partial<PlanRequest> = {},
+): Promise<Omit<Plan, 'planId'>> {
+  const plan = { ...PLAN, ...request }
+  return store.changePlan(tenant, plan, (seen, now) => writePlan(seen, plan, now))
+}
+
+export async function tick(
+  { store, machine }: Pick<World, 'store' | 'machine'>,
+  usdPrice?: string | Price,
+): Promise<TickReport> {
+  const at = typeof usdPrice === 'string' ? price(usdPrice) : usdPrice
+  const report = await runTick({
+    store,
+    machine,
+    observe: async () => (at === undefined ? null : { price: at, source: 'test' }),
+  })
+  if (!report) throw new Error('another tick is running')
+  return report
+}
+
+export const poll = async (store: Store, tenant: Tenant, limit = 500): Promise<Execution[]> =>
+  (await store.deliverDue(tenant, limit, deliver)).executions
+
+export const report = (
+  store: Store,
+  tenant: Tenant,
+  executionId: string,
+  said: Report,
+): Promise<Confirmation> =>
+  store.changeExecution(tenant, { executionId, partnerOrderId: said.partnerOrderId }, (seen, now) =>
+    confirm(seen, said, now),
+  )
+
+/** A fill of so many dollars under an order id of its own. */
+export function filled(
+  amount: Usd,
+  order: string = randomUUID(),
+  status: 'filled' | 'partial' = 'filled',
+): Report {
+  return {
+    status,
+    partnerOrderId: order,
+    executedAt: null,
+    usdAmount: amount,
+    btcAmount: btc('0.0001'),
+    executionPrice: price('60000'),
+    partnerFee: null,
+  }
+}
+
+export const failed = (order: string = randomUUID()): Report => ({
+  status: 'failed',
+  partnerOrderId: order,
+  executedAt: null,
+  failureReason: 'venue is down',
+})
+
+export async function allExecutions(store: Store): Promise<ExecutionRow[]> {
+  return store.listExecutions(
+    { slug: null, environment: null, status: null, stuck: false },
+    { after: null, limit: 1_000_000 },
+  )
+}
+
+export const allPlans = (store: Store): Promise<PlanRow[]> =>
+  store.listPlans({ slug: null, environment: null }, { after: null, limit: 1_000_000 })
+
+let keys = 0
+export function keyFor(tenant: Tenant, { lifetimeMs = null as number | null, sha256 = '' } = {}): NewKey {
+  keys += 1
+  return {
+    keyId: `key_${keys}`,
+    tenant,
+    sha256: sha256 || String(keys).padStart(64, '0'),
+    prefix: `sse_${tenant.environment}_`,
+    lastFour: 'abcd',
+    label: null,
+    lifetimeMs,
+  }
+}
+
+/** A world with one linked user and one daily plan of 60.00, whose first tranche is out and delivered if asked. */
+export async function firstTranche(world: World, { delivered = true } = {}): Promise<Execution> {
+  const { store, acme } = world
+  await link(store, acme)
+  await sendPlan(store, acme)
+  await tick(world, '60000')
+  const [execution] = delivered ? await poll(store, acme) : await allExecutions(store)
+  if (!execution) throw new Error('nothing fired')
+  return execution
+}
+
+export const problem =
+  (code: string) =>
+  (error: unknown): boolean =>
+    error instanceof Error && error.name === 'Problem' && (error as Error & { code: string }).code === code
