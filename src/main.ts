@@ -120,6 +120,8 @@ export async function main(): Promise<void> {
   out.on('error', (error: NodeJS.ErrnoException) =>
     process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.failed),
   )
+  // Nobody reads the complaint: the exit code has to do.
+  err.on('error', () => {})
   const streams = { out, err, in: stdin }
   process.exitCode = await run(process.argv.slice(2), { streams, machine: realMachine, env: process.env })
 }

@@ -91,6 +91,9 @@ export async function write(out: NodeJS.WritableStream, text: string): Promise<v
   if (!out.write(text)) await new Promise((resolve) => out.once('drain', resolve))
 }
 
+/** Rows laid out together: the work of cli-table3 grows with the square of them. */
+const LAYOUT_ROWS = 64
+
 export async function renderTable<T>(columns: Column<T>[], rows: T[]): Promise<string> {
   const { default: Table } = await import('cli-table3')
   const none = { top: '', 'top-mid': '', 'top-left': '', 'top-right': '', bottom: '', 'bottom-mid': '' }
@@ -103,16 +106,27 @@ export async function renderTable<T>(columns: Column<T>[], rows: T[]): Promise<s
     'mid-mid': '',
     right: '',
   }
-  const table = new Table({
-    head: columns.map((column) => column.title),
-    colAligns: columns.map((column) => (column.right ? 'right' : 'left')),
-    chars: { ...none, ...inner, 'right-mid': '', middle: '  ' },
-    style: { 'padding-left': 0, 'padding-right': 0, head: [], border: [] },
-  })
-  for (const row of rows) table.push(columns.map((column) => shown(column.of(row))))
-  return table
-    .toString()
-    .split('\n')
+  const layOut = (part: string[][], colWidths: number[]) => {
+    const table = new Table({
+      colAligns: columns.map((column) => (column.right ? 'right' : 'left')),
+      colWidths: [...colWidths],
+      chars: { ...none, ...inner, 'right-mid': '', middle: '  ' },
+      style: { 'padding-left': 0, 'padding-right': 0, head: [], border: [] },
+    })
+    table.push(...part)
+    return { text: table.toString(), widths: table.options.colWidths.map(Number) }
+  }
+  const lines = [columns.map(({ title }) => title)]
+  for (const row of rows) lines.push(columns.map((column) => shown(column.of(row))))
+  const parts = Array.from({ length: Math.ceil(lines.length / LAYOUT_ROWS) }, (_, i) =>
+    lines.slice(i * LAYOUT_ROWS, (i + 1) * LAYOUT_ROWS),
+  )
+  // Once to learn how wide each column is in all parts, once more with that.
+  const widths = parts
+    .map((part) => layOut(part, []).widths)
+    .reduce((widest, seen) => widest.map((width, i) => Math.max(width, seen[i] ?? 0)))
+  return parts
+    .flatMap((part) => layOut(part, widths).text.split('\n'))
     .map((line) => line.trimEnd())
     .join('\n')
 }

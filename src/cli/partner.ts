@@ -23,18 +23,17 @@ export function partnerCommand(cli: Cli): Command {
     .description('add a partner, with a test and a live environment')
     .argument('<slug>', 'its permanent short name', slug)
     .requiredOption('--name <text>', 'its name as shown')
-    .action((partnerSlug: string, { name }: { name: string }) =>
-      cli.withStore(
-        async (store) => {
-          if (name.trim() === '' || [...name].length > PARTNER_NAME_MAX) {
-            throw new Problem('usage', `--name takes 1 to ${PARTNER_NAME_MAX} characters.`)
-          }
-          const audit = auditEntry(cli, 'partner.create', partnerSlug, { name })
-          await show(cli, store, await store.addPartner({ partnerSlug, name }, audit))
-        },
-        { create: true },
-      ),
-    )
+    .action(async (partnerSlug: string, { name }: { name: string }) => {
+      // Checked before withStore, which makes the database.
+      if (name.trim() === '' || [...name].length > PARTNER_NAME_MAX) {
+        throw new Problem('usage', `--name takes 1 to ${PARTNER_NAME_MAX} characters.`)
+      }
+      const create = async (store: Store) => {
+        const audit = auditEntry(cli, 'partner.create', partnerSlug, { name })
+        await show(cli, store, await store.addPartner({ partnerSlug, name }, audit))
+      }
+      await cli.withStore(create, { create: true })
+    })
 
   partner
     .command('list')

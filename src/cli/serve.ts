@@ -1,6 +1,8 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
+import type { UrlGuard } from '../http/route.ts'
 import type { Log } from '../log.ts'
+import type { Feed } from '../price/feed.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './cli.ts'
 import { EXIT } from './exit.ts'
@@ -52,9 +54,11 @@ export function serveCommand(cli: Cli): Command {
         .env('TRANCHE_LOG_FORMAT'),
     )
     .addOption(webhookAllowOption())
-    .action((options: ServeOptions) =>
-      cli.withStore(async (store) => serve(cli, store, options), { create: true }),
-    )
+    .action(async (options: ServeOptions) => {
+      // What was asked for is checked before a database is opened, or made.
+      const parts = await partsOf(options)
+      await cli.withStore(async (store) => serve(cli, store, { ...options, ...parts }), { create: true })
+    })
 }
 
 export const webhookAllowOption = () =>
@@ -66,21 +70,31 @@ export const webhookAllowOption = () =>
     })
     .default([], 'none')
 
-async function serve(cli: Cli, store: Store, options: ServeOptions): Promise<void> {
-  const [{ createApp }, { listenOn }, { createGuard, parseCidr }, { createLog }, { createFeed }] =
-    await Promise.all([
-      import('../http/app.ts'),
-      import('../http/listen.ts'),
-      import('../webhook/guard.ts'),
-      import('../log.ts'),
-      import('../price/feed.ts'),
-    ])
+type Parts = { tls: ReturnType<typeof tlsOf>; guard: UrlGuard; observe: Feed }
+
+async function partsOf(options: ServeOptions): Promise<Parts> {
+  const [{ createGuard, parseCidr }, { createFeed }] = await Promise.all([
+    import('../webhook/guard.ts'),
+    import('../price/feed.ts'),
+  ])
+  return {
+    tls: tlsOf(options),
+    guard: createGuard({ allow: options.webhookAllowCidr.map(parseCidr) }),
+    observe: createFeed(options.priceFeed),
+  }
+}
+
+async function serve(cli: Cli, store: Store, options: ServeOptions & Parts): Promise<void> {
+  const [{ createApp }, { listenOn }, { createLog }] = await Promise.all([
+    import('../http/app.ts'),
+    import('../http/listen.ts'),
+    import('../log.ts'),
+  ])
+  const { guard, observe } = options
   const { machine } = cli
   const log = createLog(options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'))
-  const guard = createGuard({ allow: options.webhookAllowCidr.map(parseCidr) })
-  const observe = createFeed(options.priceFeed)
   const app = createApp({ store, machine, guard, log, rateLimit: options.rateLimit ?? null })
-  const listener = await listenOn(app, { host: options.host, port: options.port, tls: tlsOf(options) })
+  const listener = await listenOn(app, { host: options.host, port: options.port, tls: options.tls })
   const scheduler =
     options.tickEvery === null ? null : startScheduler({ store, machine, observe }, options.tickEvery, log)
   const stopped = stopSignal(cli)
@@ -102,16 +116,18 @@ function tlsOf({ tlsCert: cert, tlsKey: key }: ServeOptions): { cert: string; ke
   throw new Problem('usage', '--tls-cert and --tls-key go together.')
 }
 
-/** Resolves at the first signal to stop; a second one ends the process at once. */
+/** Resolves at the first signal to stop; a second one, of either kind, ends the process at once. */
 function stopSignal(cli: Cli): Promise<string> {
   return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-      process.once(signal, () => {
-        process.once(signal, () => process.exit(EXIT.interrupted))
-        if (signal === 'SIGINT') cli.exitWith(EXIT.interrupted)
-        resolve(signal)
-      })
+    let stopping = false
+    const stop = (signal: NodeJS.Signals): void => {
+      if (stopping) process.exit(EXIT.interrupted)
+      stopping = true
+      if (signal === 'SIGINT') cli.exitWith(EXIT.interrupted)
+      resolve(signal)
     }
+    process.on('SIGTERM', stop)
+    process.on('SIGINT', stop)
   })
 }
 

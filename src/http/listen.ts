@@ -13,14 +13,22 @@ const REQUEST_TIMEOUT_MS = 30_000
 /** Above the usual 60 s of a proxy or a poller, so that it is they who close. */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
 
-/** Listens on exactly this host and port (0 for any free one). Throws when the port is taken. */
+/** What listhen takes for a host; anything else it would quietly replace by another one. */
+const HOST = /^(?!-)[\dA-Za-z.:-]{1,63}(?<!-)$/
+
+/** Listens on exactly this host and port (0 for any free one). Throws when it cannot. */
 export async function listenOn(app: H3, { host, port, tls }: ListenOptions): Promise<Listener> {
+  if (!HOST.test(host)) throw new Error(`${JSON.stringify(host)} is no host to listen on.`)
   const anyHost = host === '0.0.0.0' || host === '::'
-  const listener = await listen(toNodeHandler(app), {
+  const options = {
     hostname: host,
-    // Left to itself listhen would go on to another port when this one is taken.
-    port:
-      port === 0 ? { port: 0, random: true } : { port, random: false, alternativePortRange: [port, port] },
+    // Left to itself listhen would go on to another port when this one is taken, and print so on stdout.
+    port: {
+      port,
+      random: port === 0,
+      alternativePortRange: [port, port] as [number, number],
+      verbose: false,
+    },
     https: tls ?? false,
     public: anyHost,
     isProd: true,
@@ -28,6 +36,11 @@ export async function listenOn(app: H3, { host, port, tls }: ListenOptions): Pro
     open: false,
     clipboard: false,
     autoClose: false,
+  }
+  const listener = await listen(toNodeHandler(app), options).catch((error: Error) => {
+    if (error.name !== 'GetPortError') throw error
+    if (port === 0) throw new Error(`Cannot listen on ${host}: it is no address of this machine.`)
+    throw new Error(`Cannot listen on port ${port} of ${host}: it is taken, or no address of this machine.`)
   })
   const { server } = listener
   server.on('clientError', refuseBrokenHttp)
@@ -36,7 +49,7 @@ export async function listenOn(app: H3, { host, port, tls }: ListenOptions): Pro
   server.keepAliveTimeout = KEEP_ALIVE_TIMEOUT_MS
   if (port !== 0 && listener.address.port !== port) {
     await listener.close()
-    throw new Error(`port ${port} cannot be used`)
+    throw new Error(`Port ${port} is one that web clients refuse to call; give another.`)
   }
   const shown = host.includes(':') ? `[${host}]` : host
   return {

@@ -40,9 +40,10 @@ export function refusal(text: string, allow: Cidr[]): string | null {
   return address.kind() === 'ipv6' && !address.match(...GLOBAL_UNICAST_V6) ? 'not global unicast' : null
 }
 
-/** Reads a range as written on the command line. Throws on anything else. */
+/** Reads a range as written on the command line. Throws a usage Problem on anything else. */
 export function parseCidr(text: string): Cidr {
-  return ipaddr.parseCIDR(text)
+  if (ipaddr.isValidCIDR(text)) return ipaddr.parseCIDR(text)
+  throw new Problem('usage', `${JSON.stringify(text)} is no range of addresses: give one such as 10.0.0.0/8.`)
 }
 
 async function addressesOf(host: string, resolve: Resolve): Promise<string[]> {

@@ -2,9 +2,20 @@
 // unpacks it once, because the system loads shared libraries from files only.
 
 import { createHash, randomUUID } from 'node:crypto'
-import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, isAbsolute, join } from 'node:path'
 import { embedded } from '../../resources.ts'
 
 export const ADDON_ASSET = 'better_sqlite3.node'
@@ -16,51 +27,104 @@ export function nativeBinding(): object | undefined {
   if (loaded) return loaded
   const bytes = embedded(ADDON_ASSET)
   if (!bytes) return undefined
-  const module: { exports: object } = { exports: {} }
-  process.dlopen(module, unpack(bytes))
-  loaded = module.exports
+  loaded = load(bytes)
   return loaded
 }
 
-/** Where the addon is unpacked: `TRANCHE_CACHE`, else the user's cache folder, else one of ours in the temporary folder. */
+/** Where the addon may be kept: `TRANCHE_CACHE`, the user's cache folder, one of ours in the temporary folder. */
 function cacheFolders(): string[] {
-  const uid = process.getuid?.() ?? 'user'
-  const own = process.env.TRANCHE_CACHE
-  const user = process.env.XDG_CACHE_HOME ?? (process.env.HOME ? join(homedir(), '.cache') : undefined)
-  const folders = [own, user && join(user, 'tranche'), join(tmpdir(), `tranche-${uid}`)]
-  return folders.filter((folder): folder is string => typeof folder === 'string' && folder !== '')
+  const { TRANCHE_CACHE: own, XDG_CACHE_HOME: cache, HOME: home } = process.env
+  const folders = [
+    own,
+    cache ? join(cache, 'tranche') : home && join(home, '.cache', 'tranche'),
+    join(tmpdir(), `tranche-${process.getuid?.() ?? 'user'}`),
+  ]
+  return folders.filter((folder) => folder !== undefined && isAbsolute(folder)) as string[]
 }
 
-function unpack(bytes: Uint8Array): string {
+/** Loads from the first cache folder that can be written, trusted and executed from, else from one for this process. */
+function load(bytes: Uint8Array): object {
   const hash = sha256(bytes)
-  const failures: string[] = []
+  const refused: string[] = []
   for (const folder of cacheFolders()) {
     try {
-      return unpackInto(folder, `better_sqlite3-${hash}.node`, bytes, hash)
+      return dlopen(unpackInto(folder, bytes, hash))
     } catch (error) {
-      failures.push(`${folder}: ${(error as Error).message}`)
+      refused.push(`${folder}: ${(error as Error).message}`)
     }
   }
-  throw new Error(`no folder to unpack the SQLite addon into; set TRANCHE_CACHE (${failures.join('; ')})`)
+  try {
+    return loadOnce(bytes)
+  } catch (error) {
+    refused.push(`${tmpdir()}: ${(error as Error).message}`)
+    throw new Error(
+      `The SQLite addon could not be unpacked; set TRANCHE_CACHE to a folder of your own (${refused.join('; ')}).`,
+    )
+  }
 }
 
-function unpackInto(folder: string, name: string, bytes: Uint8Array, hash: string): string {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
-  const stat = statSync(folder)
-  // Code is loaded from here: a folder that another user owns or can write to is not to be trusted.
-  if (process.getuid && stat.uid !== process.getuid()) throw new Error('belongs to another user')
-  if (process.platform !== 'win32' && (stat.mode & 0o077) !== 0) chmodSync(folder, 0o700)
-  const file = join(folder, name)
+/** Loads from a folder made for this process alone and removed at once. */
+function loadOnce(bytes: Uint8Array): object {
+  const folder = mkdtempSync(join(tmpdir(), 'tranche-'))
+  try {
+    const file = join(folder, ADDON_ASSET)
+    writeFileSync(file, bytes, { mode: 0o600, flag: 'wx' })
+    return dlopen(file)
+  } finally {
+    // Windows keeps a loaded library from being removed.
+    if (process.platform !== 'win32') rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+function dlopen(file: string): object {
+  const module: { exports: object } = { exports: {} }
+  process.dlopen(module, file)
+  return module.exports
+}
+
+function unpackInto(folder: string, bytes: Uint8Array, hash: string): string {
+  // Two levels and no more: told to make all of them, Node never returns where the system makes none (/proc).
+  for (const level of [dirname(folder), folder]) if (!existsSync(level)) mkdirSync(level, { mode: 0o700 })
+  refuseUntrusted(folder)
+  const file = join(folder, `better_sqlite3-${hash}.node`)
   if (isIntact(file, hash)) return file
   // Written aside and renamed, so that two first starts at once never load half a file.
   const aside = join(folder, `.${randomUUID()}`)
-  writeFileSync(aside, bytes, { mode: 0o600, flag: 'wx' })
-  renameSync(aside, file)
+  try {
+    writeFileSync(aside, bytes, { mode: 0o600, flag: 'wx' })
+    renameSync(aside, file)
+  } finally {
+    rmSync(aside, { force: true })
+  }
   return file
 }
 
+/**
+ * Code is loaded from here, so nobody else may be able to put a file into the folder, or another folder into its
+ * place. Throws when somebody could; closes the folder to others when it is ours and merely open.
+ */
+function refuseUntrusted(folder: string): void {
+  const uid = process.getuid?.()
+  if (uid === undefined) return
+  const stat = lstatSync(folder)
+  if (!stat.isDirectory()) throw new Error('is no folder, or a link to one')
+  if (stat.uid !== uid) throw new Error('belongs to another user')
+  if ((stat.mode & 0o077) !== 0) chmodSync(folder, 0o700)
+  for (let inner = realpathSync(folder), outer = dirname(inner); outer !== inner; ) {
+    const { uid: owner, mode } = lstatSync(outer)
+    const isOpen = (mode & 0o022) !== 0 && (mode & 0o1000) === 0
+    if ((owner !== uid && owner !== 0) || isOpen) throw new Error(`${outer} is in the hands of others`)
+    inner = outer
+    outer = dirname(inner)
+  }
+}
+
+/** Whether the file is a whole copy, and nobody else's to change between this look and the loading. */
 function isIntact(file: string, hash: string): boolean {
   try {
+    const stat = lstatSync(file)
+    const uid = process.getuid?.()
+    if (!stat.isFile() || (uid !== undefined && (stat.uid !== uid || (stat.mode & 0o022) !== 0))) return false
     return sha256(readFileSync(file)) === hash
   } catch {
     return false

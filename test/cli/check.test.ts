@@ -1,0 +1,204 @@
+// check finds what was changed behind the program's back, says where, and exits 3.
+
+import assert from 'node:assert/strict'
+import { closeSync, openSync, readSync, writeSync } from 'node:fs'
+import { type TestContext, test } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { fill, PLAN, USER } from '../harness.ts'
+import { openShell, type Shell } from './shell.ts'
+
+const WINDOW = 'acme test plan p1 window 2026-01-05T00:00:00.000Z'
+
+/** What is done to the file, and what check must say: the kind of the finding and the row. E stands for the filled execution. */
+const FAULTS: Record<string, { sql: string; found: [kind: string, subject: string][] }> = {
+  'a trade that was made smaller': {
+    sql: 'update trades set usd_amount = usd_amount - 1',
+    found: [
+      ['window_spent', WINDOW],
+      ['trade_changed', 'trade E'],
+    ],
+  },
+  'a trade above its reservation, with the ledger bent to fit': {
+    sql: `update trades set usd_amount = 2000000000; update windows set spent = 2000000000;
+      update schedules set fireable = fireable - 1000000000`,
+    found: [
+      ['trade_amount', 'execution E'],
+      ['trade_changed', 'trade E'],
+    ],
+  },
+  'a trade in another month': {
+    sql: 'update trades set recorded_at = recorded_at + 3000000000',
+    found: [['trade_changed', 'trade E']],
+  },
+  'a fee that was struck out': {
+    sql: 'update trades set partner_fee_usd = null',
+    found: [['trade_changed', 'trade E']],
+  },
+  'a trade with another price': {
+    sql: 'update trades set execution_price = execution_price + 1',
+    found: [['trade_changed', 'trade E']],
+  },
+  'a trade that was deleted': {
+    sql: 'delete from trades',
+    found: [
+      ['window_spent', WINDOW],
+      ['execution_trade', 'execution E'],
+    ],
+  },
+  'a window that spent more': {
+    sql: 'update windows set spent = spent + 100000000',
+    found: [
+      ['window_spent', WINDOW],
+      ['schedule', WINDOW],
+    ],
+  },
+  'a window that reserved less': {
+    sql: 'update windows set reserved = 0',
+    found: [
+      ['window_reserved', WINDOW],
+      ['schedule', WINDOW],
+    ],
+  },
+  'a window that spent more than its budget': {
+    sql: 'update windows set budget = 100000000; update schedules set budget = 100000000',
+    found: [
+      ['integrity', 'database'],
+      ['window_budget', WINDOW],
+      ['schedule', WINDOW],
+    ],
+  },
+  'money that the schedule would fire twice': {
+    sql: 'update schedules set fireable = fireable + 1000000',
+    found: [['schedule', WINDOW]],
+  },
+  'an open execution that was deleted': {
+    sql: "delete from executions where status = 'sent'",
+    found: [['window_reserved', WINDOW]],
+  },
+  'a fill turned into an open execution': {
+    sql: "update executions set status = 'sent' where execution_id = 'E'",
+    found: [
+      ['window_reserved', WINDOW],
+      ['execution_trade', 'execution E'],
+    ],
+  },
+  'an execution without a cancellation or a report': {
+    sql: "update executions set status = 'cancelled' where status = 'sent'",
+    found: [
+      ['window_reserved', WINDOW],
+      ['execution_trade', 'execution O'],
+    ],
+  },
+  'a plan cancelled by hand': {
+    sql: "update plans set status = 'cancelled'",
+    found: [
+      ['plan_window', 'acme test plan p1'],
+      ['execution_open', 'execution O'],
+    ],
+  },
+  'a user disabled by hand': {
+    sql: "update users set status = 'disabled'",
+    found: [['execution_open', 'execution O']],
+  },
+  'an execution moved to the other environment': {
+    sql: `update executions set tenant_id = (select tenant_id from tenants where environment = 'live')
+      where execution_id = 'E'`,
+    found: [['execution_place', 'execution E']],
+  },
+  'a row whose parent is gone': {
+    sql: "insert into consents values (99, 12345, 'v1', 0, 0)",
+    found: [['foreign_key', 'consents row 99']],
+  },
+}
+
+for (const [what, { sql, found }] of Object.entries(FAULTS)) {
+  test(`check finds ${what}`, async (t) => {
+    const { shell, filled, open } = await withTrade(t)
+    const real = (text: string) => text.replace(/\bE\b/, filled).replace(/\bO\b/, open)
+    tamper(shell, real(sql))
+    const { code, out, err } = await shell.tranche(['check', '--json'])
+    assert.deepEqual([code, err], [3, ''])
+    const answer = JSON.parse(out)
+    assert.equal(answer.ok, false)
+    const seen = answer.findings.map(({ kind, subject }: Finding) => [kind, subject])
+    assert.deepEqual(
+      seen,
+      found.map(([kind, subject]) => [kind, real(subject)]),
+    )
+    const words = await shell.tranche(['check'])
+    assert.equal(words.code, 3)
+    for (const { subject, message } of answer.findings) {
+      assert.ok(words.out.includes(subject) && words.out.includes(message))
+    }
+  })
+}
+
+for (const [what, damage] of [
+  // No cells: the index is empty while its table is not.
+  ['plans_by_user', (page: Buffer) => page.fill(0, 3, 5)],
+  ['executions', (page: Buffer) => page.fill(0xff)],
+  ['trades', (page: Buffer) => page.fill(0)],
+] as const) {
+  test(`check finds a damaged page of ${what}`, async (t) => {
+    const { shell } = await withTrade(t)
+    damagePage(shell, what, damage)
+    const { code, out, err } = await shell.tranche(['check', '--json'])
+    assert.deepEqual([code, err], [3, ''])
+    assert.equal(JSON.parse(out).findings[0].kind, 'integrity')
+  })
+}
+
+test('check is content with what the service wrote, and with old ticks', async (t) => {
+  const { shell } = await withTrade(t)
+  shell.advance(40 * 86_400_000)
+  assert.deepEqual(await shell.tranche(['check']), { code: 0, out: 'ok\n', err: '' })
+})
+
+type Finding = { kind: string; subject: string; message: string }
+
+/** One plan with a filled execution and one that is delivered and still open. */
+async function withTrade(t: TestContext): Promise<{ shell: Shell; filled: string; open: string }> {
+  const shell = openShell(t)
+  await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
+  const { out } = await shell.tranche(['key', 'create', 'acme', '--env', 'test'])
+  const call = async (method: string, path: string, body?: object) => {
+    const answer = await shell.call(method, `/partner/v1/${path}`, out.trim(), body && JSON.stringify(body))
+    assert.equal(answer.status, 200, answer.text)
+    return JSON.parse(answer.text)
+  }
+  await call('POST', 'users', USER)
+  await call('POST', 'plans', PLAN)
+  await shell.tranche(['tick', '--price', '60000'])
+  const [{ execution_id: filled }] = await call('GET', 'executions/due')
+  await call('POST', `executions/${filled}/confirm`, { ...fill('o1', '10.00'), partner_fee_usd: '0.05' })
+  shell.advance(8 * 3_600_000)
+  await shell.tranche(['tick', '--price', '60000'])
+  const [{ execution_id: open }] = await call('GET', 'executions/due')
+  assert.equal((await shell.tranche(['check'])).code, 0)
+  return { shell, filled, open }
+}
+
+/** Changes rows as somebody with the file and a SQLite shell could. */
+function tamper(shell: Shell, sql: string): void {
+  const db = new SQLite(shell.file)
+  db.pragma('foreign_keys = off')
+  db.pragma('ignore_check_constraints = on')
+  db.exec(sql)
+  db.close()
+}
+
+/** Overwrites the root page of a table or an index. */
+function damagePage(shell: Shell, name: string, damage: (page: Buffer) => void): void {
+  const db = new SQLite(shell.file)
+  db.pragma('wal_checkpoint(truncate)')
+  const size = Number(db.pragma('page_size', { simple: true }))
+  const root = db.prepare('select rootpage from sqlite_schema where name = ?').pluck().get(name)
+  db.close()
+  const file = openSync(shell.file, 'r+')
+  const page = Buffer.alloc(size)
+  const at = (Number(root) - 1) * size
+  readSync(file, page, 0, size, at)
+  damage(page)
+  writeSync(file, page, 0, size, at)
+  closeSync(file)
+}

@@ -1,0 +1,85 @@
+// What only a process of its own can show: its environment, pipes that close, and the Node it is started with.
+
+import assert from 'node:assert/strict'
+import { existsSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { temporaryFolder } from '../harness.ts'
+import { finish, SOURCE, start } from '../process.ts'
+import { openShell } from './shell.ts'
+
+const CREATE = ['partner', 'create', 'acme', '--name', 'Acme']
+const [NODE, MAIN = ''] = SOURCE
+
+suite('process', { concurrency: 4 }, () => {
+  test('TRANCHE_DB names the database, and --db wins over it', async (t) => {
+    const cwd = temporaryFolder(t)
+    const env = { TRANCHE_DB: 'variable.db' }
+    assert.equal((await finish(t, CREATE, { cwd, env })).code, 0)
+    assert.equal((await finish(t, [...CREATE, '--db', 'flag.db'], { cwd, env })).code, 0)
+    const made = ['variable.db', 'flag.db', 'tranche.db'].map((name) => existsSync(join(cwd, name)))
+    assert.deepEqual(made, [true, true, false])
+  })
+
+  test('a setting of the environment is checked like its flag, and the flag wins', async (t) => {
+    const cwd = temporaryFolder(t)
+    const env = { TRANCHE_PORT: '65536' }
+    const { code, out, err } = await finish(t, ['serve', '--json'], { cwd, env })
+    assert.deepEqual([code, out], [2, ''])
+    assert.match(JSON.parse(err).error.message, /TRANCHE_PORT/)
+    const served = start(t, ['serve', '--port', '0'], { cwd, env: { TRANCHE_PORT: '1' } })
+    await served.line('listening')
+  })
+
+  for (const [what, argv, hangUp] of [
+    ['a table', ['partner', 'list'], 'later'],
+    ['JSON', ['partner', 'list', '--json'], 'later'],
+    ['a table nobody reads', ['partner', 'list'], 'at once'],
+  ] as const) {
+    test(`a reader that has seen enough of ${what}: exit 0, no complaint`, async (t) => {
+      const shell = openShell(t)
+      await shell.tranche(CREATE)
+      addPartners(shell.file, 5_000)
+      const listing = start(t, argv, { cwd: shell.folder })
+      if (hangUp === 'at once') listing.child.stdout.destroy()
+      else listing.child.stdout.once('data', () => listing.child.stdout.destroy())
+      assert.equal(await listing.ended, 0)
+      assert.equal(listing.err(), '')
+    })
+  }
+
+  test('nobody reads the complaint either: the exit code still tells', async (t) => {
+    const started = start(t, ['partner', 'make'], { cwd: temporaryFolder(t) })
+    started.child.stdout.destroy()
+    started.child.stderr.destroy()
+    assert.equal(await started.ended, 2)
+  })
+
+  test('an older Node is told so in one line', async (t) => {
+    const pretend = `data:text/javascript,Object.defineProperty(process.versions,'node',{value:'20.20.2'})`
+    const program = [NODE, '--import', pretend, MAIN] as const
+    const { code, out, err } = await finish(t, ['version'], { cwd: temporaryFolder(t), program })
+    assert.deepEqual([code, out], [1, ''])
+    assert.match(err, /^tranche needs Node 26 or later and this is 20\.20\.2: [^\n]+\n$/)
+  })
+
+  test('bin/tranche runs the checkout from anywhere, through a link too', async (t) => {
+    const cwd = temporaryFolder(t)
+    symlinkSync(join(MAIN, '../tranche'), join(cwd, 'tr'))
+    const env = { PATH: process.env.PATH ?? '' }
+    const ran = await finish(t, ['version', '--json'], { cwd, env, program: [join(cwd, 'tr')] })
+    assert.deepEqual([ran.code, ran.err], [0, ''])
+    assert.match(JSON.parse(ran.out).node, /^26\./)
+  })
+})
+
+function addPartners(file: string, count: number): void {
+  const db = new SQLite(file)
+  const insert = db.prepare("insert into partners values (?, ?, 'active', 500000000, 0, 0)")
+  const fill = db.transaction(() => {
+    for (let n = 0; n < count; n++) insert.run(`partner-${n}`, 'a name that takes some room in the listing')
+  })
+  fill()
+  db.close()
+}

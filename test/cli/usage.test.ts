@@ -1,0 +1,247 @@
+// What every command has in common: exit codes, errors as JSON, no colour, and nothing done on a usage error.
+
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { type TestContext, test } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { openShell, type Shell } from './shell.ts'
+
+const SLUG = ['partner', 'create', 'acme', '--name', 'Acme']
+
+/** Command lines that say something wrong; each must leave everything as it was. */
+const MISTAKES = [
+  [],
+  ['buy'],
+  ['partner'],
+  ['partner', 'make'],
+  ['partner', 'create'],
+  ['partner', 'create', 'acme'],
+  ['partner', 'create', 'Acme', '--name', 'Acme'],
+  ['partner', 'create', 'a', '--name', 'Acme'],
+  ['partner', 'create', '-acme', '--name', 'Acme'],
+  ['partner', 'create', 'acme', '--name', ' '],
+  ['partner', 'create', 'acme', '--name', 'x'.repeat(256)],
+  ['partner', 'create', 'acme', '--name', 'Acme', 'extra'],
+  ['partner', 'create', 'acme', '--name', 'Acme', '--color'],
+  ['partner', 'set-min-tranche', 'beta', '5.001'],
+  ['partner', 'set-min-tranche', 'beta', '-5'],
+  ['partner', 'set-min-tranche', 'beta', '1e3'],
+  ['partner', 'set-tier', 'beta', 'growth', '--from', '2026-13'],
+  ['partner', 'set-tier', 'beta', 'growth', '--from', '202601'],
+  ['key', 'create', 'beta'],
+  ['key', 'create', 'beta', '--env', 'prod'],
+  ['key', 'create', 'beta', '--env', 'test', '--expires-in', '90'],
+  ['key', 'create', 'beta', '--env', 'test', '--expires-in', '0d'],
+  ['key', 'create', 'beta', '--env', 'test', '--label', 'x'.repeat(256)],
+  ['key', 'rotate', 'key_1', '--overlap', 'soon'],
+  ['tier', 'set', 'gold'],
+  ['tier', 'set', 'GOLD', '--rate-bps', '1'],
+  ['tier', 'set', 'gold', '--rate-bps', '10001'],
+  ['tier', 'set', 'gold', '--rate-bps', '1', '--min-volume-usd', '0x10'],
+  ['tick', '--price', '0'],
+  ['tick', '--price', '-1'],
+  ['tick', '--price', '1e5'],
+  ['tick', '--price', 'Infinity'],
+  ['tick', '--price', '60000', '--price-feed', 'none'],
+  ['tick', '--price-feed', 'static:0'],
+  ['tick', 'now'],
+  ['serve', '--port', '65536'],
+  ['serve', '--port', 'http'],
+  ['serve', '--tick-every', '60'],
+  ['serve', '--rate-limit', '0'],
+  ['serve', '--log-format', 'xml'],
+  ['serve', '--webhook-allow-cidr', 'everything'],
+  ['serve', '--webhook-allow-cidr', '10.0.0.0/33'],
+  ['serve', '--tls-cert', 'cert.pem'],
+  ['serve', '--price-feed', 'coinbasf'],
+  ['execution', 'list', '--status', 'open'],
+  ['user', 'list', 'beta'],
+  ['status', '--jsn'],
+]
+
+for (const argv of MISTAKES) {
+  const line = `tranche ${argv.join(' ')}`.slice(0, 80)
+  test(`a usage error does nothing: ${line}`, async (t) => {
+    const shell = await withPartner(t)
+    const before = imprint(shell)
+    const plain = await shell.tranche(argv)
+    assert.deepEqual([plain.code, plain.out], [2, ''])
+    assert.notEqual(plain.err, '')
+    const json = await shell.tranche([...argv, '--json'])
+    assert.deepEqual([json.code, json.out], [2, ''])
+    assert.equal(errorOf(json.err).code, 'usage')
+    assert.equal(imprint(shell), before)
+  })
+}
+
+test('a usage error makes no database', async (t) => {
+  const shell = openShell(t)
+  assert.equal((await shell.tranche(['partner', 'create', 'Acme', '--name', 'Acme'])).code, 2)
+  assert.equal((await shell.tranche(['partner', 'create', 'acme', '--name', ''])).code, 2)
+  for (const option of ['--tls-key', '--price-feed', '--webhook-allow-cidr']) {
+    assert.equal((await shell.tranche(['serve', option, '999.0.0.0/8'])).code, 2, option)
+  }
+  assert.deepEqual(readdirSync(shell.folder), [])
+})
+
+test('commands that only read or change make no database', async (t) => {
+  const shell = openShell(t)
+  for (const words of ['status', 'check', 'tick', 'audit', 'partner list', 'tier list', 'key list acme']) {
+    assert.equal((await shell.tranche(words.split(' '))).code, 4, words)
+  }
+  assert.deepEqual(readdirSync(shell.folder), [])
+})
+
+test('--db before and after the command, and the last one wins', async (t) => {
+  const shell = openShell(t)
+  const [one, two] = [join(shell.folder, 'one.db'), join(shell.folder, 'two.db')]
+  assert.equal((await shell.tranche(['--db', one, ...SLUG])).code, 0)
+  assert.equal((await shell.tranche([...SLUG, '--db', two])).code, 0)
+  assert.deepEqual([existsSync(one), existsSync(two), existsSync(shell.file)], [true, true, false])
+})
+
+test('an unknown TRANCHE_ variable is warned of, a known one and others are not', async (t) => {
+  const shell = openShell(t)
+  const env = { TRANCHE_PROT: '1', TRANCHE_PORT: '1', TRANCHE_CACHE: '/x', PATH: '/bin' }
+  const { code, out, err } = await shell.tranche(['version', '--json'], { env })
+  assert.equal(code, 0)
+  assert.match(err, /^warning: TRANCHE_PROT [^\n]*\n$/)
+  assert.doesNotThrow(() => JSON.parse(out))
+})
+
+test('no colour on a terminal with --no-color or NO_COLOR', async (t) => {
+  const shell = await withPartner(t)
+  const lines = [['partner', 'list'], ['status'], ['check'], ['audit'], ['tier', 'list'], ['--help'], ['buy']]
+  for (const argv of lines) {
+    const flag = await shell.tranche([...argv, '--no-color'], { terminal: true })
+    const variable = await shell.tranche(argv, { terminal: true, env: { NO_COLOR: '1' } })
+    for (const { out, err } of [flag, variable]) assert.ok(!`${out}${err}`.includes('\u001b'), argv.join(' '))
+  }
+})
+
+test('tick says nothing unless on a terminal or asked for JSON', async (t) => {
+  const shell = await withPartner(t)
+  assert.deepEqual(await shell.tranche(['tick']), { code: 0, out: '', err: '' })
+  const seen = await shell.tranche(['tick'], { terminal: true })
+  assert.match(seen.out, /^\d+ fired /)
+  const { out } = await shell.tranche(['tick', '--json'])
+  const fields = ['at', 'price_usd', 'plans_evaluated', 'executions_created', 'windows_rolled']
+  const more = ['webhooks_sent', 'webhooks_failed', 'duration_ms']
+  assert.deepEqual(Object.keys(JSON.parse(out)), [...fields, ...more])
+})
+
+test('a tick that meets another one does nothing, says so, and exits 0', async (t) => {
+  const shell = await withPartner(t)
+  const other = new SQLite(`${shell.file}-tick`)
+  t.after(() => other.close())
+  other.exec('begin immediate')
+  const { code, out } = await shell.tranche(['tick', '--json'])
+  assert.equal(code, 0)
+  assert.equal(JSON.parse(out).skipped, true)
+  assert.deepEqual(await shell.tranche(['tick']), { code: 0, out: '', err: '' })
+})
+
+test('exit 11 when another process keeps the database locked', async (t) => {
+  const shell = await withPartner(t)
+  const other = new SQLite(shell.file)
+  t.after(() => other.close())
+  other.exec('begin immediate')
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const held = shell.tranche(['partner', 'disable', 'beta', '--json'])
+  let waiting = true
+  held.then(() => {
+    waiting = false
+  })
+  while (waiting) {
+    t.mock.timers.tick(1_000)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  const { code, out, err } = await held
+  assert.deepEqual([code, out, errorOf(err).code], [11, '', 'database_locked'])
+})
+
+test('exit 12 when the schema is newer than the program', async (t) => {
+  const shell = await withPartner(t)
+  const db = new SQLite(shell.file)
+  db.exec("insert into migrations values ('0999_later.sql', 'x', 0)")
+  db.close()
+  for (const words of ['status', 'migrate', 'migrate --status', 'tick', 'partner list']) {
+    const { code, out, err } = await shell.tranche([...words.split(' '), '--json'])
+    assert.deepEqual([code, out, errorOf(err).code], [12, '', 'schema_newer'], words)
+  }
+})
+
+test('a file that is no database of ours is refused and left alone', async (t) => {
+  const shell = openShell(t)
+  const db = new SQLite(shell.file)
+  db.exec('create table notes (text)')
+  db.close()
+  const before = imprint(shell)
+  const { code, err } = await shell.tranche(SLUG)
+  assert.equal(code, 2)
+  assert.match(err, /^error: .+\n$/)
+  assert.equal(imprint(shell), before)
+})
+
+for (const [answer, status] of [
+  ['y', 'disabled'],
+  ['n', 'active'],
+  ['', 'active'],
+] as const) {
+  test(`on a terminal a partner is disabled only by a yes, not by ${JSON.stringify(answer)}`, async (t) => {
+    const shell = await withPartner(t)
+    const input = Object.assign(new PassThrough(), { isTTY: true })
+    input.end(`${answer}\n`)
+    const { code, err } = await shell.tranche(['partner', 'disable', 'beta'], { terminal: true, input })
+    assert.match(err, /Disable beta\?/)
+    assert.equal(code, status === 'disabled' ? 0 : 2)
+    const shown = await shell.tranche(['partner', 'show', 'beta', '--json'])
+    assert.equal(JSON.parse(shown.out).status, status)
+  })
+}
+
+test('the secret of a key is on stdout once, and nowhere else', async (t) => {
+  const shell = await withPartner(t)
+  const { out, err } = await shell.tranche(['key', 'create', 'beta', '--env', 'live'])
+  const secret = out.trim()
+  assert.match(secret, /^sse_live_[0-9A-Za-z]{46}$/)
+  assert.ok(!err.includes(secret))
+  const body = '{"partner_user_id":"u1"}'
+  assert.equal((await shell.call('GET', '/partner/v1/me', secret)).status, 200)
+  assert.equal((await shell.call('POST', '/partner/v1/users', secret, body)).status, 422)
+  const commands = ['key list beta', 'key list beta --json', 'audit', 'audit --json', 'partner show beta']
+  for (const words of commands) {
+    const seen = await shell.tranche(words.split(' '))
+    assert.ok(!`${seen.out}${seen.err}`.includes(secret), words)
+  }
+  // The random part alone must not be there either.
+  const random = Buffer.from(secret.slice('sse_live_'.length, -6))
+  for (const name of readdirSync(shell.folder)) {
+    assert.ok(!readFileSync(join(shell.folder, name)).includes(random), name)
+  }
+})
+
+async function withPartner(t: TestContext): Promise<Shell> {
+  const shell = openShell(t)
+  assert.equal((await shell.tranche(['partner', 'create', 'beta', '--name', 'Beta'])).code, 0)
+  return shell
+}
+
+/** One JSON object with a code and a message, on one line, and nothing else. */
+function errorOf(err: string): { code: string; message: string } {
+  assert.match(err, /^\{.*\}\n$/)
+  const { error, ...rest } = JSON.parse(err)
+  assert.deepEqual(rest, {})
+  assert.deepEqual(Object.keys(error), ['code', 'message'])
+  return error
+}
+
+/** The names and bytes of all files of a folder, as one value. */
+function imprint({ folder }: Shell): string {
+  const hash = createHash('sha256')
+  for (const name of readdirSync(folder).sort()) hash.update(name).update(readFileSync(join(folder, name)))
+  return hash.digest('hex')
+}

@@ -1,0 +1,294 @@
+// The house rules, checked over the tree: who may import whom, what only the machine may call, how long things get.
+
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+
+const ROOT = join(import.meta.dirname, '..')
+const FILE_LINES_MAX = 300
+const FUNCTION_LINES_MAX = 70
+
+const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
+const list = (...patterns: string[]): string[] => globSync(patterns, { cwd: ROOT }).sort()
+
+const SOURCES = list('src/**/*.ts')
+const CODE = [...SOURCES, ...list('bin/*.{ts,mjs}', 'test/**/*.ts')]
+const TEXTS = [
+  ...CODE,
+  ...list(
+    'sql/*',
+    'docs/**/*.md',
+    'fixtures/**/*.*',
+    '*.{md,json}',
+    '.ci/*',
+    'bin/tranche',
+    '.npmrc',
+    '.gitignore',
+  ),
+]
+
+/**
+ * Who may import whom. A room is a file of src without its ending, else its folder; the first that matches counts.
+ * "types of" allows type imports alone. Packages and Node's own modules are free except where `packages` lists them.
+ */
+const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
+  core: { may: ['core'], packages: ['decimal.js'] },
+  'engine/timing': { may: ['core'], packages: [] },
+  'engine/tick': { may: ['core', 'engine/timing', 'types of store', 'types of machine'], packages: [] },
+  'store/sqlite': { may: ['core', 'store', 'store/sqlite', 'resources'] },
+  store: { may: ['core', 'store'], packages: [] },
+  http: { may: ['core', 'http', 'types of store', 'types of machine', 'types of log'] },
+  webhook: { may: ['core', 'webhook', 'types of store', 'types of http'] },
+  price: { may: ['core', 'price', 'types of store'] },
+  cli: {
+    may: [
+      'cli',
+      'core',
+      'engine/tick',
+      'engine/timing',
+      'http',
+      'log',
+      'machine',
+      'price',
+      'store',
+      'store/sqlite',
+      'version',
+      'webhook',
+    ],
+  },
+  main: { may: ['cli', 'machine', 'version'] },
+  machine: { may: ['core'] },
+  log: { may: [] },
+  resources: { may: [] },
+  version: { may: [] },
+}
+
+/** What every start pays for, `tranche version` and each cron tick included; the rest is imported where it is used. */
+const EAGER_PACKAGES = ['commander', 'decimal.js']
+
+type Import = { target: string; typesOnly: boolean; lazy: boolean }
+
+test('every file of src has a room, and imports only what that room may', () => {
+  const wrong: string[] = []
+  for (const file of SOURCES) {
+    const room = roomOf(file)
+    const rule = ROOMS[room]
+    if (!rule) wrong.push(`${file} has no room`)
+    else wrong.push(...importsOf(file).flatMap((seen) => complaint(file, rule, seen)))
+  }
+  assert.deepEqual(wrong, [])
+})
+
+test('the rules of the rooms do notice', () => {
+  const seen = (target: string): Import => ({ target, typesOnly: false, lazy: false })
+  const { core, http, engine } = { core: ROOMS.core, http: ROOMS.http, engine: ROOMS['engine/timing'] }
+  assert.ok(core && http && engine)
+  assert.equal(complaint('src/core/x.ts', core, seen('node:fs')).length, 1)
+  assert.equal(complaint('src/core/x.ts', core, seen('src/store/store.ts')).length, 1)
+  assert.equal(complaint('src/http/x.ts', http, seen('src/store/store.ts')).length, 1)
+  assert.equal(complaint('src/http/x.ts', http, { ...seen('src/store/store.ts'), typesOnly: true }).length, 0)
+  assert.equal(
+    complaint('src/http/x.ts', http, { ...seen('src/store/sqlite/open.ts'), typesOnly: true }).length,
+    1,
+  )
+  assert.equal(complaint('src/engine/timing.ts', engine, seen('decimal.js')).length, 1)
+})
+
+test('every file of src is reached from main.ts', () => {
+  assert.deepEqual(
+    SOURCES.filter((file) => !reached('src/main.ts', () => true).has(file)),
+    [],
+  )
+})
+
+test('a start loads no package but what reads the command line and money', () => {
+  const eager = [...reached('src/main.ts', ({ typesOnly, lazy }) => !typesOnly && !lazy)]
+  const packages = eager.filter(
+    (name) => !name.startsWith('src/') && !isBuiltin(name) && !name.endsWith('.json'),
+  )
+  assert.deepEqual(packages.sort(), EAGER_PACKAGES)
+  assert.deepEqual(
+    eager.filter((name) => roomOf(name) === 'store/sqlite'),
+    [],
+  )
+})
+
+test('imports name packages that package.json brings', () => {
+  const { dependencies, devDependencies } = JSON.parse(read('package.json'))
+  const wrong = CODE.flatMap((file) =>
+    importsOf(file)
+      .map(({ target }) => target)
+      .filter((target) => !isBuiltin(target) && !/\.(ts|json|mjs)$/.test(target))
+      .map(packageOf)
+      .filter((name) => !(name in dependencies) && (file.startsWith('src/') || !(name in devDependencies)))
+      .map((name) => `${file} imports ${name}`),
+  )
+  assert.deepEqual(wrong, [])
+})
+
+test('every dependency has its reason on record', () => {
+  const page = read('docs/decisions/dependencies.md')
+  const manifest = JSON.parse(read('package.json'))
+  const { dependencies, devDependencies, optionalDependencies } = manifest
+  const all = { ...dependencies, ...devDependencies, ...optionalDependencies }
+  const rows = [...page.matchAll(/^\| ([^|]+?) +\| ([^|]{10,}) *\|$/gm)]
+  const explained = rows.flatMap(([, packages = '']) => packages.split(', ')).filter((name) => name in all)
+  assert.deepEqual(explained.sort(), Object.keys(all).sort())
+})
+
+const BANNED: [what: string, pattern: RegExp, where: string[]][] = [
+  ['the clock', /\bDate\.now\b|\bnew Date\(/u, CODE],
+  ['chance', /\bMath\.random\b|\bcrypto\.getRandomValues\b/u, CODE],
+  ['a default export', /^export default\b/, CODE],
+  ['any', /(?:[:<|&(,] ?|\bas )any\b/u, [...SOURCES, ...list('bin/*')]],
+  [
+    'a test that is skipped or alone',
+    /\b(?:test|it|suite|describe)\.(?:skip|only|todo)\b|\bskip: true/,
+    CODE,
+  ],
+  ['an unfinished thing', new RegExp(['TO DO', 'FIX ME', 'X XX'].join('|').replaceAll(' ', '')), TEXTS],
+  ['a path of one machine', new RegExp(['/wo rk/', '/ro ot/'].join('|').replaceAll(' ', '')), TEXTS],
+  ['where a package came from', /"resolved":/, ['package-lock.json']],
+]
+
+for (const [what, pattern, where] of BANNED) {
+  test(`nowhere: ${what}`, () => {
+    assert.deepEqual(
+      where.filter((file) => file !== 'src/machine.ts').flatMap((file) => hits(file, pattern)),
+      [],
+    )
+  })
+}
+
+test(`no file of code has more than ${FILE_LINES_MAX} lines`, () => {
+  const long = CODE.map((file) => ({ file, lines: read(file).trimEnd().split('\n').length }))
+  assert.deepEqual(
+    long.filter(({ lines }) => lines > FILE_LINES_MAX),
+    [],
+  )
+})
+
+test(`no function has more than ${FUNCTION_LINES_MAX} lines of its own`, () => {
+  const long = [...SOURCES, ...list('bin/*.ts')].flatMap((file) =>
+    functionsOf(read(file))
+      .filter(({ own }) => own > FUNCTION_LINES_MAX)
+      .map(({ head, own }) => `${file}: ${head} has ${own}`),
+  )
+  assert.deepEqual(long, [])
+})
+
+test('the lines of a function are counted', () => {
+  const inner = ['  const inner = async (x: number) => {', ...Array(9).fill('    x += 1'), '  }']
+  const outer = [
+    'export function outer(',
+    '  y: number,',
+    '): void {',
+    ...inner,
+    '  if (y) {',
+    '    y()',
+    '  }',
+    '}',
+  ]
+  assert.deepEqual(
+    functionsOf(outer.join('\n'))
+      .map(({ own }) => own)
+      .sort(),
+    [11, 5].sort(),
+  )
+})
+
+function roomOf(file: string): string {
+  const path = file.replace(/^src\//, '').replace(/\.ts$/, '')
+  const rooms = Object.keys(ROOMS).filter((room) => path === room || path.startsWith(`${room}/`))
+  return rooms.sort((a, b) => b.length - a.length)[0] ?? ''
+}
+
+function complaint(file: string, rule: { may: string[]; packages?: string[] }, seen: Import): string[] {
+  const { target, typesOnly } = seen
+  if (target.endsWith('.json')) return []
+  if (target.startsWith('src/')) {
+    const room = roomOf(target)
+    const allowed = rule.may.includes(room) || (typesOnly && rule.may.includes(`types of ${room}`))
+    return allowed ? [] : [`${file} imports ${target}`]
+  }
+  const allowed = rule.packages === undefined || rule.packages.includes(target)
+  return allowed ? [] : [`${file} imports ${target}`]
+}
+
+/** The imports of a file, its own files as paths from the root. */
+function importsOf(file: string): Import[] {
+  const text = read(file)
+  const found: Import[] = []
+  for (const [, names = '', name = ''] of text.matchAll(/^(?:import|export) ([^'"]*?) ?from '([^']+)'/gm)) {
+    const each = /^\{([\s\S]*)\}$/
+      .exec(names.trim())?.[1]
+      ?.split(',')
+      .map((part) => part.trim())
+    const onlyTypes = each?.every((part) => part === '' || part.startsWith('type ')) ?? false
+    found.push({
+      target: resolve(file, name),
+      typesOnly: names.startsWith('type ') || onlyTypes,
+      lazy: false,
+    })
+  }
+  for (const [, type, name = ''] of text.matchAll(/(typeof )?\bimport\(\s*'([^']+)'\s*\)/g)) {
+    found.push({ target: resolve(file, name), typesOnly: type !== undefined, lazy: true })
+  }
+  return found
+}
+
+const resolve = (file: string, name: string): string =>
+  name.startsWith('.') ? join(dirname(file), name) : name
+
+const packageOf = (target: string): string =>
+  target
+    .split('/')
+    .slice(0, target.startsWith('@') ? 2 : 1)
+    .join('/')
+
+/** Everything reached from a file by imports that `follow` accepts. */
+function reached(from: string, follow: (seen: Import) => boolean): Set<string> {
+  const seen = new Set([from])
+  for (const file of seen) {
+    if (!file.startsWith('src/')) continue
+    for (const found of importsOf(file)) if (follow(found)) seen.add(found.target)
+  }
+  return seen
+}
+
+/** Lines that match. Comments count, except in a search for code (a pattern with the flag u). */
+function hits(file: string, pattern: RegExp): string[] {
+  return read(file)
+    .split('\n')
+    .map((line, at) => ({ line: pattern.unicode ? line.replace(COMMENT, '') : line, at }))
+    .filter(({ line }) => pattern.test(line))
+    .map(({ line, at }) => `${file}:${at + 1}: ${line.trim()}`)
+}
+
+const COMMENT = /^\s*(\/\/|\*|\/\*\*).*|\s\/\/ .*/
+
+/**
+ * The functions with a block body. The formatter puts a body's closing brace at the indentation of the line that opens
+ * it, so no parser is needed. A function's own lines are those that stand in no function inside it: a factory of
+ * short functions is short.
+ */
+function functionsOf(text: string): { head: string; own: number }[] {
+  const lines = text.split('\n')
+  const spans = lines.flatMap((line, start) => {
+    const opens =
+      /^(\s*)(?!\s|(?:\} )?(?:if|for|while|switch|catch|else|try|do)\b).*(?:=>|\)(?:: [^=]+)?) \{$/.exec(line)
+    if (!opens) return []
+    const length = lines.slice(start + 1).findIndex((other) => other.startsWith(`${opens[1]}}`))
+    return [{ head: line.trim(), start, end: start + 1 + length }]
+  })
+  return spans.map(({ head, start, end }) => {
+    const inside = spans.filter((other) => other.start > start && other.end < end)
+    const covered = new Set(inside.flatMap((other) => range(other.start, other.end)))
+    return { head, own: end - start + 1 - covered.size }
+  })
+}
+
+const range = (from: number, to: number): number[] =>
+  Array.from({ length: to - from + 1 }, (_, i) => from + i)
