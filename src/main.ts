@@ -2,6 +2,7 @@
 
 import { Command, CommanderError } from 'commander'
 import { auditCommand } from './cli/audit.ts'
+import { backtestCommand } from './cli/backtest.ts'
 import { type Cli, createCli, dbOption, type Globals, print, type Streams } from './cli/cli.ts'
 import { executionCommand } from './cli/execution.ts'
 import { EXIT, failureOf } from './cli/exit.ts'
@@ -9,6 +10,7 @@ import { checkCommand, migrateCommand, statusCommand } from './cli/health.ts'
 import { keyCommand } from './cli/key.ts'
 import { partnerCommand } from './cli/partner.ts'
 import { planCommand } from './cli/plan.ts'
+import { priceCommand } from './cli/price.ts'
 import { serveCommand } from './cli/serve.ts'
 import { tickCommand } from './cli/tick.ts'
 import { tierCommand } from './cli/tier.ts'
@@ -57,6 +59,8 @@ function build(program: Command, cli: Cli): void {
     userCommand(cli),
     planCommand(cli),
     executionCommand(cli),
+    priceCommand(cli),
+    backtestCommand(cli),
     statusCommand(cli),
     checkCommand(cli),
     auditCommand(cli),

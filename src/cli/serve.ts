@@ -78,7 +78,10 @@ async function serve(cli: Cli, store: Store, options: ServeOptions): Promise<voi
   const { machine } = cli
   const log = createLog(options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'))
   const guard = createGuard({ allow: options.webhookAllowCidr.map(parseCidr) })
-  const observe = createFeed(options.priceFeed)
+  const observe = createFeed(options.priceFeed, {
+    clock: machine.clock,
+    warn: (message) => log.warn({}, message),
+  })
   const app = createApp({ store, machine, guard, log, rateLimit: options.rateLimit ?? null })
   const listener = await listenOn(app, { host: options.host, port: options.port, tls: tlsOf(options) })
   const scheduler =

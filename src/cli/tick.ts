@@ -1,9 +1,13 @@
 import { Command, Option } from 'commander'
-import { formatInstant } from '../core/instant.ts'
-import { formatPrice, price } from '../core/money.ts'
-import type { TickReport } from '../engine/tick.ts'
-import type { Cli } from './cli.ts'
+import { formatInstant, plus } from '../core/instant.ts'
+import { formatPrice, formatUsd, price } from '../core/money.ts'
+import type { Rehearsal, TickReport } from '../engine/tick.ts'
+import type { Feed } from '../price/feed.ts'
+import type { Preview } from '../store/store.ts'
+import { type Cli, type Column, print, renderTable, warn } from './cli.ts'
 import { positivePrice } from './options.ts'
+
+type TickOptions = { price?: string; priceFeed: string; dryRun?: boolean }
 
 export function tickCommand(cli: Cli): Command {
   return new Command('tick')
@@ -12,16 +16,17 @@ export function tickCommand(cli: Cli): Command {
       new Option('--price <usd>', 'the price of this pass').argParser(positivePrice).conflicts('priceFeed'),
     )
     .addOption(priceFeedOption())
+    .option('--dry-run', 'say what would fire and why; store nothing')
     .action((options: TickOptions) =>
       cli.withStore(async (store) => {
-        const { runTick } = await import('../engine/tick.ts')
-        const { createFeed, fixedPrice } = await import('../price/feed.ts')
+        const { rehearseTick, runTick } = await import('../engine/tick.ts')
         const { machine } = cli
-        const observe =
-          options.price === undefined
-            ? createFeed(options.priceFeed)
-            : fixedPrice(price(options.price), 'manual')
+        const observe = await feedOf(cli, options)
         const started = performance.now()
+        if (options.dryRun) {
+          await showRehearsal(cli, await rehearseTick({ store, machine, observe }))
+          return
+        }
         const report = await runTick({ store, machine, observe })
         const json = tickJson(report, machine.clock(), performance.now() - started)
         if (cli.globals().json) cli.streams.out.write(`${JSON.stringify(json)}\n`)
@@ -30,10 +35,20 @@ export function tickCommand(cli: Cli): Command {
     )
 }
 
-type TickOptions = { price?: string; priceFeed: string }
-
 export const priceFeedOption = () =>
-  new Option('--price-feed <spec>', 'where the price comes from').env('TRANCHE_PRICE_FEED').default('none')
+  new Option(
+    '--price-feed <spec>',
+    'none, static:PRICE, an exchange, median, or a JSON ticker (docs/engine.md)',
+  )
+    .env('TRANCHE_PRICE_FEED')
+    .default('none')
+
+/** The price of one pass: as given, else from the feed. */
+async function feedOf(cli: Cli, options: TickOptions): Promise<Feed> {
+  const { createFeed, fixedPrice } = await import('../price/feed.ts')
+  if (options.price !== undefined) return fixedPrice(price(options.price), 'manual')
+  return createFeed(options.priceFeed, { clock: cli.machine.clock, warn: (message) => warn(cli, message) })
+}
 
 /** What a pass did; one that found another running did nothing and says so. */
 export const tickJson = (report: TickReport | null, now: TickReport['at'], durationMs: number) => ({
@@ -56,3 +71,48 @@ function inWords(json: ReturnType<typeof tickJson>): string {
     `${json.windows_rolled} windows rolled, in ${json.duration_ms} ms.`
   )
 }
+
+async function showRehearsal(cli: Cli, rehearsal: Rehearsal): Promise<void> {
+  const json = {
+    at: formatInstant(rehearsal.at),
+    price_usd: rehearsal.price && formatPrice(rehearsal.price),
+    plans_evaluated: rehearsal.plansEvaluated,
+    executions_created: 0,
+    dry_run: true,
+    would_fire: rehearsal.fired.map((fired) => firedJson(fired, rehearsal.leadMs)),
+  }
+  const table = await renderTable(COLUMNS, json.would_fire)
+  const head = `${json.would_fire.length} would fire of ${json.plans_evaluated} plans looked at, price ${json.price_usd ?? 'not live'}.`
+  print(cli, json, () => (json.would_fire.length === 0 ? head : `${head}\n\n${table}`))
+}
+
+/** A tranche and everything that led to it. */
+const firedJson = ({ tenant, partnerPlanId, tranche, schedule }: Preview, leadMs: number) => ({
+  partner_slug: tenant.partnerSlug,
+  environment: tenant.environment,
+  partner_plan_id: partnerPlanId,
+  amount_usd: formatUsd(tranche.amount),
+  trigger: tranche.trigger,
+  tranche_index: schedule.trancheIndex - 1,
+  slot: tranche.slot,
+  units: tranche.units,
+  units_fired: schedule.layout?.unitsFired ?? 0,
+  units_total: (schedule.layout?.slots ?? 0) * (schedule.layout?.unitsPerSlot ?? 0),
+  reference_usd: tranche.reference && formatPrice(tranche.reference),
+  reservation_price_usd: tranche.reservationPrice && formatPrice(tranche.reservationPrice),
+  deadline: formatInstant(schedule.nextRunAt),
+  failsafe_at: formatInstant(plus(schedule.windowEnd, -leadMs)),
+  window_end: formatInstant(schedule.windowEnd),
+})
+
+const COLUMNS: Column<ReturnType<typeof firedJson>>[] = [
+  { title: 'PLAN', of: (row) => row.partner_plan_id },
+  { title: 'PARTNER', of: (row) => `${row.partner_slug} ${row.environment}` },
+  { title: 'USD', of: (row) => row.amount_usd, right: true },
+  { title: 'WHY', of: (row) => row.trigger },
+  { title: 'SLOT', of: (row) => row.slot, right: true },
+  { title: 'UNITS', of: (row) => `${row.units_fired}/${row.units_total}`, right: true },
+  { title: 'REFERENCE', of: (row) => row.reference_usd, right: true },
+  { title: 'RESERVATION', of: (row) => row.reservation_price_usd, right: true },
+  { title: 'DEADLINE', of: (row) => row.deadline },
+]

@@ -4,10 +4,18 @@ import type { ExecutionId } from '../core/id.ts'
 import { nextExecutionId } from '../core/id.ts'
 import { type Instant, MINUTE_MS } from '../core/instant.ts'
 import type { Price } from '../core/money.ts'
-import { sigma } from '../core/volatility.ts'
+import { observe as observePrice, sigma } from '../core/volatility.ts'
 import { roll } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
-import type { Created, ObservedPrice, PassCounts, PassStart, PlanDecisions, Store } from '../store/store.ts'
+import type {
+  Created,
+  ObservedPrice,
+  PassCounts,
+  PassStart,
+  PlanDecisions,
+  Preview,
+  Store,
+} from '../store/store.ts'
 import { decide, failsafeLead } from './timing.ts'
 
 /** Plans in one transaction: enough to spread the cost of a commit, few enough to keep the write lock short. */
@@ -17,6 +25,8 @@ const PRICE_LIVE_MS = 20 * MINUTE_MS
 /** Between pages, so that another process waiting for the write lock gets its turn. */
 const YIELD_MS = 2
 export type TickReport = PassCounts & { at: Instant; price: Price | null; created: Created[] }
+
+type Known = Omit<PassStart, 'tickId'>
 
 export type TickOptions = {
   store: Store
@@ -40,6 +50,36 @@ export async function runTick({ store, machine, observe }: TickOptions): Promise
   } finally {
     release()
   }
+}
+
+export type Rehearsal = {
+  at: Instant
+  price: Price | null
+  leadMs: number
+  plansEvaluated: number
+  fired: Preview[]
+}
+
+/** Thinks a pass through and stores nothing, not even the price. */
+export async function rehearseTick({ store, machine, observe }: TickOptions): Promise<Rehearsal> {
+  const observed = await observe()
+  const known = await store.peekPass()
+  const pass = observed
+    ? {
+        ...known,
+        price: { price: observed.price, at: known.at },
+        volatility: observePrice(known.volatility, observed.price, known.at),
+      }
+    : known
+  const leadMs = failsafeLead(pass.tickGapsMs)
+  const price = livePriceAt(pass, pass.at)
+  const due = await store.listDuePlans({ now: pass.at, livePrice: price, leadMs })
+  const fired: Preview[] = []
+  for (let from = 0; from < due.length; from += PAGE_MAX) {
+    const page = due.slice(from, from + PAGE_MAX)
+    fired.push(...(await store.previewDuePlans(page, decisions(pass, leadMs, machine))))
+  }
+  return { at: pass.at, price, leadMs, plansEvaluated: due.length, fired }
 }
 
 async function visit(
@@ -67,7 +107,7 @@ async function visit(
   return { ...total, created: [...created.values()] }
 }
 
-function decisions(pass: PassStart, leadMs: number, machine: Machine): PlanDecisions {
+function decisions(pass: Known, leadMs: number, machine: Machine): PlanDecisions {
   const deviation = sigma(pass.volatility)
   return {
     roll,
@@ -77,5 +117,5 @@ function decisions(pass: PassStart, leadMs: number, machine: Machine): PlanDecis
   }
 }
 
-const livePriceAt = ({ price }: PassStart, now: Instant): Price | null =>
+const livePriceAt = ({ price }: Known, now: Instant): Price | null =>
   price && now - price.at < PRICE_LIVE_MS ? price.price : null

@@ -24,6 +24,7 @@ export interface Store
     ExecutionStore,
     WebhookStore,
     SchedulerStore,
+    PriceStore,
     ListingStore,
     HealthStore {
   close(): void
@@ -150,7 +151,23 @@ export interface SchedulerStore {
     decide: PlanDecisions,
   ): Promise<PassCounts & { created: Created[] }>
   finishPass(tickId: number, counts: PassCounts): Promise<void>
+
+  /** What a pass would know now, without noting one. */
+  peekPass(): Promise<Omit<PassStart, 'tickId'>>
+  /** What one page of a pass would fire, storing nothing. */
+  previewDuePlans(planIds: readonly number[], decide: PlanDecisions): Promise<Preview[]>
 }
+
+/** One tranche that a pass fires. */
+export type Fired = {
+  tenant: Tenant
+  executionId: ExecutionId
+  planId: number
+  tranche: Tranche
+  schedule: Schedule
+}
+
+export type Preview = Fired & { partnerPlanId: string }
 
 export type DueRanges = { now: Instant; livePrice: Price | null; leadMs: number }
 
@@ -162,6 +179,19 @@ export type PlanDecisions = {
   ) => Opening | null
   decide: (schedule: Schedule, now: Instant) => { schedule: Schedule; tranche: Tranche | null }
   newExecutionId: (previous: ExecutionId | null, now: Instant) => ExecutionId
+}
+
+export type PriceRow = { at: Instant; price: Price; source: string }
+
+export interface PriceStore {
+  /** Keeps a price of this instant and moves the volatility on. Answers the instant. */
+  addPrice(observed: ObservedPrice): Promise<Instant>
+  listPrices(page: PageRequest): Promise<PriceRow[]>
+  /**
+   * Adds the rows of every batch, or none: a source that throws leaves nothing behind. An instant that already has a
+   * price keeps it. Answers how many were new; the volatility is worked out anew. Throws import_running.
+   */
+  importPrices(batches: AsyncIterable<{ at: Instant; price: Price }[]>, source: string): Promise<number>
 }
 
 /** A page of a listing: at most `limit` rows behind `after`, which is the last row's cursor. */

@@ -13,6 +13,7 @@ import { createListingStore } from './listings.ts'
 import { type MigrationState, migrate, migrationStates } from './migrate.ts'
 import { createPartnerStore } from './partners.ts'
 import { createPlanStore } from './plans.ts'
+import { createPriceBook, createPriceStore } from './prices.ts'
 import { createSchedulerStore } from './scheduler.ts'
 import { createUserStore } from './users.ts'
 import { createWebhookStore } from './webhooks.ts'
@@ -28,13 +29,15 @@ export async function openStore(file: string, { clock, create }: OpenOptions): P
     const connection = connect(db, clock)
     const ledger = createLedger(db)
     const audit = createAuditLog(db)
+    const book = createPriceBook(db)
     return {
       ...createPartnerStore(connection, audit),
       ...createUserStore(connection, ledger),
       ...createPlanStore(connection, ledger),
       ...createExecutionStore(connection, ledger, audit),
       ...createWebhookStore(connection),
-      ...createSchedulerStore(connection, ledger, file),
+      ...createSchedulerStore(connection, { ledger, book, file }),
+      ...createPriceStore(connection, book, file),
       ...createListingStore(connection, ledger, audit),
       ...createHealthStore(connection),
       close: () => db.close(),
