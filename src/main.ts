@@ -15,6 +15,7 @@ import { serveCommand } from './cli/serve.ts'
 import { tickCommand } from './cli/tick.ts'
 import { tierCommand } from './cli/tier.ts'
 import { userCommand } from './cli/user.ts'
+import { webhookCommand } from './cli/webhook.ts'
 import { type Machine, machine as realMachine } from './machine.ts'
 import { VERSION } from './version.ts'
 
@@ -61,6 +62,7 @@ function build(program: Command, cli: Cli): void {
     executionCommand(cli),
     priceCommand(cli),
     backtestCommand(cli),
+    webhookCommand(cli),
     statusCommand(cli),
     checkCommand(cli),
     auditCommand(cli),
@@ -91,7 +93,7 @@ function everyCommand(command: Command, apply: (command: Command) => void): void
 
 /** A misspelt variable would otherwise be a setting silently not made. */
 function warnOfUnknownVariables(program: Command, env: NodeJS.ProcessEnv, { err }: Streams): void {
-  const known = new Set<string | undefined>(['TRANCHE_CACHE'])
+  const known = new Set<string | undefined>(['TRANCHE_CACHE', 'TRANCHE_WEBHOOK_SECRET'])
   everyCommand(program, (command) => {
     for (const option of command.options) known.add(option.envVar)
   })

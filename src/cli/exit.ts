@@ -32,6 +32,7 @@ const EXIT_OF: Record<ProblemCode, number> = {
   import_running: EXIT.conflict,
   bad_file: EXIT.failed,
   no_price: EXIT.failed,
+  webhook_not_found: EXIT.notFound,
   webhook_refused: EXIT.failed,
   database_locked: EXIT.locked,
   schema_newer: EXIT.schemaNewer,

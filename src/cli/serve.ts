@@ -1,16 +1,17 @@
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
-import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './cli.ts'
 import { EXIT } from './exit.ts'
 import { durationOrOff, wholeNumber } from './options.ts'
-import { priceFeedOption, tickJson } from './tick.ts'
+import { startScheduler } from './scheduler.ts'
+import { priceFeedOption } from './tick.ts'
+import { addWebhookOptions, type WebhookOptions, webhooksOf } from './webhook-options.ts'
 
 /** How long a stop waits for calls in flight before it gives up on them. */
 const DRAIN_MAX_MS = 30_000
 
-type ServeOptions = {
+type ServeOptions = WebhookOptions & {
   host: string
   port: number
   tickEvery: number | null
@@ -19,11 +20,10 @@ type ServeOptions = {
   priceFeed: string
   rateLimit?: number
   logFormat?: 'json' | 'pretty'
-  webhookAllowCidr: string[]
 }
 
 export function serveCommand(cli: Cli): Command {
-  return new Command('serve')
+  return addWebhookOptions(new Command('serve'))
     .description('answer the partner API; with --tick-every also run the scheduler')
     .addOption(new Option('--host <address>', 'where to listen').env('TRANCHE_HOST').default('127.0.0.1'))
     .addOption(
@@ -51,33 +51,21 @@ export function serveCommand(cli: Cli): Command {
         .choices(['json', 'pretty'])
         .env('TRANCHE_LOG_FORMAT'),
     )
-    .addOption(webhookAllowOption())
     .action((options: ServeOptions) =>
       cli.withStore(async (store) => serve(cli, store, options), { create: true }),
     )
 }
 
-export const webhookAllowOption = () =>
-  new Option('--webhook-allow-cidr <range>', 'let webhooks reach this range (repeatable)')
-    .argParser((text: string, others: string[]) => {
-      if (!/^[0-9A-Fa-f:.]+\/\d{1,3}$/.test(text))
-        throw new InvalidArgumentError('Give a range such as 10.0.0.0/8.')
-      return [...others, text]
-    })
-    .default([], 'none')
-
 async function serve(cli: Cli, store: Store, options: ServeOptions): Promise<void> {
-  const [{ createApp }, { listenOn }, { createGuard, parseCidr }, { createLog }, { createFeed }] =
-    await Promise.all([
-      import('../http/app.ts'),
-      import('../http/listen.ts'),
-      import('../webhook/guard.ts'),
-      import('../log.ts'),
-      import('../price/feed.ts'),
-    ])
+  const [{ createApp }, { listenOn }, { createLog }, { createFeed }] = await Promise.all([
+    import('../http/app.ts'),
+    import('../http/listen.ts'),
+    import('../log.ts'),
+    import('../price/feed.ts'),
+  ])
   const { machine } = cli
   const log = createLog(options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'))
-  const guard = createGuard({ allow: options.webhookAllowCidr.map(parseCidr) })
+  const { guard, deliver } = await webhooksOf(options)
   const observe = createFeed(options.priceFeed, {
     clock: machine.clock,
     warn: (message) => log.warn({}, message),
@@ -85,7 +73,9 @@ async function serve(cli: Cli, store: Store, options: ServeOptions): Promise<voi
   const app = createApp({ store, machine, guard, log, rateLimit: options.rateLimit ?? null })
   const listener = await listenOn(app, { host: options.host, port: options.port, tls: tlsOf(options) })
   const scheduler =
-    options.tickEvery === null ? null : startScheduler({ store, machine, observe }, options.tickEvery, log)
+    options.tickEvery === null
+      ? null
+      : startScheduler({ store, machine, observe, deliver, log }, options.tickEvery)
   const stopped = stopSignal(cli)
   log.info({ url: listener.url, db: cli.globals().db, tick_every_ms: options.tickEvery }, 'listening')
 
@@ -116,38 +106,4 @@ function stopSignal(cli: Cli): Promise<string> {
       })
     }
   })
-}
-
-type SchedulerDeps = Parameters<typeof import('../engine/tick.ts').runTick>[0]
-
-/** Runs a pass at once and then at every interval; a pass that fails is logged and the next one tries again. */
-function startScheduler(deps: SchedulerDeps, everyMs: number, log: Log): { stop: () => Promise<void> } {
-  let timer: NodeJS.Timeout | undefined
-  let stopping = false
-  let running: Promise<void> = Promise.resolve()
-
-  const pass = async (): Promise<void> => {
-    const started = performance.now()
-    try {
-      const { runTick } = await import('../engine/tick.ts')
-      const report = await runTick(deps)
-      log.info(tickJson(report, deps.machine.clock(), performance.now() - started), 'tick')
-    } catch (err) {
-      log.error({ err }, 'tick failed')
-    }
-    const spent = performance.now() - started
-    if (!stopping) timer = setTimeout(next, Math.max(0, everyMs - spent))
-  }
-  const next = (): void => {
-    running = pass()
-  }
-  next()
-
-  return {
-    async stop() {
-      stopping = true
-      clearTimeout(timer)
-      await running
-    },
-  }
 }

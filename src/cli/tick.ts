@@ -3,14 +3,15 @@ import { formatInstant, plus } from '../core/instant.ts'
 import { formatPrice, formatUsd, price } from '../core/money.ts'
 import type { Rehearsal, TickReport } from '../engine/tick.ts'
 import type { Feed } from '../price/feed.ts'
-import type { Preview } from '../store/store.ts'
+import type { Preview, Store } from '../store/store.ts'
 import { type Cli, type Column, print, renderTable, warn } from './cli.ts'
 import { positivePrice } from './options.ts'
+import { addWebhookOptions, lazyWebhooks, type WebhookOptions, type Webhooks } from './webhook-options.ts'
 
-type TickOptions = { price?: string; priceFeed: string; dryRun?: boolean }
+type TickOptions = WebhookOptions & { price?: string; priceFeed: string; dryRun?: boolean }
 
 export function tickCommand(cli: Cli): Command {
-  return new Command('tick')
+  return addWebhookOptions(new Command('tick'))
     .description('run one scheduler pass; for cron, silent unless on a terminal')
     .addOption(
       new Option('--price <usd>', 'the price of this pass').argParser(positivePrice).conflicts('priceFeed'),
@@ -22,17 +23,37 @@ export function tickCommand(cli: Cli): Command {
         const { rehearseTick, runTick } = await import('../engine/tick.ts')
         const { machine } = cli
         const observe = await feedOf(cli, options)
+        const webhooks = await lazyWebhooks(options)
         const started = performance.now()
         if (options.dryRun) {
           await showRehearsal(cli, await rehearseTick({ store, machine, observe }))
           return
         }
         const report = await runTick({ store, machine, observe })
-        const json = tickJson(report, machine.clock(), performance.now() - started)
+        const woken = report && (await wake(cli, { store, webhooks, report }))
+        const json = tickJson({
+          report,
+          woken,
+          now: machine.clock(),
+          durationMs: performance.now() - started,
+        })
         if (cli.globals().json) cli.streams.out.write(`${JSON.stringify(json)}\n`)
         else if (cli.streams.out.isTTY) cli.streams.out.write(`${inWords(json)}\n`)
       }),
     )
+}
+
+type Waking = { store: Store; webhooks: () => Promise<Webhooks>; report: TickReport }
+
+/** Sends what the pass announced. A pass that fired nothing loads none of it. */
+async function wake(
+  cli: Cli,
+  { store, webhooks, report }: Waking,
+): Promise<{ sent: number; failed: number } | null> {
+  if (report.executionsCreated === 0) return null
+  const { wakePartners } = await import('../webhook/wake.ts')
+  const { deliver } = await webhooks()
+  return wakePartners(report.tickId, { store, deliver, warn: (message) => warn(cli, message) })
 }
 
 export const priceFeedOption = () =>
@@ -51,17 +72,25 @@ async function feedOf(cli: Cli, options: TickOptions): Promise<Feed> {
 }
 
 /** What a pass did; one that found another running did nothing and says so. */
-export const tickJson = (report: TickReport | null, now: TickReport['at'], durationMs: number) => ({
+export const tickJson = ({ report, woken, now, durationMs }: TickOutcome) => ({
   at: formatInstant(report?.at ?? now),
   price_usd: report?.price ? formatPrice(report.price) : null,
   plans_evaluated: report?.plansEvaluated ?? 0,
   executions_created: report?.executionsCreated ?? 0,
   windows_rolled: report?.windowsRolled ?? 0,
-  webhooks_sent: 0,
-  webhooks_failed: 0,
+  webhooks_sent: woken?.sent ?? 0,
+  webhooks_failed: woken?.failed ?? 0,
   duration_ms: Math.round(durationMs),
   ...(report === null && { skipped: true }),
 })
+
+type TickOutcome = {
+  /** Null when another pass was running. */
+  report: TickReport | null
+  woken: { sent: number; failed: number } | null
+  now: TickReport['at']
+  durationMs: number
+}
 
 function inWords(json: ReturnType<typeof tickJson>): string {
   if (json.skipped) return 'Another tick is running; this one did nothing.'

@@ -14,6 +14,7 @@ export type ProblemCode =
   | 'order_id_taken'
   | 'amount_over_reservation'
   | 'webhook_refused'
+  | 'webhook_not_found'
   | 'partner_not_found'
   | 'partner_exists'
   | 'key_not_found'

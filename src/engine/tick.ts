@@ -7,15 +7,7 @@ import type { Price } from '../core/money.ts'
 import { observe as observePrice, sigma } from '../core/volatility.ts'
 import { roll } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
-import type {
-  Created,
-  ObservedPrice,
-  PassCounts,
-  PassStart,
-  PlanDecisions,
-  Preview,
-  Store,
-} from '../store/store.ts'
+import type { ObservedPrice, PassCounts, PassStart, PlanDecisions, Preview, Store } from '../store/store.ts'
 import { decide, failsafeLead } from './timing.ts'
 
 /** Plans in one transaction: enough to spread the cost of a commit, few enough to keep the write lock short. */
@@ -24,7 +16,7 @@ const PAGE_MAX = 1_000
 const PRICE_LIVE_MS = 20 * MINUTE_MS
 /** Between pages, so that another process waiting for the write lock gets its turn. */
 const YIELD_MS = 2
-export type TickReport = PassCounts & { at: Instant; price: Price | null; created: Created[] }
+export type TickReport = PassCounts & { tickId: number; at: Instant; price: Price | null }
 
 type Known = Omit<PassStart, 'tickId'>
 
@@ -44,9 +36,9 @@ export async function runTick({ store, machine, observe }: TickOptions): Promise
     const leadMs = failsafeLead(pass.tickGapsMs)
     const livePrice = livePriceAt(pass, pass.at)
     const due = await store.listDuePlans({ now: pass.at, livePrice, leadMs })
-    const report = await visit(store, due, decisions(pass, leadMs, machine))
+    const report = await visit(store, { tickId: pass.tickId, due }, decisions(pass, leadMs, machine))
     await store.finishPass(pass.tickId, report)
-    return { at: pass.at, price: livePrice, ...report }
+    return { tickId: pass.tickId, at: pass.at, price: livePrice, ...report }
   } finally {
     release()
   }
@@ -84,27 +76,18 @@ export async function rehearseTick({ store, machine, observe }: TickOptions): Pr
 
 async function visit(
   store: Store,
-  due: number[],
+  pass: { tickId: number; due: number[] },
   decide: PlanDecisions,
-): Promise<PassCounts & { created: Created[] }> {
+): Promise<PassCounts> {
   const total: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
-  const created = new Map<number, Created>()
-  for (let from = 0; from < due.length; from += PAGE_MAX) {
+  for (let from = 0; from < pass.due.length; from += PAGE_MAX) {
     if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
-    const page = await store.changeDuePlans(due.slice(from, from + PAGE_MAX), decide)
+    const page = await store.changeDuePlans(pass.tickId, pass.due.slice(from, from + PAGE_MAX), decide)
     total.plansEvaluated += page.plansEvaluated
     total.executionsCreated += page.executionsCreated
     total.windowsRolled += page.windowsRolled
-    for (const { tenant, count, earliest } of page.created) {
-      const before = created.get(tenant.tenantId)
-      created.set(tenant.tenantId, {
-        tenant,
-        count: (before?.count ?? 0) + count,
-        earliest: before?.earliest ?? earliest,
-      })
-    }
   }
-  return { ...total, created: [...created.values()] }
+  return total
 }
 
 function decisions(pass: Known, leadMs: number, machine: Machine): PlanDecisions {

@@ -33,6 +33,7 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   order_id_taken: 409,
   amount_over_reservation: 400,
   webhook_refused: 400,
+  webhook_not_found: 500,
   partner_not_found: 500,
   partner_exists: 500,
   key_not_found: 500,

@@ -7,8 +7,8 @@ import type { Tenant } from '../core/partner.ts'
 import type { Machine } from '../machine.ts'
 import type { Store } from '../store/store.ts'
 
-/** Where a webhook may be sent: throws webhook_refused with the reason. */
-export type UrlGuard = (url: string) => Promise<void>
+/** Where a webhook may be sent: `checkUrl` throws webhook_refused with the reason. */
+export type UrlGuard = { checkUrl: (url: string) => Promise<void> }
 
 export type Services = { store: Store; machine: Machine; guard: UrlGuard }
 

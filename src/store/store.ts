@@ -14,7 +14,7 @@ import type { Tier } from '../core/tier.ts'
 import type { Report, Trade } from '../core/trade.ts'
 import type { User, UserChange } from '../core/user.ts'
 import type { Volatility } from '../core/volatility.ts'
-import type { Webhook } from '../core/webhook.ts'
+import type { WakeUp, Webhook } from '../core/webhook.ts'
 import type { Frequency, Opening, Window } from '../core/window.ts'
 
 export interface Store
@@ -121,6 +121,17 @@ export interface WebhookStore {
   changeWebhook(tenant: Tenant, decide: (seen: Webhook | null, now: Instant) => Webhook): Promise<Webhook>
   /** Whether there was one to delete. */
   deleteWebhook(tenant: Tenant): Promise<boolean>
+  /**
+   * Hands out the wake-ups a pass wrote, each once and never again, with the registrations to send them to. Those of
+   * other passes, left by a crash, are never handed out.
+   */
+  claimWakeUps(tickId: number): Promise<(WakeUp & { webhook: Webhook })[]>
+  /** Enters how an attempt ended, unless the webhook was replaced meanwhile. Answers the webhook as it now is. */
+  noteAttempt(
+    tenant: Tenant,
+    attempted: Webhook,
+    decide: (seen: Webhook, now: Instant) => Webhook,
+  ): Promise<Webhook | null>
 }
 
 /** A price and where it came from. */
@@ -135,9 +146,6 @@ export type PassStart = {
   tickGapsMs: number[]
 }
 export type PassCounts = { plansEvaluated: number; executionsCreated: number; windowsRolled: number }
-/** What a page created for one tenant: how many, and the first in creation order. */
-export type Created = { tenant: Tenant; count: number; earliest: ExecutionId }
-
 export interface SchedulerStore {
   /** Takes the scheduler's lock for this process, or null when another holds it. A dead holder's lock is free. */
   acquireTickLock(): (() => void) | null
@@ -145,11 +153,8 @@ export interface SchedulerStore {
   beginPass(observed: ObservedPrice | null): Promise<PassStart>
   /** The plans a pass must look at, by index ranges only, in id order. */
   listDuePlans(due: DueRanges): Promise<number[]>
-  /** One page of a pass: rolls the windows that are over, decides every plan, stores schedules and executions. */
-  changeDuePlans(
-    planIds: readonly number[],
-    decide: PlanDecisions,
-  ): Promise<PassCounts & { created: Created[] }>
+  /** One page of a pass: rolls the windows that are over, decides every plan, stores schedules, executions and wake-ups. */
+  changeDuePlans(tickId: number, planIds: readonly number[], decide: PlanDecisions): Promise<PassCounts>
   finishPass(tickId: number, counts: PassCounts): Promise<void>
 
   /** What a pass would know now, without noting one. */
@@ -239,6 +244,7 @@ export type Status = {
   /** Windows that ran their course with money left over, since `since`. */
   unspentWindows: { count: number; released: Usd; since: Instant }
   partners: Record<'active' | 'disabled', number>
+  pausedWebhooks: Tenant[]
 }
 
 /** Something the check found: where, and what is wrong with it. */

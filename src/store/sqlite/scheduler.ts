@@ -1,5 +1,6 @@
 import type { Instant } from '../../core/instant.ts'
-import type { Created, DueRanges, Fired, PassStart, Preview, SchedulerStore } from '../store.ts'
+import type { WakeUp } from '../../core/webhook.ts'
+import type { DueRanges, Fired, PassStart, Preview, SchedulerStore } from '../store.ts'
 import type { Connection } from './connection.ts'
 import type { Ledger } from './ledger.ts'
 import { acquireLock } from './lock.ts'
@@ -48,7 +49,9 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
       write((now) => {
         if (observed) book.add(now, observed.price, observed.source)
         const { lastInsertRowid } = sql.addTick.run({ at: now, price: observed?.price ?? null })
-        sql.forgetTicks.run({ before: Number(lastInsertRowid) - TICKS_KEPT })
+        const before = Number(lastInsertRowid) - TICKS_KEPT
+        sql.forgetTicks.run({ before })
+        sql.forgetEvents.run({ before })
         return { tickId: Number(lastInsertRowid), ...known(now) }
       }),
 
@@ -63,10 +66,13 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
       return [...due].sort((a, b) => a - b)
     },
 
-    changeDuePlans: (planIds, decisions) =>
+    changeDuePlans: (tickId, planIds, decisions) =>
       write((now) => {
         const { fired, ...counts } = runPage(planIds, decisions, now)
-        return { ...counts, created: byTenant(fired) }
+        for (const { tenant, count, earliest } of byTenant(fired)) {
+          sql.announce.run({ tick_id: tickId, tenant: tenant.tenantId, count, earliest, now })
+        }
+        return counts
       }),
 
     async previewDuePlans(planIds, decisions) {
@@ -101,14 +107,14 @@ class Undo<T> extends Error {
   value: T | undefined
 }
 
-function byTenant(fired: Fired[]): Created[] {
-  const created = new Map<number, Created>()
+function byTenant(fired: Fired[]): WakeUp[] {
+  const wakeUps = new Map<number, WakeUp>()
   for (const { tenant, executionId } of fired) {
-    const of = created.get(tenant.tenantId)
+    const of = wakeUps.get(tenant.tenantId)
     if (of) of.count += 1
-    else created.set(tenant.tenantId, { tenant, count: 1, earliest: executionId })
+    else wakeUps.set(tenant.tenantId, { tenant, count: 1, earliest: executionId })
   }
-  return [...created.values()]
+  return [...wakeUps.values()]
 }
 
 /** Below every instant and every price: where a walk along an index begins. */
@@ -132,6 +138,14 @@ function prepare({ db }: Connection) {
     addTick: db.prepare('insert into ticks (at, price) values (:at, :price)'),
     forgetTicks: db.prepare('delete from ticks where tick_id <= :before'),
     tickTimes: db.prepare<object, bigint>('select at from ticks order by tick_id desc limit :limit').pluck(),
+    // One event for each tenant and pass, however many pages it took; none without an active webhook.
+    announce: db.prepare(
+      `insert into webhook_events (tick_id, tenant_id, count, earliest_execution_id, created_at)
+       select :tick_id, tenant_id, :count, :earliest, :now from webhooks
+       where tenant_id = :tenant and status = 'active'
+       on conflict do update set count = count + excluded.count`,
+    ),
+    forgetEvents: db.prepare('delete from webhook_events where tick_id <= :before'),
     finishTick: db.prepare(
       `update ticks set plans_evaluated = :plans_evaluated, executions_created = :executions_created,
          windows_rolled = :windows_rolled, finished_at = :finished_at
