@@ -3,6 +3,7 @@
 import { Command, CommanderError } from 'commander'
 import { auditCommand } from './cli/audit.ts'
 import { backtestCommand } from './cli/backtest.ts'
+import { billingCommand } from './cli/billing.ts'
 import { type Cli, createCli, dbOption, type Globals, print, type Streams } from './cli/cli.ts'
 import { executionCommand } from './cli/execution.ts'
 import { EXIT, failureOf } from './cli/exit.ts'
@@ -63,6 +64,7 @@ function build(program: Command, cli: Cli): void {
     priceCommand(cli),
     backtestCommand(cli),
     webhookCommand(cli),
+    billingCommand(cli),
     statusCommand(cli),
     checkCommand(cli),
     auditCommand(cli),

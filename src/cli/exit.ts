@@ -31,6 +31,7 @@ const EXIT_OF: Record<ProblemCode, number> = {
   order_id_taken: EXIT.conflict,
   import_running: EXIT.conflict,
   bad_file: EXIT.failed,
+  file_exists: EXIT.conflict,
   no_price: EXIT.failed,
   webhook_not_found: EXIT.notFound,
   webhook_refused: EXIT.failed,

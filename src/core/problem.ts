@@ -26,6 +26,7 @@ export type ProblemCode =
   | 'late_fill_conflict'
   | 'import_running'
   | 'bad_file'
+  | 'file_exists'
   | 'no_price'
   | 'database_not_found'
   | 'database_locked'

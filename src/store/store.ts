@@ -6,10 +6,12 @@ import type { Confirmation, Execution, ExecutionSeen, ExecutionStatus, Tranche }
 import type { ExecutionId } from '../core/id.ts'
 import type { Instant } from '../core/instant.ts'
 import type { ApiKey, KeySeen } from '../core/key.ts'
-import type { Price, Usd } from '../core/money.ts'
+import type { Btc, Price, Usd } from '../core/money.ts'
+import type { Period } from '../core/month.ts'
 import type { Environment, Partner, Tenant } from '../core/partner.ts'
 import type { Plan, PlanChange, PlanSeen } from '../core/plan.ts'
 import type { Schedule } from '../core/schedule.ts'
+import type { Activity } from '../core/statement.ts'
 import type { Tier } from '../core/tier.ts'
 import type { Report, Trade } from '../core/trade.ts'
 import type { User, UserChange } from '../core/user.ts'
@@ -25,6 +27,7 @@ export interface Store
     WebhookStore,
     SchedulerStore,
     PriceStore,
+    ReportStore,
     ListingStore,
     HealthStore {
   close(): void
@@ -197,6 +200,41 @@ export interface PriceStore {
    * price keeps it. Answers how many were new; the volatility is worked out anew. Throws import_running.
    */
   importPrices(batches: AsyncIterable<{ at: Instant; price: Price }[]>, source: string): Promise<number>
+}
+
+/** What a user's trades of a month add up to. */
+export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc: Btc; partnerFees: Usd }
+
+/** One accepted confirmation, with the names a reader knows it by. */
+export type TradeLine = {
+  tenant: Tenant
+  executionId: ExecutionId
+  partnerUserId: string
+  partnerPlanId: string
+  recordedAt: Instant
+  report: Report
+}
+
+export type TenantFilter = { slug: string | null; environment: Environment | null }
+/** A period to read: `end` is where what is there so far ends, the month's own end once it is final. */
+export type FixedPeriod = Period & { final: boolean }
+
+export interface ReportStore {
+  listTenants(filter: TenantFilter): Promise<Tenant[]>
+  /**
+   * Fixes what a report of a month covers. A month that is over is closed for good: whatever the clock does later,
+   * nothing is dated before its end again. The present month is covered up to now, a future one not at all.
+   */
+  fixPeriod(period: Period): Promise<FixedPeriod>
+  /** A tenant's month and its users, by partner_user_id. */
+  readActivity(tenant: Tenant, period: FixedPeriod): Promise<{ activity: Activity; users: UserLine[] }>
+  /** Accepted confirmations in the order they were recorded. */
+  readTradeLines(
+    period: FixedPeriod,
+    filter: TenantFilter,
+    page: { after: TradeLine | null; limit: number },
+  ): Promise<TradeLine[]>
+  countTrades(period: FixedPeriod, filter: TenantFilter): Promise<number>
 }
 
 /** A page of a listing: at most `limit` rows behind `after`, which is the last row's cursor. */

@@ -52,11 +52,13 @@ export function connect(db: Database, clock: () => Instant): Connection {
       if (db.inTransaction) commit.run()
     }
   }
+  const closedUntil = db.prepare<[], bigint | null>('select max(period_end) from closed_months').pluck()
   return {
     db,
     clock,
     read: (work) => whenFree(() => snapshot(work)),
-    write: createWriter(db, clock),
+    // A month that has been reported as final is over for every later write, wherever the clock has gone.
+    write: createWriter(db, () => Math.max(clock(), Number(closedUntil.get() ?? 0)) as Instant),
   }
 }
 

@@ -14,6 +14,7 @@ import { type MigrationState, migrate, migrationStates } from './migrate.ts'
 import { createPartnerStore } from './partners.ts'
 import { createPlanStore } from './plans.ts'
 import { createPriceBook, createPriceStore } from './prices.ts'
+import { createReportStore } from './reports.ts'
 import { createSchedulerStore } from './scheduler.ts'
 import { createUserStore } from './users.ts'
 import { createWebhookStore } from './webhooks.ts'
@@ -38,6 +39,7 @@ export async function openStore(file: string, { clock, create }: OpenOptions): P
       ...createWebhookStore(connection),
       ...createSchedulerStore(connection, { ledger, book, file }),
       ...createPriceStore(connection, book, file),
+      ...createReportStore(connection),
       ...createListingStore(connection, ledger, audit),
       ...createHealthStore(connection),
       close: () => db.close(),
