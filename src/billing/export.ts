@@ -2,6 +2,7 @@
 
 import { formatInstant } from '../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
+import { periodOf } from '../core/month.ts'
 import type { FixedPeriod, TenantFilter, TradeLine } from '../store/store.ts'
 import type { CsvColumn } from './csv.ts'
 import { type BillingStore, bill, statementJson, userLineJson } from './statement.ts'
@@ -64,12 +65,12 @@ export const EXPORTS: Record<ReportKind, Report> = {
 }
 
 async function* summaryRows({ store, period, filter }: ExportScope): AsyncGenerator<Row> {
-  for (const tenant of await store.listTenants(filter))
+  for (const tenant of await store.listTenants(filter, periodOf(period.month).end))
     yield statementJson((await bill(store, tenant, period)).statement)
 }
 
 async function* userRows({ store, period, filter }: ExportScope): AsyncGenerator<Row> {
-  for (const tenant of await store.listTenants(filter)) {
+  for (const tenant of await store.listTenants(filter, periodOf(period.month).end)) {
     const { users } = await bill(store, tenant, period)
     const place = { month: period.month, partner_slug: tenant.partnerSlug, environment: tenant.environment }
     for (const user of users) yield { ...place, ...userLineJson(user) }

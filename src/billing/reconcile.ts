@@ -17,7 +17,7 @@ export async function reconcile(
   period: FixedPeriod,
   filter: TenantFilter,
 ): Promise<Reconciled> {
-  const tenants = await store.listTenants(filter)
+  const tenants = await store.listTenants(filter, null)
   const byTrades = await sumTrades(store, period, filter)
   const findings: Finding[] = (await store.findFaults()).filter((finding) =>
     ONE_TO_ONE.includes(finding.kind),
@@ -31,8 +31,19 @@ export async function reconcile(
   return { tenants: tenants.length, trades, findings }
 }
 
-/** The findings of `check` that concern trades: a changed row, one without its execution, one that spent too much. */
-const ONE_TO_ONE = ['trade_changed', 'execution_trade', 'trade_amount', 'execution_place', 'foreign_key']
+/**
+ * The findings of `check` that concern trades: a changed row, one without its execution, one that spent too much, and
+ * a window whose trades do not add up to what it spent. Of the whole file, because a row whose time was changed may
+ * have left its month.
+ */
+const ONE_TO_ONE = [
+  'trade_changed',
+  'execution_trade',
+  'trade_amount',
+  'execution_place',
+  'foreign_key',
+  'window_spent',
+]
 const NOTHING: Sums = { trades: 0, volume: 0n, btc: 0n, fees: 0n }
 
 async function compare(

@@ -21,13 +21,16 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
   const { output } = options
   if (output !== undefined && !options.force && existsSync(output)) throw exists(output)
   const period = await store.fixPeriod(periodOf(options.month))
-  const total = cli.streams.err.isTTY ? await totalOf(store, { period, filter, options }) : 0
-  const progress = startProgress(cli.streams.err, 'exporting')
+  // Rows on the same screen are progress enough; a bar between them would spoil both.
+  const screen = output === undefined && cli.streams.out.isTTY
+  const watched = cli.streams.err.isTTY && !screen
+  const total = watched ? await totalOf(store, { period, filter, options }) : 0
+  const progress = watched ? startProgress(cli.streams.err, 'exporting') : null
   let rows = 0
   const counted = (async function* () {
     for await (const text of textOf({ store, period, filter }, options)) {
       rows += text.rows
-      if (total > 0) progress.show(rows / total)
+      if (total > 0) progress?.show(rows / total)
       yield text.text
     }
   })()
@@ -35,7 +38,7 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
     if (output === undefined) for await (const chunk of counted) await write(cli.streams.out, chunk)
     else await writeFileWhole(output, counted, options.force ?? false)
   } finally {
-    progress.stop()
+    progress?.stop()
   }
   if (output !== undefined) note(cli, `${rows} rows in ${output}.`)
 }
@@ -75,6 +78,16 @@ async function* textOf(
 async function writeFileWhole(file: string, chunks: AsyncIterable<string>, force: boolean): Promise<void> {
   const aside = `${file}.${randomUUID()}`
   let handle: FileHandle | null = null
+  const interrupted = (signal: NodeJS.Signals) => {
+    rmSync(aside, { force: true })
+    // Both listeners are gone by then: the process ends by the signal, as its caller expects.
+    listen('off')
+    process.kill(process.pid, signal)
+  }
+  const listen = (verb: 'on' | 'off') => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process[verb](signal, interrupted)
+  }
+  listen('on')
   try {
     handle = await open(aside, 'wx', 0o600)
     for await (const chunk of chunks) await handle.writeFile(chunk)
@@ -84,6 +97,7 @@ async function writeFileWhole(file: string, chunks: AsyncIterable<string>, force
     if (force) renameSync(aside, file)
     else linkNew(aside, file)
   } finally {
+    listen('off')
     await handle?.close()
     rmSync(aside, { force: true })
   }

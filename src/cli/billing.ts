@@ -3,6 +3,7 @@ import type { ReportKind } from '../billing/export.ts'
 import { formatInstant, monthOf } from '../core/instant.ts'
 import { periodOf } from '../core/month.ts'
 import type { Environment } from '../core/partner.ts'
+import { Problem } from '../core/problem.ts'
 import type { Finding, Store, TenantFilter } from '../store/store.ts'
 import { type Cli, type Column, note, print, renderTable } from './cli.ts'
 import { EXIT } from './exit.ts'
@@ -38,6 +39,8 @@ export function billingCommand(cli: Cli): Command {
     .option('--bom', 'begin with a byte order mark, for spreadsheets')
     .action((options: ExportOptions) =>
       cli.withStore(async (store) => {
+        if (options.bom && options.format === 'json')
+          throw new Problem('usage', 'JSON has no byte order mark: --bom goes with --format csv.')
         const { exportMonth } = await import('./billing-export.ts')
         await exportMonth(cli, { store, filter: await filterOf(store, options), options })
       }),
@@ -71,7 +74,7 @@ async function show(cli: Cli, store: Store, scope: Scope): Promise<void> {
   const { bill, statementJson } = await import('../billing/statement.ts')
   const period = await store.fixPeriod(periodOf(scope.month))
   const statements = []
-  for (const tenant of await store.listTenants(await filterOf(store, scope))) {
+  for (const tenant of await store.listTenants(await filterOf(store, scope), periodOf(scope.month).end)) {
     statements.push(statementJson((await bill(store, tenant, period)).statement))
   }
   const until = period.final ? 'final' : `so far, until ${formatInstant(period.end)}`

@@ -36,16 +36,26 @@ export type Statement = {
 const BPS_ONE = 10_000n
 const NO_FEES: Fees = { volumeFee: ZERO_USD, userFee: ZERO_USD, minimumFee: ZERO_USD, total: ZERO_USD }
 
-/** The version of each tier in force in a month. */
+/**
+ * The version of each tier in force in a month, by the volume it begins at. Of those that begin at the same one the
+ * tier that was there first comes last, where the choice by volume finds it: a tier added for overrides, whose volume
+ * is 0.00 because nobody gave one, must not become the price of everybody.
+ */
 export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
-  const newest = new Map<string, Tier>()
-  for (const tier of versions.toSorted((a, b) => (a.fromMonth < b.fromMonth ? -1 : 1))) {
-    if (tier.fromMonth <= month) newest.set(tier.name, tier)
-  }
-  return [...newest.values()].sort((a, b) =>
-    a.minVolume < b.minVolume ? -1 : a.minVolume > b.minVolume ? 1 : 0,
+  const inForce = versions.filter((tier) => tier.fromMonth <= month)
+  const tiers = Map.groupBy(inForce, (tier) => tier.name)
+  const dated = [...tiers.values()].map((own) => {
+    const byMonth = own.toSorted((a, b) => order(a.fromMonth, b.fromMonth))
+    return { since: byMonth[0]?.fromMonth ?? '', tier: byMonth.at(-1) as Tier }
+  })
+  dated.sort(
+    (a, b) =>
+      order(a.tier.minVolume, b.tier.minVolume) || order(b.since, a.since) || order(b.tier.name, a.tier.name),
   )
+  return dated.map(({ tier }) => tier)
 }
+
+const order = <T extends string | bigint>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
 
 /** The override where there is one in force, else the highest tier the volume reaches, else the lowest there is. */
 export function chooseTier(
@@ -53,8 +63,12 @@ export function chooseTier(
   override: string | null,
   volume: Usd,
 ): { tier: Tier; tierSource: 'override' | 'volume' } {
-  const named = inForce.find((tier) => tier.name === override)
-  if (named) return { tier: named, tierSource: 'override' }
+  if (override !== null) {
+    const tier = inForce.find(({ name }) => name === override)
+    // The store takes no override whose tier is not in force; charging another price instead would go unnoticed.
+    if (!tier) throw new Error(`the override names ${override}, which is not in force`)
+    return { tier, tierSource: 'override' }
+  }
   const tier = inForce.findLast((candidate) => candidate.minVolume <= volume) ?? inForce[0]
   if (!tier) throw new Error('no pricing tier is in force')
   return { tier, tierSource: 'volume' }

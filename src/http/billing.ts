@@ -14,7 +14,7 @@ const month = field({ type: 'string', pattern: MONTH_PATTERN.source }, (input) =
 })
 
 const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) => {
-  if (typeof input !== 'string' || !/^-?\d{1,9}$/.test(input)) {
+  if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
     return new FieldError(
       'int_parsing',
       'Input should be a valid integer, unable to parse string as an integer',

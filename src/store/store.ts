@@ -220,10 +220,12 @@ export type TenantFilter = { slug: string | null; environment: Environment | nul
 export type FixedPeriod = Period & { final: boolean }
 
 export interface ReportStore {
-  listTenants(filter: TenantFilter): Promise<Tenant[]>
+  /** Tenants by name; with `before`, those whose partner was created by then: a later one is no part of that month. */
+  listTenants(filter: TenantFilter, before: Instant | null): Promise<Tenant[]>
   /**
    * Fixes what a report of a month covers. A month that is over is closed for good: whatever the clock does later,
-   * nothing is dated before its end again. The present month is covered up to now, a future one not at all.
+   * nothing is dated before its end again. The present month is covered up to now, a future one not at all;
+   * nothing is dated before that bound again either, so that all that is read under it is one state of the month.
    */
   fixPeriod(period: Period): Promise<FixedPeriod>
   /** A tenant's month and its users, by partner_user_id. */

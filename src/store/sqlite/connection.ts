@@ -52,13 +52,13 @@ export function connect(db: Database, clock: () => Instant): Connection {
       if (db.inTransaction) commit.run()
     }
   }
-  const closedUntil = db.prepare<[], bigint | null>('select max(period_end) from closed_months').pluck()
+  const reportedUntil = db.prepare<[], bigint>('select at from reported_until').pluck()
   return {
     db,
     clock,
     read: (work) => whenFree(() => snapshot(work)),
-    // A month that has been reported as final is over for every later write, wherever the clock has gone.
-    write: createWriter(db, () => Math.max(clock(), Number(closedUntil.get() ?? 0)) as Instant),
+    // What has been reported is over for every later write, wherever the clock has gone.
+    write: createWriter(db, () => Math.max(clock(), Number(reportedUntil.get() ?? 0)) as Instant),
   }
 }
 

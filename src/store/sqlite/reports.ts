@@ -16,9 +16,9 @@ const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'
 export function createReportStore({ db, read, write }: Connection): ReportStore {
   const sql = {
     tenants: db.prepare<object, TenantRow>(
-      `select * from tenants where (:slug is null or partner_slug = :slug)
-         and (:environment is null or environment = :environment)
-       order by partner_slug, environment`,
+      `select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
+       where ${OF_TENANT} and (:before is null or p.created_at < :before)
+       order by t.partner_slug, t.environment`,
     ),
     byPlan: db.prepare<object, PlanSums>(
       `select u.partner_user_id, d.plan_id, ${SUMS} from trades d join users u on u.user_id = d.user_id
@@ -48,27 +48,35 @@ export function createReportStore({ db, read, write }: Connection): ReportStore 
       `select d.*, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
        from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
          join plans p on p.plan_id = d.plan_id
-       where ${IN_PERIOD} and (d.recorded_at, d.execution_id) > (:at, :id)
-         and ${OF_TENANT}
+       where (d.recorded_at, d.execution_id) > (:at, :id) and d.recorded_at < :end and ${OF_TENANT}
        order by d.recorded_at, d.execution_id limit :limit`,
     ),
     close: db.prepare(
       'insert into closed_months (month, period_end, closed_at) values (:month, :end, :now) on conflict do nothing',
     ),
     isClosed: db.prepare<[string], bigint>('select count(*) from closed_months where month = ?').pluck(),
+    // One row: what has been reported until, below which no later write is dated.
+    reported: db.prepare(
+      `insert into reported_until (one, at) values (1, :at) on conflict (one) do update set at = max(at, excluded.at)`,
+    ),
     latest: db.prepare<[], bigint | null>('select max(recorded_at) from trades').pluck(),
   }
 
   return {
-    listTenants: (filter) => read(() => sql.tenants.all(filter).map(tenantOf)),
+    listTenants: (filter, before) => read(() => sql.tenants.all({ ...filter, before }).map(tenantOf)),
 
     fixPeriod: async (period) => {
       if (await read(() => sql.isClosed.get(period.month) === 1n)) return { ...period, final: true }
       // Whoever held the write lock at midnight has committed once this has had its turn.
       return write((now) => {
         const final = now >= period.end
-        if (final) sql.close.run({ month: period.month, end: period.end, now })
+        if (final) {
+          sql.close.run({ month: period.month, end: period.end, now })
+          sql.reported.run({ at: period.end })
+        }
+        // A trade of this very millisecond belongs to what is there so far, one that comes later in it does not.
         const sofar = later(now, plus(instant(sql.latest.get() ?? 0n), 1))
+        if (!final && sofar > now) sql.reported.run({ at: sofar })
         return { ...period, end: final ? period.end : earlier(period.end, later(sofar, period.start)), final }
       })
     },
@@ -106,8 +114,9 @@ export function createReportStore({ db, read, write }: Connection): ReportStore 
 
     readTradeLines: ({ start, end }, filter, { after, limit }) =>
       read(() => {
-        const at = after?.recordedAt ?? -1
-        const params = { ...filter, start, end, at, id: after?.executionId ?? '', limit }
+        // One lower bound, so that a page begins at its own place in the index and not at the month's.
+        const at = after?.recordedAt ?? start
+        const params = { ...filter, end, at, id: after?.executionId ?? '', limit }
         return sql.trades.all(params).map(tradeLineOf)
       }),
 
