@@ -1,7 +1,8 @@
 // Sending wake-ups: in parallel with a bound, one attempt each, every step under a time limit.
 
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { rootCertificates } from 'node:tls'
+import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import { Agent, buildConnector, request } from 'undici'
 import { type Attempt, EVENT_NAME, payloadOf, type WakeUp, type Webhook } from '../core/webhook.ts'
 import { VERSION } from '../version.ts'
@@ -24,13 +25,13 @@ export type DeliverOptions = {
   caFile: string | null
 }
 
-/** Throws when the CA file cannot be read. Proxy variables are not looked at: a proxy would resolve names on its own. */
+/** Throws when the CA file cannot be read or holds no certificate. Proxy variables are not looked at: a proxy would resolve names on its own. */
 export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): Deliver {
-  const ca = caFile === null ? null : [...rootCertificates, readFileSync(caFile, 'utf8')]
+  const trust = caFile === null ? null : trustAlso(caFile)
   return async ({ webhook, ...wakeUp }) => {
     const url = new URL(webhook.url)
     const signal = AbortSignal.timeout(TOTAL_TIMEOUT_MS)
-    const agent = createAgent(guard, url, ca)
+    const agent = createAgent(guard, url, trust)
     try {
       const body = payloadOf(wakeUp)
       const { statusCode, body: answer } = await request(url, {
@@ -60,24 +61,46 @@ export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): 
   }
 }
 
-/** Runs `send` over all items, at most so many at a time. */
+/** The usual authorities and those of the file: read once, because each reading parses them all. */
+function trustAlso(caFile: string): SecureContext {
+  const text = readFileSync(caFile, 'utf8')
+  // TLS itself would take any file and trust nobody new; the receivers would be the first to notice.
+  const own = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g)
+  if (!own) throw new Error(`${caFile} holds no certificate in PEM form`)
+  for (const certificate of own) assertCertificate(certificate, caFile)
+  return createSecureContext({ ca: [...getCACertificates('default'), ...own] })
+}
+
+function assertCertificate(text: string, caFile: string): void {
+  try {
+    new X509Certificate(text)
+  } catch {
+    throw new Error(`${caFile} holds a certificate that cannot be read`)
+  }
+}
+
+/** Runs `send` over all items, at most so many at a time. When one throws, the others are finished before it is told. */
 export async function inParallel<T>(items: readonly T[], send: (item: T) => Promise<void>): Promise<void> {
   const queue = items.values()
+  const errors: unknown[] = []
   const lane = async (): Promise<void> => {
-    for (const item of queue) await send(item)
+    for (const item of queue) await send(item).catch((error) => errors.push(error))
   }
   await Promise.all(Array.from({ length: Math.min(IN_PARALLEL_MAX, items.length) }, lane))
+  if (errors.length > 0) throw errors[0]
 }
 
 /**
  * An agent for one delivery. The socket connects to the addresses the guard has just checked, because they come from
  * the guard's own look-up; the name stays in the URL, so SNI and the certificate check are those of the name.
  */
-function createAgent(guard: Guard, url: URL, ca: string[] | null): Agent {
+function createAgent(guard: Guard, url: URL, trust: SecureContext | null): Agent {
   const connector = buildConnector({
     timeout: CONNECT_TIMEOUT_MS,
     lookup: guard.lookup,
-    ...(ca && { ca }),
+    // One request on a connection gains nothing from HTTP/2, and every receiver speaks what was before it.
+    allowH2: false,
+    ...(trust && { secureContext: trust }),
   })
   return new Agent({
     connect: (options, callback) => {
@@ -94,5 +117,10 @@ function createAgent(guard: Guard, url: URL, ca: string[] | null): Agent {
 
 function reasonOf(error: unknown): string {
   const { message, code, cause } = error as { message?: string; code?: string; cause?: { message?: string } }
-  return cause?.message || message || code || 'failed'
+  const text = cause?.message || message || code || 'failed'
+  // Node ends some with advice on a flag of its own, which is none of ours.
+  return text.replace(
+    /; if the root CA is installed locally.*$/,
+    ' (--webhook-ca trusts a private authority)',
+  )
 }
