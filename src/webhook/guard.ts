@@ -67,6 +67,7 @@ function refuse(host: string, address: string, allow: Cidr[]): Problem | null {
 
 /** Why an address may not be connected to, null when it may. */
 export function refusal(text: string, allow: Cidr[]): string | null {
+  if (!ipaddr.isValid(text)) return 'not an address'
   const address = ipaddr.process(text)
   if (allow.some(([range, bits]) => address.kind() === range.kind() && address.match(range, bits)))
     return null
