@@ -53,7 +53,16 @@ export function noteAttempt(seen: Webhook, attempt: Attempt, now: Instant): Webh
   return { ...seen, lastStatusCode, consecutiveFailures, status: 'paused', updatedAt: now }
 }
 
-/** The body of a wake-up, in the contract's order. */
+/** The fields of a wake-up in the order they are sent in. */
+export const PAYLOAD_FIELDS: readonly string[] = [
+  'event',
+  'partner_slug',
+  'environment',
+  'count',
+  'earliest_execution_id',
+]
+
+/** The body of a wake-up. */
 export const payloadOf = ({ tenant, count, earliest }: WakeUp): string =>
   JSON.stringify({
     event: EVENT_NAME,

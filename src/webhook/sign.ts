@@ -1,6 +1,7 @@
 // Signatures of webhook bodies.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { PAYLOAD_FIELDS } from '../core/webhook.ts'
 
 const PREFIX = 'sha256='
 
@@ -32,7 +33,7 @@ function mistakes(given: string, secret: string, body: Uint8Array): [string, () 
     ['the signature lacks its "sha256=" prefix', () => isSignature(PREFIX + given, secret, body)],
     [
       'the signature is in upper-case hex; it is sent in lower case',
-      () => signatureOf(secret, body) === given.toLowerCase(),
+      () => isSignature(PREFIX + given.toLowerCase().replace(PREFIX, ''), secret, body),
     ],
     ['there is white space around the signature', () => isSignature(given.trim(), secret, body)],
     [
@@ -56,16 +57,30 @@ function mistakes(given: string, secret: string, body: Uint8Array): [string, () 
   ]
 }
 
-/** The usual ways to write the same JSON: compact, with spaces as Python does, indented. */
+/**
+ * The usual ways to write the same JSON: compact, with spaces as Python does, indented; the fields as they came and in
+ * the order they are sent in, which a map that sorts its keys has lost.
+ */
 function reserialised(text: string): string[] {
+  let value: unknown
   try {
-    const value: unknown = JSON.parse(text)
-    const compact = JSON.stringify(value)
-    const spaced = JSON.stringify(value, null, 1)
-      .replace(/\n */g, ' ')
-      .replace(/^\{ | \}$/g, (edge) => edge.trim())
-    return [compact, spaced, JSON.stringify(value, null, 2), JSON.stringify(value, null, 4)]
+    value = JSON.parse(text)
   } catch {
     return []
   }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return []
+  const sent = Object.keys(value).sort((a, b) => PAYLOAD_FIELDS.indexOf(a) - PAYLOAD_FIELDS.indexOf(b))
+  return [value, Object.fromEntries(sent.map((name) => [name, value[name as keyof typeof value]]))].flatMap(
+    (fields) => [
+      JSON.stringify(fields),
+      spaced(fields),
+      ...[2, 4].map((by) => JSON.stringify(fields, null, by)),
+    ],
+  )
 }
+
+/** One line with a space after every comma and colon. */
+const spaced = (value: object): string =>
+  JSON.stringify(value, null, 1)
+    .replace(/\n */g, ' ')
+    .replace(/^\{ | \}$/g, (edge) => edge.trim())
