@@ -1,6 +1,6 @@
 // The scheduler inside serve: a pass at once and then at every interval.
 
-import { runTick, type TickOptions } from '../engine/tick.ts'
+import { runTick, type TickOptions, type TickReport } from '../engine/tick.ts'
 import type { Log } from '../log.ts'
 import type { Deliver } from '../webhook/deliver.ts'
 import { wakePartners } from '../webhook/wake.ts'
@@ -27,7 +27,7 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
       // The pass is over and its lock free before anybody is woken: a slow receiver holds up no later pass.
       const durationMs = performance.now() - started
       follow(
-        wake(report?.tickId ?? null).then((woken) => {
+        wake(report).then((woken) => {
           log.info(tickJson({ report, woken, now: machine.clock(), durationMs }), 'tick')
         }),
       )
@@ -37,10 +37,13 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
     if (!stopping) timer = setTimeout(next, Math.max(0, everyMs - (performance.now() - started)))
   }
 
-  async function wake(tickId: number | null): Promise<{ sent: number; failed: number } | null> {
-    if (tickId === null) return null
+  async function wake(report: TickReport | null): Promise<{ sent: number; failed: number } | null> {
+    if (!report || report.executionsCreated === 0) return null
     try {
-      return await wakePartners(tickId, { ...options, warn: (message, fields) => log.warn(fields, message) })
+      return await wakePartners(report.tickId, {
+        ...options,
+        warn: (message, fields) => log.warn(fields, message),
+      })
     } catch (err) {
       log.error({ err }, 'webhooks failed')
       return null

@@ -53,7 +53,13 @@ async function wake(
   if (report.executionsCreated === 0) return null
   const { wakePartners } = await import('../webhook/wake.ts')
   const { deliver } = await webhooks()
-  return wakePartners(report.tickId, { store, deliver, warn: (message) => warn(cli, message) })
+  try {
+    return await wakePartners(report.tickId, { store, deliver, warn: (message) => warn(cli, message) })
+  } catch (error) {
+    // The executions are stored and a poll finds them: that nobody was woken does not undo the pass.
+    warn(cli, `webhooks failed: ${(error as Error).message}`)
+    return null
+  }
 }
 
 export const priceFeedOption = () =>

@@ -1,6 +1,6 @@
 // After a pass: the wake-ups it wrote, each tried once, its outcome entered.
 
-import { FAILURES_TO_WARN, noteAttempt } from '../core/webhook.ts'
+import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, noteAttempt } from '../core/webhook.ts'
 import type { WebhookStore } from '../store/store.ts'
 import { type Deliver, type Delivery, inParallel } from './deliver.ts'
 
@@ -24,7 +24,7 @@ export async function wakePartners(
     else count.failed += 1
     const { tenant, webhook } = delivery
     const now = await store.noteAttempt(tenant, webhook, (seen, at) => noteAttempt(seen, attempt, at))
-    if (attempt.reason !== null && now) report(delivery, now, attempt.reason)
+    if (attempt.reason !== null && now?.secret === webhook.secret) report(delivery, now, attempt.reason)
   })
   return count
 
@@ -32,7 +32,9 @@ export async function wakePartners(
     const who = `webhook of ${tenant.partnerSlug} ${tenant.environment}`
     const fields = { partner_slug: tenant.partnerSlug, environment: tenant.environment, reason }
     const failures = now.consecutiveFailures
-    if (now.status === 'paused') warn(`${who} is paused after ${failures} failures (${reason})`, fields)
+    // Attempts that were under way at the pause fail after it and are no news.
+    if (failures === FAILURES_TO_PAUSE)
+      warn(`${who} is paused after ${failures} failures (${reason})`, fields)
     else if (failures === FAILURES_TO_WARN)
       warn(`${who} has failed ${failures} times in a row (${reason})`, fields)
   }
