@@ -2,6 +2,8 @@
 
 import { Command, CommanderError } from 'commander'
 import { auditCommand } from './cli/audit.ts'
+import { backtestCommand } from './cli/backtest.ts'
+import { billingCommand } from './cli/billing.ts'
 import { type Cli, createCli, dbOption, type Globals, print, type Streams } from './cli/cli.ts'
 import { demoCommand } from './cli/demo.ts'
 import { executionCommand } from './cli/execution.ts'
@@ -10,10 +12,12 @@ import { checkCommand, migrateCommand, statusCommand } from './cli/health.ts'
 import { keyCommand } from './cli/key.ts'
 import { partnerCommand } from './cli/partner.ts'
 import { planCommand } from './cli/plan.ts'
+import { priceCommand } from './cli/price.ts'
 import { serveCommand } from './cli/serve.ts'
 import { tickCommand } from './cli/tick.ts'
 import { tierCommand } from './cli/tier.ts'
 import { userCommand } from './cli/user.ts'
+import { webhookCommand } from './cli/webhook.ts'
 import { type Machine, machine as realMachine } from './machine.ts'
 import { VERSION } from './version.ts'
 
@@ -58,6 +62,10 @@ function build(program: Command, cli: Cli): void {
     userCommand(cli),
     planCommand(cli),
     executionCommand(cli),
+    priceCommand(cli),
+    backtestCommand(cli),
+    webhookCommand(cli),
+    billingCommand(cli),
     statusCommand(cli),
     checkCommand(cli),
     auditCommand(cli),
@@ -89,7 +97,7 @@ function everyCommand(command: Command, apply: (command: Command) => void): void
 
 /** A misspelt variable would otherwise be a setting silently not made. */
 function warnOfUnknownVariables(program: Command, env: NodeJS.ProcessEnv, { err }: Streams): void {
-  const known = new Set<string | undefined>(['TRANCHE_CACHE'])
+  const known = new Set<string | undefined>(['TRANCHE_CACHE', 'TRANCHE_WEBHOOK_SECRET'])
   everyCommand(program, (command) => {
     for (const option of command.options) known.add(option.envVar)
   })

@@ -51,6 +51,11 @@ export function note(cli: Cli, text: string): void {
   if (!cli.globals().json) cli.streams.err.write(`${text}\n`)
 }
 
+/** Something is not as it should be, and the command goes on all the same. */
+export function warn(cli: Cli, text: string): void {
+  cli.streams.err.write(`warning: ${text}\n`)
+}
+
 export type Column<T> = { title: string; of: (row: T) => string | number | boolean | null; right?: boolean }
 
 const PAGE_MAX = 1_000

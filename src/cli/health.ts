@@ -62,6 +62,10 @@ const statusJson = (status: Status, now: Instant) => ({
   executions_open: status.openExecutions,
   due_backlog: status.due.count,
   oldest_due_age_seconds: seconds(status.due.oldestAt, now),
+  paused_webhooks: status.pausedWebhooks.map(({ partnerSlug, environment }) => ({
+    partner_slug: partnerSlug,
+    environment,
+  })),
   unspent_windows: {
     since: formatInstant(status.unspentWindows.since),
     count: status.unspentWindows.count,
@@ -82,6 +86,9 @@ function inWords(json: ReturnType<typeof statusJson>): string {
       json.due_backlog === 0
         ? '0'
         : `${json.due_backlog}, the oldest for ${age(json.oldest_due_age_seconds)}`,
+    'paused webhooks':
+      json.paused_webhooks.map((paused) => `${paused.partner_slug} ${paused.environment}`).join(', ') ||
+      'none',
     'ended unspent': `${unspent.count} windows in ${UNSPENT_DAYS} days, ${unspent.released_usd} USD`,
   })
 }

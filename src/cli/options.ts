@@ -25,7 +25,7 @@ export function slug(text: string): string {
 }
 
 export function month(text: string): string {
-  if (MONTH_PATTERN.test(text)) return text
+  if (MONTH_PATTERN.test(text) && '1970' <= text && text < '9999') return text
   throw new InvalidArgumentError('A month is written YYYY-MM.')
 }
 

@@ -1,18 +1,19 @@
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
-import type { UrlGuard } from '../http/route.ts'
 import type { Log } from '../log.ts'
 import type { Feed } from '../price/feed.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './cli.ts'
 import { EXIT } from './exit.ts'
 import { durationOrOff, wholeNumber } from './options.ts'
-import { priceFeedOption, tickJson } from './tick.ts'
+import { startScheduler } from './scheduler.ts'
+import { priceFeedOption } from './tick.ts'
+import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './webhook-options.ts'
 
 /** How long a stop waits for calls in flight before it gives up on them. */
 const DRAIN_MAX_MS = 30_000
 
-type ServeOptions = {
+type ServeOptions = WebhookOptions & {
   host: string
   port: number
   tickEvery: number | null
@@ -21,11 +22,10 @@ type ServeOptions = {
   priceFeed: string
   rateLimit?: number
   logFormat?: 'json' | 'pretty'
-  webhookAllowCidr: string[]
 }
 
 export function serveCommand(cli: Cli): Command {
-  return new Command('serve')
+  return addWebhookOptions(new Command('serve'))
     .description('answer the partner API; with --tick-every also run the scheduler')
     .addOption(new Option('--host <address>', 'where to listen').env('TRANCHE_HOST').default('127.0.0.1'))
     .addOption(
@@ -53,50 +53,38 @@ export function serveCommand(cli: Cli): Command {
         .choices(['json', 'pretty'])
         .env('TRANCHE_LOG_FORMAT'),
     )
-    .addOption(webhookAllowOption())
     .action(async (options: ServeOptions) => {
       // What was asked for is checked before a database is opened, or made.
-      const parts = await partsOf(options)
+      const parts = await partsOf(cli, options)
       await cli.withStore(async (store) => serve(cli, store, { ...options, ...parts }), { create: true })
     })
 }
 
-export const webhookAllowOption = () =>
-  new Option('--webhook-allow-cidr <range>', 'let webhooks reach this range (repeatable)')
-    .argParser((text: string, others: string[]) => {
-      if (!/^[0-9A-Fa-f:.]+\/\d{1,3}$/.test(text))
-        throw new InvalidArgumentError('Give a range such as 10.0.0.0/8.')
-      return [...others, text]
-    })
-    .default([], 'none')
+type Parts = { log: Log; tls: ReturnType<typeof tlsOf>; observe: Feed } & Webhooks
 
-type Parts = { tls: ReturnType<typeof tlsOf>; guard: UrlGuard; observe: Feed }
-
-async function partsOf(options: ServeOptions): Promise<Parts> {
-  const [{ createGuard, parseCidr }, { createFeed }] = await Promise.all([
-    import('../webhook/guard.ts'),
-    import('../price/feed.ts'),
-  ])
+async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
+  const [{ createLog }, { createFeed }] = await Promise.all([import('../log.ts'), import('../price/feed.ts')])
+  const log = createLog(options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'))
+  const warn = (message: string): void => log.warn({}, message)
   return {
+    log,
     tls: tlsOf(options),
-    guard: createGuard({ allow: options.webhookAllowCidr.map(parseCidr) }),
-    observe: createFeed(options.priceFeed),
+    observe: createFeed(options.priceFeed, { clock: cli.machine.clock, warn }),
+    ...(await webhooksOf(options)),
   }
 }
 
 async function serve(cli: Cli, store: Store, options: ServeOptions & Parts): Promise<void> {
-  const [{ createApp }, { listenOn }, { createLog }] = await Promise.all([
-    import('../http/app.ts'),
-    import('../http/listen.ts'),
-    import('../log.ts'),
-  ])
-  const { guard, observe } = options
+  const { createApp } = await import('../http/app.ts')
+  const { listenOn } = await import('../http/listen.ts')
+  const { log, guard, deliver, observe } = options
   const { machine } = cli
-  const log = createLog(options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'))
   const app = createApp({ store, machine, guard, log, rateLimit: options.rateLimit ?? null })
   const listener = await listenOn(app, { host: options.host, port: options.port, tls: options.tls })
   const scheduler =
-    options.tickEvery === null ? null : startScheduler({ store, machine, observe }, options.tickEvery, log)
+    options.tickEvery === null
+      ? null
+      : startScheduler({ store, machine, observe, deliver, log }, options.tickEvery)
   const stopped = stopSignal(cli)
   log.info({ url: listener.url, db: cli.globals().db, tick_every_ms: options.tickEvery }, 'listening')
 
@@ -129,38 +117,4 @@ function stopSignal(cli: Cli): Promise<string> {
     process.on('SIGTERM', stop)
     process.on('SIGINT', stop)
   })
-}
-
-type SchedulerDeps = Parameters<typeof import('../engine/tick.ts').runTick>[0]
-
-/** Runs a pass at once and then at every interval; a pass that fails is logged and the next one tries again. */
-function startScheduler(deps: SchedulerDeps, everyMs: number, log: Log): { stop: () => Promise<void> } {
-  let timer: NodeJS.Timeout | undefined
-  let stopping = false
-  let running: Promise<void> = Promise.resolve()
-
-  const pass = async (): Promise<void> => {
-    const started = performance.now()
-    try {
-      const { runTick } = await import('../engine/tick.ts')
-      const report = await runTick(deps)
-      log.info(tickJson(report, deps.machine.clock(), performance.now() - started), 'tick')
-    } catch (err) {
-      log.error({ err }, 'tick failed')
-    }
-    const spent = performance.now() - started
-    if (!stopping) timer = setTimeout(next, Math.max(0, everyMs - spent))
-  }
-  const next = (): void => {
-    running = pass()
-  }
-  next()
-
-  return {
-    async stop() {
-      stopping = true
-      clearTimeout(timer)
-      await running
-    },
-  }
 }

@@ -1,7 +1,8 @@
 import { Command, Option } from 'commander'
 import { monthOf } from '../core/instant.ts'
-import { formatUsd, usd } from '../core/money.ts'
+import { formatUsd, type Usd, usd, ZERO_USD } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
+import { tiersInForce } from '../core/statement.ts'
 import { RATE_BPS_MAX, TIER_NAME_PATTERN, type Tier } from '../core/tier.ts'
 import { auditEntry, type Cli, type Column, print, printList, renderFields } from './cli.ts'
 import { dollars, month, wholeNumber } from './options.ts'
@@ -25,26 +26,16 @@ export function tierCommand(cli: Cli): Command {
 
   tier
     .command('set')
-    .description('add a tier, or a new version of one from a month on')
+    .description('add a tier, or a new version of one from a month on; what is left out stays as it was')
     .argument('<name>')
     .requiredOption(
       '--rate-bps <number>',
       'charged on volume, in hundredths of a percent',
       wholeNumber(0, RATE_BPS_MAX),
     )
-    .addOption(
-      new Option('--min-volume-usd <usd>', 'the monthly volume it begins at')
-        .argParser(dollars)
-        .default('0.00'),
-    )
-    .addOption(
-      new Option('--per-active-user-usd <usd>', 'charged for each active user')
-        .argParser(dollars)
-        .default('0.00'),
-    )
-    .addOption(
-      new Option('--monthly-minimum-usd <usd>', 'the least a month costs').argParser(dollars).default('0.00'),
-    )
+    .addOption(new Option('--min-volume-usd <usd>', 'the monthly volume it begins at').argParser(dollars))
+    .addOption(new Option('--per-active-user-usd <usd>', 'charged for each active user').argParser(dollars))
+    .addOption(new Option('--monthly-minimum-usd <usd>', 'the least a month costs').argParser(dollars))
     .addOption(
       new Option(
         '--from <month>',
@@ -59,13 +50,17 @@ export function tierCommand(cli: Cli): Command {
             'A tier name is 1 to 32 lower-case letters, digits and hyphens, and not "none".',
           )
         }
+        const fromMonth = options.from ?? monthOf(cli.machine.clock())
+        const before = tiersInForce(await store.listTiers(), fromMonth).find((tier) => tier.name === name)
+        const given = (text: string | undefined, kept: Usd | undefined) =>
+          text === undefined ? (kept ?? ZERO_USD) : usd(text)
         const wanted: Tier = {
           name,
-          fromMonth: options.from ?? monthOf(cli.machine.clock()),
-          minVolume: usd(options.minVolumeUsd),
+          fromMonth,
+          minVolume: given(options.minVolumeUsd, before?.minVolume),
           rateBps: options.rateBps,
-          perActiveUser: usd(options.perActiveUserUsd),
-          monthlyMinimum: usd(options.monthlyMinimumUsd),
+          perActiveUser: given(options.perActiveUserUsd, before?.perActiveUser),
+          monthlyMinimum: given(options.monthlyMinimumUsd, before?.monthlyMinimum),
         }
         const json = tierJson(
           await store.putTier(wanted, auditEntry(cli, 'tier.set', name, tierJson(wanted))),
@@ -79,9 +74,10 @@ export function tierCommand(cli: Cli): Command {
 
 type SetOptions = {
   rateBps: number
-  minVolumeUsd: string
-  perActiveUserUsd: string
-  monthlyMinimumUsd: string
+  /** Left out they stay as they are in the version before; a new tier begins with 0.00. */
+  minVolumeUsd?: string
+  perActiveUserUsd?: string
+  monthlyMinimumUsd?: string
   from?: string
 }
 

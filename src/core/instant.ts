@@ -8,6 +8,7 @@ export const HOUR_MS = 60 * MINUTE_MS
 export const DAY_MS = 24 * HOUR_MS
 
 export const plus = (at: Instant, ms: number): Instant => (at + ms) as Instant
+export const earlier = (a: Instant, b: Instant): Instant => (a < b ? a : b)
 export const later = (a: Instant, b: Instant): Instant => (a > b ? a : b)
 
 /** `YYYY-MM-DDTHH:mm:ss.sssZ`, the only form the service writes. */

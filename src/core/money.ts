@@ -15,6 +15,8 @@ export const UNITS = 100_000_000n
 export const CENT = 1_000_000n as Usd
 /** The most a column of the ledger holds: about 92 billion dollars. */
 export const LEDGER_MAX = 2n ** 63n - 1n
+/** Decimal places of a unit. */
+const PLACES = 8
 export const ZERO_USD = 0n as Usd
 
 /**
@@ -29,6 +31,9 @@ const Exact = Decimal.clone({ precision: 60, rounding: Decimal.ROUND_HALF_EVEN }
 /** Parses a decimal text into units of 1e-8, rounded half-even at the eighth place. Throws on any other text. */
 function units(text: string): bigint {
   if (!DECIMAL_PATTERN.test(text)) throw new RangeError(`not a decimal: ${JSON.stringify(text)}`)
+  const point = text.indexOf('.')
+  const places = point < 0 ? 0 : text.length - point - 1
+  if (places <= PLACES) return BigInt(text.replace('.', '') + '0'.repeat(PLACES - places))
   return BigInt(new Exact(text).times('1e8').toDecimalPlaces(0).toFixed(0))
 }
 

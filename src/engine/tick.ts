@@ -4,10 +4,11 @@ import type { ExecutionId } from '../core/id.ts'
 import { nextExecutionId } from '../core/id.ts'
 import { type Instant, MINUTE_MS } from '../core/instant.ts'
 import type { Price } from '../core/money.ts'
-import { sigma } from '../core/volatility.ts'
+import { Problem } from '../core/problem.ts'
+import { observe as observePrice, sigma } from '../core/volatility.ts'
 import { roll } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
-import type { Created, ObservedPrice, PassCounts, PassStart, PlanDecisions, Store } from '../store/store.ts'
+import type { ObservedPrice, PassCounts, PassStart, PlanDecisions, Preview, Store } from '../store/store.ts'
 import { decide, failsafeLead } from './timing.ts'
 
 /** Plans in one transaction: enough to spread the cost of a commit, few enough to keep the write lock short. */
@@ -16,7 +17,16 @@ const PAGE_MAX = 1_000
 const PRICE_LIVE_MS = 20 * MINUTE_MS
 /** Between pages, so that another process waiting for the write lock gets its turn. */
 const YIELD_MS = 2
-export type TickReport = PassCounts & { at: Instant; price: Price | null; created: Created[] }
+/** A plan whose decision failed: a bug or a damaged row. Nothing of it was stored. */
+export type FailedPlan = { planId: number; error: unknown }
+export type TickReport = PassCounts & {
+  tickId: number
+  at: Instant
+  price: Price | null
+  failed: FailedPlan[]
+}
+
+type Known = Omit<PassStart, 'tickId'>
 
 export type TickOptions = {
   store: Store
@@ -34,40 +44,82 @@ export async function runTick({ store, machine, observe }: TickOptions): Promise
     const leadMs = failsafeLead(pass.tickGapsMs)
     const livePrice = livePriceAt(pass, pass.at)
     const due = await store.listDuePlans({ now: pass.at, livePrice, leadMs })
-    const report = await visit(store, due, decisions(pass, leadMs, machine))
+    const report = await visitAll(due, {
+      store,
+      tickId: pass.tickId,
+      decide: decisions(pass, leadMs, machine),
+    })
     await store.finishPass(pass.tickId, report)
-    return { at: pass.at, price: livePrice, ...report }
+    return { tickId: pass.tickId, at: pass.at, price: livePrice, ...report }
   } finally {
     release()
   }
 }
 
-async function visit(
-  store: Store,
-  due: number[],
-  decide: PlanDecisions,
-): Promise<PassCounts & { created: Created[] }> {
-  const total: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
-  const created = new Map<number, Created>()
+export type Rehearsal = {
+  at: Instant
+  price: Price | null
+  leadMs: number
+  plansEvaluated: number
+  fired: Preview[]
+}
+
+/** Thinks a pass through and stores nothing, not even the price. */
+export async function rehearseTick({ store, machine, observe }: TickOptions): Promise<Rehearsal> {
+  const observed = await observe()
+  const known = await store.peekPass()
+  const pass = observed
+    ? {
+        ...known,
+        price: { price: observed.price, at: known.at },
+        volatility: observePrice(known.volatility, observed.price, known.at),
+      }
+    : known
+  const leadMs = failsafeLead(pass.tickGapsMs)
+  const price = livePriceAt(pass, pass.at)
+  const due = await store.listDuePlans({ now: pass.at, livePrice: price, leadMs })
+  const fired: Preview[] = []
+  for (let from = 0; from < due.length; from += PAGE_MAX) {
+    const page = due.slice(from, from + PAGE_MAX)
+    fired.push(...(await store.previewDuePlans(page, decisions(pass, leadMs, machine))))
+  }
+  return { at: pass.at, price, leadMs, plansEvaluated: due.length, fired }
+}
+
+type Visit = { store: Store; tickId: number; decide: PlanDecisions }
+type Visited = PassCounts & { failed: FailedPlan[] }
+
+async function visitAll(due: number[], visit: Visit): Promise<Visited> {
+  const total: Visited = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0, failed: [] }
   for (let from = 0; from < due.length; from += PAGE_MAX) {
     if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
-    const page = await store.changeDuePlans(due.slice(from, from + PAGE_MAX), decide)
+    await visitPage(due.slice(from, from + PAGE_MAX), visit, total)
+  }
+  return total
+}
+
+/** Visits a page; when one of its plans cannot be decided, visits them one by one, so that it stops nobody else's. */
+async function visitPage(planIds: number[], visit: Visit, total: Visited): Promise<void> {
+  try {
+    const page = await visit.store.changeDuePlans(visit.tickId, planIds, visit.decide)
     total.plansEvaluated += page.plansEvaluated
     total.executionsCreated += page.executionsCreated
     total.windowsRolled += page.windowsRolled
-    for (const { tenant, count, earliest } of page.created) {
-      const before = created.get(tenant.tenantId)
-      created.set(tenant.tenantId, {
-        tenant,
-        count: (before?.count ?? 0) + count,
-        earliest: before?.earliest ?? earliest,
-      })
-    }
+  } catch (error) {
+    if (isOutage(error)) throw error
+    const [planId, ...others] = planIds
+    if (planId !== undefined && others.length === 0) total.failed.push({ planId, error })
+    else for (const one of planIds) await visitPage([one], visit, total)
   }
-  return { ...total, created: [...created.values()] }
 }
 
-function decisions(pass: PassStart, leadMs: number, machine: Machine): PlanDecisions {
+/** A locked, full or broken disk concerns every plan; only what is left may be the fault of one. */
+function isOutage(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return error instanceof Problem || /^SQLITE_(?!CONSTRAINT)/.test(code)
+}
+
+function decisions(pass: Known, leadMs: number, machine: Machine): PlanDecisions {
   const deviation = sigma(pass.volatility)
   return {
     roll,
@@ -77,5 +129,5 @@ function decisions(pass: PassStart, leadMs: number, machine: Machine): PlanDecis
   }
 }
 
-const livePriceAt = ({ price }: PassStart, now: Instant): Price | null =>
+const livePriceAt = ({ price }: Known, now: Instant): Price | null =>
   price && now - price.at < PRICE_LIVE_MS ? price.price : null

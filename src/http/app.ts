@@ -5,7 +5,8 @@ import type { KeySeen } from '../core/key.ts'
 import { Problem } from '../core/problem.ts'
 import type { Log } from '../log.ts'
 import { authenticate, createThrottle, isUseStale } from './auth.ts'
-import { readBody } from './body.ts'
+import { getMonthly, getMonthlyUsers } from './billing.ts'
+import { readBody, readQuery } from './body.ts'
 import { getDue, postConfirm } from './executions.ts'
 import { getMe } from './me.ts'
 import { postPlan } from './plans.ts'
@@ -24,6 +25,8 @@ const ROUTES: readonly Route[] = [
   postWebhook,
   getWebhook,
   deleteWebhook,
+  getMonthly,
+  getMonthlyUsers,
 ]
 
 export type AppOptions = Services & {
@@ -79,6 +82,7 @@ export function createApp(options: AppOptions): H3 {
     throttle?.(caller.key.keyId, now)
     if (isUseStale(caller, now)) noteUse(caller)
     const route = routeFor(event.req.method, routes)
+    const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
     const body = route.body ? await readBody(event.req, route.body) : undefined
     const checked: Call<unknown> = {
       ...options,
@@ -86,10 +90,11 @@ export function createApp(options: AppOptions): H3 {
       tenant: caller.key.tenant,
       params: decodeParams(event.context.params ?? {}),
       body,
+      query,
       now,
       setHeader: (name, value) => headers.set(name, value),
     }
-    return { status: 200, body: await route.handle(checked as Call<never>), headers: {}, bug: null }
+    return { status: 200, body: await route.handle(checked as Call<never, never>), headers: {}, bug: null }
   }
 
   /** Beside the request, not before its answer: a read must not wait for a write lock. */

@@ -20,6 +20,13 @@ export async function readBody<T extends z.ZodType>(request: Request, schema: T)
   throw invalid(parsed.error.issues.map((issue) => detailOf(issue, 'body')))
 }
 
+/** Checks query parameters. Throws a Refusal: 422. */
+export function readQuery<T extends z.ZodType>(given: URLSearchParams, schema: T): z.output<T> {
+  const parsed = schema.safeParse(Object.fromEntries(given))
+  if (parsed.success) return parsed.data
+  throw invalid(parsed.error.issues.map((issue) => detailOf(issue, 'query')))
+}
+
 /** A schema's complaint about one field, in the shape of the wire. */
 export function detailOf(issue: z.core.$ZodIssue, place: 'body' | 'query'): ValidationDetail {
   const type = 'params' in issue ? String(issue.params?.type) : 'value_error'

@@ -7,15 +7,16 @@ import type { Tenant } from '../core/partner.ts'
 import type { Machine } from '../machine.ts'
 import type { Store } from '../store/store.ts'
 
-/** Where a webhook may be sent: throws webhook_refused with the reason. */
-export type UrlGuard = (url: string) => Promise<void>
+/** Where a webhook may be sent: `checkUrl` throws webhook_refused with the reason. */
+export type UrlGuard = { checkUrl: (url: string) => Promise<void> }
 
 export type Services = { store: Store; machine: Machine; guard: UrlGuard }
 
-export type Call<B> = Services & {
+export type Call<B, Q = unknown> = Services & {
   caller: KeySeen
   tenant: Tenant
   body: B
+  query: Q
   /** Path parameters, decoded. */
   params: Record<string, string>
   now: Instant
@@ -27,18 +28,23 @@ export type Route = {
   method: string
   path: string
   body: z.ZodType | null
-  handle: (call: Call<never>) => Promise<unknown>
+  query: z.ZodType | null
+  handle: (call: Call<never, never>) => Promise<unknown>
 }
 
-type RouteOptions<S extends z.ZodType> = {
+type RouteOptions<B extends z.ZodType, Q extends z.ZodType> = {
   method: string
   path: string
-  body?: S
-  handle: (call: Call<z.output<S>>) => Promise<unknown>
+  body?: B
+  query?: Q
+  handle: (call: Call<z.output<B>, z.output<Q>>) => Promise<unknown>
 }
 
-export const route = <S extends z.ZodType = z.ZodNever>(options: RouteOptions<S>): Route => ({
+export const route = <B extends z.ZodType = z.ZodNever, Q extends z.ZodType = z.ZodNever>(
+  options: RouteOptions<B, Q>,
+): Route => ({
   ...options,
   body: options.body ?? null,
+  query: options.query ?? null,
   handle: options.handle as Route['handle'],
 })

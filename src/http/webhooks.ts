@@ -17,7 +17,7 @@ export const postWebhook = route({
   path: '/partner/v1/webhooks',
   body: webhookBody,
   handle: async ({ store, machine, guard, tenant, body }) => {
-    await guard(body.url)
+    await guard.checkUrl(body.url)
     const secret = SECRET_PREFIX + Buffer.from(machine.random(SECRET_BYTES)).toString('base64url')
     const webhook = await store.changeWebhook(tenant, (seen, now) => register(seen, body.url, secret, now))
     return { ...webhookJson(tenant, webhook), secret }

@@ -6,15 +6,17 @@ import type { Confirmation, Execution, ExecutionSeen, ExecutionStatus, Tranche }
 import type { ExecutionId } from '../core/id.ts'
 import type { Instant } from '../core/instant.ts'
 import type { ApiKey, KeySeen } from '../core/key.ts'
-import type { Price, Usd } from '../core/money.ts'
+import type { Btc, Price, Usd } from '../core/money.ts'
+import type { Period } from '../core/month.ts'
 import type { Environment, Partner, Tenant } from '../core/partner.ts'
 import type { Plan, PlanChange, PlanSeen } from '../core/plan.ts'
 import type { Schedule } from '../core/schedule.ts'
+import type { Activity } from '../core/statement.ts'
 import type { Tier } from '../core/tier.ts'
 import type { Report, Trade } from '../core/trade.ts'
 import type { User, UserChange } from '../core/user.ts'
 import type { Volatility } from '../core/volatility.ts'
-import type { Webhook } from '../core/webhook.ts'
+import type { WakeUp, Webhook } from '../core/webhook.ts'
 import type { Frequency, Opening, Window } from '../core/window.ts'
 
 export interface Store
@@ -24,6 +26,8 @@ export interface Store
     ExecutionStore,
     WebhookStore,
     SchedulerStore,
+    PriceStore,
+    ReportStore,
     ListingStore,
     HealthStore {
   close(): void
@@ -120,6 +124,17 @@ export interface WebhookStore {
   changeWebhook(tenant: Tenant, decide: (seen: Webhook | null, now: Instant) => Webhook): Promise<Webhook>
   /** Whether there was one to delete. */
   deleteWebhook(tenant: Tenant): Promise<boolean>
+  /**
+   * Hands out the wake-ups a pass wrote, each once and never again, with the registrations to send them to. Those of
+   * other passes, left by a crash, are never handed out.
+   */
+  claimWakeUps(tickId: number): Promise<(WakeUp & { webhook: Webhook })[]>
+  /** Enters how an attempt ended, unless the webhook was replaced meanwhile. Answers the webhook as it now is. */
+  noteAttempt(
+    tenant: Tenant,
+    attempted: Webhook,
+    decide: (seen: Webhook, now: Instant) => Webhook,
+  ): Promise<Webhook | null>
 }
 
 /** A price and where it came from. */
@@ -134,9 +149,6 @@ export type PassStart = {
   tickGapsMs: number[]
 }
 export type PassCounts = { plansEvaluated: number; executionsCreated: number; windowsRolled: number }
-/** What a page created for one tenant: how many, and the first in creation order. */
-export type Created = { tenant: Tenant; count: number; earliest: ExecutionId }
-
 export interface SchedulerStore {
   /** Takes the scheduler's lock for this process, or null when another holds it. A dead holder's lock is free. */
   acquireTickLock(): (() => void) | null
@@ -144,13 +156,26 @@ export interface SchedulerStore {
   beginPass(observed: ObservedPrice | null): Promise<PassStart>
   /** The plans a pass must look at, by index ranges only, in id order. */
   listDuePlans(due: DueRanges): Promise<number[]>
-  /** One page of a pass: rolls the windows that are over, decides every plan, stores schedules and executions. */
-  changeDuePlans(
-    planIds: readonly number[],
-    decide: PlanDecisions,
-  ): Promise<PassCounts & { created: Created[] }>
+  /** One page of a pass: rolls the windows that are over, decides every plan, stores schedules, executions and wake-ups. */
+  changeDuePlans(tickId: number, planIds: readonly number[], decide: PlanDecisions): Promise<PassCounts>
   finishPass(tickId: number, counts: PassCounts): Promise<void>
+
+  /** What a pass would know now, without noting one. */
+  peekPass(): Promise<Omit<PassStart, 'tickId'>>
+  /** What one page of a pass would fire, storing nothing. */
+  previewDuePlans(planIds: readonly number[], decide: PlanDecisions): Promise<Preview[]>
 }
+
+/** One tranche that a pass fires. */
+export type Fired = {
+  tenant: Tenant
+  executionId: ExecutionId
+  planId: number
+  tranche: Tranche
+  schedule: Schedule
+}
+
+export type Preview = Fired & { partnerPlanId: string }
 
 export type DueRanges = { now: Instant; livePrice: Price | null; leadMs: number }
 
@@ -162,6 +187,56 @@ export type PlanDecisions = {
   ) => Opening | null
   decide: (schedule: Schedule, now: Instant) => { schedule: Schedule; tranche: Tranche | null }
   newExecutionId: (previous: ExecutionId | null, now: Instant) => ExecutionId
+}
+
+export type PriceRow = { at: Instant; price: Price; source: string }
+
+export interface PriceStore {
+  /** Keeps a price of this instant and moves the volatility on. Answers the instant. */
+  addPrice(observed: ObservedPrice): Promise<Instant>
+  listPrices(page: PageRequest): Promise<PriceRow[]>
+  /**
+   * Adds the rows of every batch, or none: a source that throws leaves nothing behind. An instant that already has a
+   * price keeps it. Answers how many were new; the volatility is worked out anew. Throws import_running.
+   */
+  importPrices(batches: AsyncIterable<{ at: Instant; price: Price }[]>, source: string): Promise<number>
+}
+
+/** What a user's trades of a month add up to. */
+export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc: Btc; partnerFees: Usd }
+
+/** One accepted confirmation, with the names a reader knows it by. */
+export type TradeLine = {
+  tenant: Tenant
+  executionId: ExecutionId
+  partnerUserId: string
+  partnerPlanId: string
+  recordedAt: Instant
+  report: Report
+}
+
+export type TenantFilter = { slug: string | null; environment: Environment | null }
+/** A period to read: `end` is where what is there so far ends, the month's own end once it is final. */
+export type FixedPeriod = Period & { final: boolean }
+
+export interface ReportStore {
+  /** Tenants by name; with `before`, those whose partner was created by then: a later one is no part of that month. */
+  listTenants(filter: TenantFilter, before: Instant | null): Promise<Tenant[]>
+  /**
+   * Fixes what a report of a month covers. A month that is over is closed for good: whatever the clock does later,
+   * nothing is dated before its end again. The present month is covered up to now, a future one not at all;
+   * nothing is dated before that bound again either, so that all that is read under it is one state of the month.
+   */
+  fixPeriod(period: Period): Promise<FixedPeriod>
+  /** A tenant's month and its users, by partner_user_id. */
+  readActivity(tenant: Tenant, period: FixedPeriod): Promise<{ activity: Activity; users: UserLine[] }>
+  /** Accepted confirmations in the order they were recorded. */
+  readTradeLines(
+    period: FixedPeriod,
+    filter: TenantFilter,
+    page: { after: TradeLine | null; limit: number },
+  ): Promise<TradeLine[]>
+  countTrades(period: FixedPeriod, filter: TenantFilter): Promise<number>
 }
 
 /** A page of a listing: at most `limit` rows behind `after`, which is the last row's cursor. */
@@ -209,6 +284,7 @@ export type Status = {
   /** Windows that ran their course with money left over, since `since`. */
   unspentWindows: { count: number; released: Usd; since: Instant }
   partners: Record<'active' | 'disabled', number>
+  pausedWebhooks: Tenant[]
 }
 
 /** Something the check found: where, and what is wrong with it. */

@@ -2,9 +2,9 @@
 // has is not an ordinary public one.
 
 import { lookup } from 'node:dns/promises'
+import type { LookupFunction } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { Problem } from '../core/problem.ts'
-import type { UrlGuard } from '../http/route.ts'
 
 export type Resolve = (host: string) => Promise<string[]>
 export type Cidr = [ipaddr.IPv4 | ipaddr.IPv6, number]
@@ -16,21 +16,58 @@ const GLOBAL_UNICAST_V6: Cidr = [ipaddr.IPv6.parse('2000::'), 3]
 
 export type GuardOptions = { allow: Cidr[]; resolve?: Resolve }
 
-/** Throws webhook_refused when the URL's host does not resolve, or resolves to an address that is not allowed. */
-export function createGuard({ allow, resolve = resolveBySystem }: GuardOptions): UrlGuard {
-  return async (url) => {
-    const host = new URL(url).hostname.replace(/^\[|\]$/g, '')
-    const addresses = await addressesOf(host, resolve)
+export type Guard = {
+  /** Throws webhook_refused when the URL's host does not resolve, or has an address that is not allowed. */
+  checkUrl: (url: string) => Promise<void>
+  /** A look-up for a socket: it answers only when every address of the name is allowed. */
+  lookup: LookupFunction
+  /** Why a host that is an address itself is refused, null when it is allowed or a name. */
+  refuseLiteral: (hostname: string) => Problem | null
+}
+
+export function createGuard({ allow, resolve = resolveBySystem }: GuardOptions): Guard {
+  const allowed = async (host: string): Promise<string[]> => {
+    const addresses = ipaddr.isValid(host) ? [host] : await resolveName(host, resolve)
     for (const address of addresses) {
-      const reason = refusal(address, allow)
-      if (reason)
-        throw new Problem('webhook_refused', `Webhook URL is refused: ${host} is at ${address} (${reason}).`)
+      const refused = refuse(host, address, allow)
+      if (refused) throw refused
     }
+    return addresses
   }
+  return {
+    checkUrl: async (url) => {
+      await allowed(bare(new URL(url).hostname))
+    },
+    lookup: (host, options, callback) => {
+      allowed(host).then(
+        (addresses) => {
+          const found = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
+          const [first] = found
+          if (options.all || !first) callback(null, found)
+          else callback(null, first.address, first.family)
+        },
+        (error) => callback(error, []),
+      )
+    },
+    refuseLiteral: (hostname) => {
+      const host = bare(hostname)
+      return ipaddr.isValid(host) ? refuse(host, host, allow) : null
+    },
+  }
+}
+
+/** A URL writes an IPv6 address in brackets. */
+const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '')
+
+function refuse(host: string, address: string, allow: Cidr[]): Problem | null {
+  const reason = refusal(address, allow)
+  if (reason === null) return null
+  return new Problem('webhook_refused', `Webhook URL is refused: ${host} is at ${address} (${reason}).`)
 }
 
 /** Why an address may not be connected to, null when it may. */
 export function refusal(text: string, allow: Cidr[]): string | null {
+  if (!ipaddr.isValid(text)) return 'not an address'
   const address = ipaddr.process(text)
   if (allow.some(([range, bits]) => address.kind() === range.kind() && address.match(range, bits)))
     return null
@@ -46,8 +83,7 @@ export function parseCidr(text: string): Cidr {
   throw new Problem('usage', `${JSON.stringify(text)} is no range of addresses: give one such as 10.0.0.0/8.`)
 }
 
-async function addressesOf(host: string, resolve: Resolve): Promise<string[]> {
-  if (ipaddr.isValid(host)) return [host]
+async function resolveName(host: string, resolve: Resolve): Promise<string[]> {
   const addresses = await resolve(host).catch((error: Error) => {
     throw new Problem(
       'webhook_refused',

@@ -41,7 +41,7 @@ export function openShell(t: Pick<TestContext, 'after'>): Shell {
 
   async function serve(): Promise<Listener> {
     const store = await openStore(file, { clock: machine.clock, create: false })
-    const guard = async () => {}
+    const guard = { checkUrl: async () => {} }
     const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null })
     const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null })
     t.after(async () => {

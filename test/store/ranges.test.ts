@@ -10,6 +10,7 @@ import type { Database } from '../../src/store/sqlite/connection.ts'
 import { configure, connect, openFile } from '../../src/store/sqlite/connection.ts'
 import { createLedger } from '../../src/store/sqlite/ledger.ts'
 import { migrate } from '../../src/store/sqlite/migrate.ts'
+import { createPriceBook } from '../../src/store/sqlite/prices.ts'
 import { createSchedulerStore } from '../../src/store/sqlite/scheduler.ts'
 import type { SchedulerStore } from '../../src/store/store.ts'
 import { temporaryFolder } from '../harness.ts'
@@ -36,8 +37,7 @@ async function prepared(
   }) as typeof db.prepare
   const scheduler = createSchedulerStore(
     connect(db, () => T0),
-    ledger,
-    file,
+    { ledger, book: createPriceBook(db), file },
   )
   db.prepare = prepare
   return { db, texts, scheduler }

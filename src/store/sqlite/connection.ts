@@ -53,11 +53,13 @@ export function connect(db: Database, clock: () => Instant): Connection {
       if (db.inTransaction) end.run()
     }
   }
+  const reportedUntil = db.prepare<[], bigint>('select at from reported_until').pluck()
   return {
     db,
     clock,
     read: (work) => whenFree(() => snapshot(work)),
-    write: createWriter(db, clock),
+    // What has been reported is over for every later write, wherever the clock has gone.
+    write: createWriter(db, () => Math.max(clock(), Number(reportedUntil.get() ?? 0)) as Instant),
   }
 }
 

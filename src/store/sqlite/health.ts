@@ -1,5 +1,5 @@
 import type { Usd } from '../../core/money.ts'
-import { instant, instantOrNull } from '../rows.ts'
+import { instant, instantOrNull, type TenantRow, tenantOf } from '../rows.ts'
 import type { HealthStore } from '../store.ts'
 import { createCheck } from './check.ts'
 import type { Connection } from './connection.ts'
@@ -22,6 +22,9 @@ export function createHealthStore(connection: Connection): HealthStore {
     unspent: db.prepare<object, { n: bigint; released: bigint | null }>(
       `select count(*) as n, sum(released) as released from windows
        where close_reason = 'ended' and released > 0 and closed_at >= :since`,
+    ),
+    pausedWebhooks: db.prepare<[], TenantRow>(
+      "select t.* from webhooks w join tenants t using (tenant_id) where w.status = 'paused' order by tenant_id",
     ),
     migrations: db.prepare<[], bigint>('select count(*) from migrations').pluck(),
   }
@@ -53,6 +56,7 @@ export function createHealthStore(connection: Connection): HealthStore {
             since,
           },
           partners: counted(['active', 'disabled'], sql.partners.all()),
+          pausedWebhooks: sql.pausedWebhooks.all().map(tenantOf),
         }
       }),
 

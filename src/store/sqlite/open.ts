@@ -13,6 +13,8 @@ import { createListingStore } from './listings.ts'
 import { type MigrationState, migrate, migrationStates } from './migrate.ts'
 import { createPartnerStore } from './partners.ts'
 import { createPlanStore } from './plans.ts'
+import { createPriceBook, createPriceStore } from './prices.ts'
+import { createReportStore } from './reports.ts'
 import { createSchedulerStore } from './scheduler.ts'
 import { createUserStore } from './users.ts'
 import { createWebhookStore } from './webhooks.ts'
@@ -30,13 +32,16 @@ export async function openStore(file: string, { clock, create }: OpenOptions): P
     const connection = connect(db, clock)
     const ledger = createLedger(db)
     const audit = createAuditLog(db)
+    const book = createPriceBook(db)
     return {
       ...createPartnerStore(connection, audit),
       ...createUserStore(connection, ledger),
       ...createPlanStore(connection, ledger),
       ...createExecutionStore(connection, ledger, audit),
       ...createWebhookStore(connection),
-      ...createSchedulerStore(connection, ledger, oneName(file)),
+      ...createSchedulerStore(connection, { ledger, book, file: oneName(file) }),
+      ...createPriceStore(connection, book, oneName(file)),
+      ...createReportStore(connection),
       ...createListingStore(connection, ledger, audit),
       ...createHealthStore(connection),
       close: () => db.close(),

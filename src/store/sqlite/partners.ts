@@ -36,7 +36,7 @@ export function createPartnerStore(connection: Connection, audit: AuditLog): Par
       `insert or replace into tiers (name, from_month, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd)
        values (:name, :from_month, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd)`,
     ),
-    tierKnown: db.prepare('select 1 from tiers where name = ?').pluck(),
+    tierKnown: db.prepare('select min(from_month) from tiers where name = ?').pluck(),
     putOverride: db.prepare(
       'insert or replace into tier_overrides (partner_slug, from_month, tier_name) values (:slug, :from_month, :tier)',
     ),
@@ -52,6 +52,13 @@ export function createPartnerStore(connection: Connection, audit: AuditLog): Par
     const row = sql.find.get(slug)
     if (!row) throw new Problem('partner_not_found', `Partner ${slug} not found.`)
     return partnerOf(row)
+  }
+
+  function refuseUnknownTier(tier: string, month: string): void {
+    const first = sql.tierKnown.get(tier) as string | null
+    if (first === null) throw new Problem('tier_not_found', `Tier ${tier} not found.`)
+    if (first <= month) return
+    throw new Problem('tier_not_found', `Tier ${tier} is not in force in ${month}: it begins in ${first}.`)
   }
 
   return {
@@ -110,9 +117,7 @@ export function createPartnerStore(connection: Connection, audit: AuditLog): Par
         found(slug)
         const from_month = fromMonth ?? monthOf(now)
         refusePastMonth(from_month, monthOf(now))
-        if (tier !== null && sql.tierKnown.get(tier) === undefined) {
-          throw new Problem('tier_not_found', `Tier ${tier} not found.`)
-        }
+        if (tier !== null) refuseUnknownTier(tier, from_month)
         sql.putOverride.run({ slug, from_month, tier })
         audit.add(entry, now)
       }),

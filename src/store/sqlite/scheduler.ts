@@ -1,16 +1,11 @@
-import type { ExecutionId } from '../../core/id.ts'
 import type { Instant } from '../../core/instant.ts'
-import type { Price, Usd } from '../../core/money.ts'
-import type { Tenant } from '../../core/partner.ts'
-import type { Schedule } from '../../core/schedule.ts'
-import { FIRST_VOLATILITY, observe, type Volatility } from '../../core/volatility.ts'
-import type { Frequency } from '../../core/window.ts'
-import { type ScheduleRow, scheduleOf, scheduleParams } from '../ledger-rows.ts'
-import { instant, type TenantRow, tenantOf } from '../rows.ts'
-import type { Created, DueRanges, PassCounts, PlanDecisions, SchedulerStore } from '../store.ts'
+import type { WakeUp } from '../../core/webhook.ts'
+import type { DueRanges, Fired, PassStart, Preview, SchedulerStore } from '../store.ts'
 import type { Connection } from './connection.ts'
 import type { Ledger } from './ledger.ts'
 import { acquireLock } from './lock.ts'
+import { createPage } from './page.ts'
+import type { PriceBook } from './prices.ts'
 
 /** Ids read in one go while looking for due plans: each read ends before the event loop waits long. */
 const DUE_READ_MAX = 10_000
@@ -18,18 +13,12 @@ const TICK_GAPS_READ = 8
 /** Passes kept on record: a week of minutely ones. */
 const TICKS_KEPT = 10_080
 
-export function createSchedulerStore(connection: Connection, ledger: Ledger, file: string): SchedulerStore {
+type Parts = { ledger: Ledger; book: PriceBook; file: string }
+
+export function createSchedulerStore(connection: Connection, { ledger, book, file }: Parts): SchedulerStore {
   const { read, write } = connection
   const sql = prepare(connection)
-  const tenants = new Map<number, Tenant>()
-
-  function tenant(tenantId: number): Tenant {
-    const known = tenants.get(tenantId)
-    if (known) return known
-    const found = tenantOf(sql.tenant.get(tenantId) as TenantRow)
-    tenants.set(tenantId, found)
-    return found
-  }
+  const runPage = createPage(connection.db, ledger)
 
   /**
    * Walks one range of one index in short reads, so that serve goes on answering: the rows behind `from`, and
@@ -50,21 +39,13 @@ export function createSchedulerStore(connection: Connection, ledger: Ledger, fil
     }
   }
 
-  function rollIfOver(schedule: Schedule, roll: PlanDecisions['roll'], now: Instant): Schedule | null {
-    if (now < schedule.windowEnd) return null
-    const plan = sql.terms.get(schedule.planId) as TermsRow
-    const next = roll(
-      {
-        start: schedule.windowStart,
-        end: schedule.windowEnd,
-        frequency: plan.frequency as Frequency,
-        amount: plan.amount_usd as Usd,
-      },
-      now,
-    )
-    if (!next) return null
-    ledger.closeCurrent(schedule.planId, 'ended', now)
-    return ledger.open(schedule.planId, next, plan.min_tranche as Usd)
+  function known(now: Instant): Omit<PassStart, 'tickId'> {
+    const at = sql.tickTimes
+      .all({ limit: TICK_GAPS_READ + 1 })
+      .map(Number)
+      .reverse()
+    const tickGapsMs = at.slice(1).map((t, i) => Math.max(0, t - (at[i] ?? t)))
+    return { at: now, price: book.newest(now), volatility: book.volatility(), tickGapsMs }
   }
 
   return {
@@ -72,32 +53,15 @@ export function createSchedulerStore(connection: Connection, ledger: Ledger, fil
 
     beginPass: (observed) =>
       write((now) => {
-        const before = volatilityOf(sql.volatility.get())
-        const volatility = observed ? observe(before, observed.price, now) : before
-        if (observed) {
-          sql.addPrice.run({ at: now, price: observed.price, source: observed.source })
-          sql.putVolatility.run({
-            variance: volatility.variance,
-            hours: volatility.hours,
-            last_price: volatility.last?.price ?? null,
-            last_at: volatility.last?.at ?? null,
-          })
-        }
+        if (observed) book.add(now, observed.price, observed.source)
         const { lastInsertRowid } = sql.addTick.run({ at: now, price: observed?.price ?? null })
-        sql.forgetTicks.run({ before: Number(lastInsertRowid) - TICKS_KEPT })
-        const newest = sql.newestPrice.get({ now })
-        const at = sql.tickTimes
-          .all({ limit: TICK_GAPS_READ + 1 })
-          .map(Number)
-          .reverse()
-        return {
-          tickId: Number(lastInsertRowid),
-          at: now,
-          price: newest ? { price: newest.price as Price, at: instant(newest.at) } : null,
-          volatility,
-          tickGapsMs: at.slice(1).map((t, i) => Math.max(0, t - (at[i] ?? t))),
-        }
+        const before = Number(lastInsertRowid) - TICKS_KEPT
+        sql.forgetTicks.run({ before })
+        sql.forgetEvents.run({ before })
+        return { tickId: Number(lastInsertRowid), ...known(now) }
       }),
+
+    peekPass: () => read(() => known(connection.clock())),
 
     async listDuePlans({ now, livePrice, leadMs }: DueRanges) {
       const due = new Set<number>()
@@ -108,51 +72,27 @@ export function createSchedulerStore(connection: Connection, ledger: Ledger, fil
       return [...due].sort((a, b) => a - b)
     },
 
-    changeDuePlans: (planIds, { roll, decide, newExecutionId }) =>
+    changeDuePlans: (tickId, planIds, decisions) =>
       write((now) => {
-        const counts: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
-        const created = new Map<number, Created>()
-        let executionId = (sql.latestId.get() ?? null) as ExecutionId | null
-        for (const planId of planIds) {
-          const row = sql.awake.get(planId)
-          if (!row) continue
-          counts.plansEvaluated += 1
-          const seen = scheduleOf(row)
-          const rolled = rollIfOver(seen, roll, now)
-          if (rolled) counts.windowsRolled += 1
-          const { schedule, tranche } = decide(rolled ?? seen, now)
-          sql.putSchedule.run(scheduleParams(schedule))
-          if (!tranche) continue
-          executionId = newExecutionId(executionId, now)
-          const tenantId = sql.addExecution.get({
-            execution_id: executionId,
-            plan_id: planId,
-            window_id: schedule.windowId,
-            window_start: schedule.windowStart,
-            tranche_index: schedule.trancheIndex - 1,
-            amount_usd: tranche.amount,
-            trigger_kind: tranche.trigger,
-            slot: tranche.slot,
-            units: tranche.units,
-            price: tranche.price,
-            reference_price: tranche.reference,
-            reservation_price: tranche.reservationPrice,
-            created_at: now,
-          })
-          // The table's checks stop a reservation that would pass the budget.
-          sql.reserve.run({ window_id: schedule.windowId, amount: tranche.amount })
-          counts.executionsCreated += 1
-          const of = created.get(Number(tenantId))
-          if (of) of.count += 1
-          else
-            created.set(Number(tenantId), {
-              tenant: tenant(Number(tenantId)),
-              count: 1,
-              earliest: executionId,
-            })
+        const { fired, ...counts } = runPage(planIds, decisions, now)
+        for (const { tenant, count, earliest } of byTenant(fired)) {
+          sql.announce.run({ tick_id: tickId, tenant: tenant.tenantId, count, earliest, now })
         }
-        return { ...counts, created: [...created.values()] }
+        return counts
       }),
+
+    async previewDuePlans(planIds, decisions) {
+      // Done for real and then undone: what is shown cannot differ from what would happen.
+      const undo = new Undo<Preview[]>()
+      await write((now) => {
+        const { fired } = runPage(planIds, decisions, now)
+        undo.value = fired.map((one) => ({ ...one, partnerPlanId: sql.planName.get(one.planId) ?? '' }))
+        throw undo
+      }).catch((error) => {
+        if (error !== undo) throw error
+      })
+      return undo.value ?? []
+    },
 
     finishPass: (tickId, counts) =>
       write((now) => {
@@ -168,8 +108,20 @@ export function createSchedulerStore(connection: Connection, ledger: Ledger, fil
 }
 
 type DueRow = { at: bigint; plan_id: bigint }
-type VolatilityRow = { variance: number; hours: number; last_price: bigint | null; last_at: bigint | null }
-type TermsRow = { frequency: string; amount_usd: bigint; min_tranche: bigint }
+
+class Undo<T> extends Error {
+  value: T | undefined
+}
+
+function byTenant(fired: Fired[]): WakeUp[] {
+  const wakeUps = new Map<number, WakeUp>()
+  for (const { tenant, executionId } of fired) {
+    const of = wakeUps.get(tenant.tenantId)
+    if (of) of.count += 1
+    else wakeUps.set(tenant.tenantId, { tenant, count: 1, earliest: executionId })
+  }
+  return [...wakeUps.values()]
+}
 
 /** Below every instant: where a walk along an index begins. */
 const FIRST = -(2n ** 62n)
@@ -193,55 +145,22 @@ function prepare({ db }: Connection) {
       limit: range('limit_price', 'limit_price is not null'),
       clock: range('clock_at', 'clock_at is not null and clock_at <= :now'),
     },
-    awake: db.prepare<[number], ScheduleRow>('select * from schedules where plan_id = ? and awake = 1'),
-    terms: db.prepare<[number], TermsRow>(
-      `select frequency, amount_usd, min_tranche
-       from plans join tenants using (tenant_id) join partners using (partner_slug) where plan_id = ?`,
-    ),
-    putSchedule: db.prepare(
-      `update schedules set next_run_at = :next_run_at, limit_price = :limit_price, clock_at = :clock_at,
-         fireable = :fireable, tranche_index = :tranche_index, slots = :slots, units_per_slot = :units_per_slot,
-         units_fired = :units_fired, slot = :slot, reference_price = :reference_price, half_width = :half_width,
-         extras_left = :extras_left, next_extra_at = :next_extra_at, awake = 1
-       where plan_id = :plan_id`,
-    ),
-    addExecution: db
-      .prepare<object, bigint>(
-        `insert into executions (execution_id, tenant_id, plan_id, window_id, window_start, tranche_index, amount_usd,
-           trigger_kind, slot, units, price, reference_price, reservation_price, created_at, status)
-         values (:execution_id, (select tenant_id from plans where plan_id = :plan_id), :plan_id, :window_id,
-           :window_start, :tranche_index, :amount_usd, :trigger_kind, :slot, :units, :price, :reference_price,
-           :reservation_price, :created_at, 'pending')
-         returning tenant_id`,
-      )
-      .pluck(),
-    reserve: db.prepare('update windows set reserved = reserved + :amount where window_id = :window_id'),
-    latestId: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),
-    tenant: db.prepare<[number], TenantRow>('select * from tenants where tenant_id = ?'),
-    addPrice: db.prepare('insert or replace into prices (at, price, source) values (:at, :price, :source)'),
-    newestPrice: db.prepare<object, { at: bigint; price: bigint }>(
-      'select at, price from prices where at <= :now order by at desc limit 1',
-    ),
-    volatility: db.prepare<[], VolatilityRow>('select * from volatility'),
-    putVolatility: db.prepare(
-      `insert or replace into volatility (one, variance, hours, last_price, last_at)
-       values (1, :variance, :hours, :last_price, :last_at)`,
-    ),
+    planName: db.prepare<[number], string>('select partner_plan_id from plans where plan_id = ?').pluck(),
     addTick: db.prepare('insert into ticks (at, price) values (:at, :price)'),
     forgetTicks: db.prepare('delete from ticks where tick_id <= :before'),
     tickTimes: db.prepare<object, bigint>('select at from ticks order by tick_id desc limit :limit').pluck(),
+    // One event for each tenant and pass, however many pages it took; none without an active webhook.
+    announce: db.prepare(
+      `insert into webhook_events (tick_id, tenant_id, count, earliest_execution_id, created_at)
+       select :tick_id, tenant_id, :count, :earliest, :now from webhooks
+       where tenant_id = :tenant and status = 'active'
+       on conflict do update set count = count + excluded.count`,
+    ),
+    forgetEvents: db.prepare('delete from webhook_events where tick_id <= :before'),
     finishTick: db.prepare(
       `update ticks set plans_evaluated = :plans_evaluated, executions_created = :executions_created,
          windows_rolled = :windows_rolled, finished_at = :finished_at
        where tick_id = :tick_id`,
     ),
   }
-}
-
-function volatilityOf(row: VolatilityRow | undefined): Volatility {
-  if (!row) return FIRST_VOLATILITY
-  const { variance, hours, last_price, last_at } = row
-  const last =
-    last_price === null || last_at === null ? null : { price: last_price as Price, at: instant(last_at) }
-  return { variance, hours, last }
 }

@@ -56,7 +56,7 @@ export const atomicityContract: Contract = {
       ['changeWebhook', store.changeWebhook(acme, stop)],
       [
         'changeDuePlans',
-        store.changeDuePlans([planId], { roll: () => null, decide: stop, newExecutionId: stop }),
+        store.changeDuePlans(1, [planId], { roll: () => null, decide: stop, newExecutionId: stop }),
       ],
     ]
     for (const [name, call] of methods) await assert.rejects(call, STOP, name)
@@ -71,6 +71,7 @@ export const atomicityContract: Contract = {
     const before = await everything(store, world)
     let decided = 0
     const page = store.changeDuePlans(
+      1,
       (await allPlans(store)).map(({ planId }) => planId),
       {
         roll: () => null,

@@ -169,7 +169,7 @@ export const schedulerContract: Contract = {
       reservationPrice: null,
     } as const
     const again = (index: number, id: string) =>
-      store.changeDuePlans([planId], {
+      store.changeDuePlans(1, [planId], {
         roll: () => null,
         decide: (schedule) => ({
           schedule: { ...schedule, trancheIndex: index, fireable: usd('49') },
@@ -195,7 +195,7 @@ export const schedulerContract: Contract = {
       reference: null,
       reservationPrice: null,
     } as const
-    const page = store.changeDuePlans([planId], {
+    const page = store.changeDuePlans(1, [planId], {
       roll: () => null,
       decide: (schedule) => ({
         schedule: { ...schedule, trancheIndex: 2 },

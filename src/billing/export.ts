@@ -1,0 +1,111 @@
+// Exports of a month: what the three reports contain, column by column, and how they are read without holding much.
+
+import { formatInstant } from '../core/instant.ts'
+import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
+import { periodOf } from '../core/month.ts'
+import type { FixedPeriod, TenantFilter, TradeLine } from '../store/store.ts'
+import type { CsvColumn } from './csv.ts'
+import { type BillingStore, bill, statementJson, userLineJson } from './statement.ts'
+
+export const REPORTS = ['summary', 'users', 'trades'] as const
+export type ReportKind = (typeof REPORTS)[number]
+
+const TRADES_PER_READ = 2_000
+
+export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: TenantFilter }
+
+export type Report = {
+  /** Frozen: scripts and ledgers read these by name and by place. New ones come last. */
+  columns: readonly CsvColumn<Record<string, string | number | boolean | null>>[]
+  rows: (scope: ExportScope) => AsyncGenerator<Record<string, string | number | boolean | null>>
+}
+
+type Row = Record<string, string | number | boolean | null>
+
+/** Columns that carry what a partner or its users chose to call things. */
+const FOREIGN = new Set([
+  'partner_user_id',
+  'partner_plan_id',
+  'partner_order_id',
+  'execution_id',
+  'failure_reason',
+  'partner_slug',
+  'pricing_tier',
+])
+
+const columnsOf = (names: string): CsvColumn<Row>[] =>
+  names
+    .split(' ')
+    .map((name) => ({ name, of: (row) => row[name] ?? null, ...(FOREIGN.has(name) && { foreign: true }) }))
+
+export const EXPORTS: Record<ReportKind, Report> = {
+  summary: {
+    columns: columnsOf(
+      'partner_slug environment month period_start period_end currency final billable pricing_tier ' +
+        'pricing_tier_source rate_bps active_users active_plans executions_created executions_filled ' +
+        'executions_partial executions_failed executions_cancelled trade_count volume_usd volume_btc ' +
+        'average_price_usd partner_fees_usd volume_fee_usd user_fee_usd minimum_fee_usd total_fee_usd',
+    ),
+    rows: summaryRows,
+  },
+  users: {
+    columns: columnsOf(
+      'month partner_slug environment partner_user_id trade_count volume_usd volume_btc average_price_usd ' +
+        'partner_fees_usd fee_usd',
+    ),
+    rows: userRows,
+  },
+  trades: {
+    columns: columnsOf(
+      'recorded_at partner_slug environment partner_user_id partner_plan_id execution_id partner_order_id status ' +
+        'usd_amount btc_amount execution_price partner_fee_usd executed_at failure_reason',
+    ),
+    rows: tradeRows,
+  },
+}
+
+async function* summaryRows({ store, period, filter }: ExportScope): AsyncGenerator<Row> {
+  for (const tenant of await store.listTenants(filter, periodOf(period.month).end))
+    yield statementJson((await bill(store, tenant, period)).statement)
+}
+
+async function* userRows({ store, period, filter }: ExportScope): AsyncGenerator<Row> {
+  for (const tenant of await store.listTenants(filter, periodOf(period.month).end)) {
+    const { users } = await bill(store, tenant, period)
+    const place = { month: period.month, partner_slug: tenant.partnerSlug, environment: tenant.environment }
+    for (const user of users) yield { ...place, ...userLineJson(user) }
+  }
+}
+
+async function* tradeRows({ store, period, filter }: ExportScope): AsyncGenerator<Row> {
+  for (let after: TradeLine | null = null; ; ) {
+    const page: TradeLine[] = await store.readTradeLines(period, filter, { after, limit: TRADES_PER_READ })
+    for (const line of page) yield tradeRow(line)
+    after = page.at(-1) ?? null
+    if (after === null || page.length < TRADES_PER_READ) return
+    // A turn of the event loop between two reads: the log may be emptied and others answered.
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+function tradeRow({ tenant, recordedAt, report, ...line }: TradeLine): Row {
+  const fill = 'usdAmount' in report ? report : null
+  // A fill reported without its time counts as made when it was recorded; a failure without one has none.
+  const executedAt = report.executedAt ?? (fill ? recordedAt : null)
+  return {
+    recorded_at: formatInstant(recordedAt),
+    partner_slug: tenant.partnerSlug,
+    environment: tenant.environment,
+    partner_user_id: line.partnerUserId,
+    partner_plan_id: line.partnerPlanId,
+    execution_id: line.executionId,
+    partner_order_id: report.partnerOrderId,
+    status: report.status,
+    usd_amount: fill && formatUsd(fill.usdAmount),
+    btc_amount: fill && formatBtc(fill.btcAmount),
+    execution_price: fill && formatPrice(fill.executionPrice),
+    partner_fee_usd: fill?.partnerFee == null ? null : formatUsd(fill.partnerFee),
+    executed_at: executedAt === null ? null : formatInstant(executedAt),
+    failure_reason: 'failureReason' in report ? report.failureReason : null,
+  }
+}

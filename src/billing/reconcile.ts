@@ -1,0 +1,117 @@
+// Reconciling a month: the same figures by three ways, and every trade against its execution.
+
+import { formatBtc, formatUsd, type Usd } from '../core/money.ts'
+import type { Tenant } from '../core/partner.ts'
+import type { Finding, FixedPeriod, HealthStore, TenantFilter, TradeLine } from '../store/store.ts'
+import { type BillingStore, bill } from './statement.ts'
+
+const TRADES_PER_READ = 2_000
+
+type Sums = { trades: number; volume: bigint; btc: bigint; fees: bigint }
+
+export type Reconciled = { tenants: number; trades: number; findings: Finding[] }
+
+/** Proves users = trades = summary for every tenant, and that trades and executions answer one to one. */
+export async function reconcile(
+  store: BillingStore & HealthStore,
+  period: FixedPeriod,
+  filter: TenantFilter,
+): Promise<Reconciled> {
+  const tenants = await store.listTenants(filter, null)
+  const byTrades = await sumTrades(store, period, filter)
+  const findings: Finding[] = (await store.findFaults()).filter((finding) =>
+    ONE_TO_ONE.includes(finding.kind),
+  )
+  let trades = 0
+  for (const tenant of tenants) {
+    const sums = byTrades.get(tenant.tenantId) ?? NOTHING
+    trades += sums.trades
+    findings.push(...(await compare(store, { tenant, period, sums })))
+  }
+  return { tenants: tenants.length, trades, findings }
+}
+
+/**
+ * The findings of `check` that concern trades: a changed row, one without its execution, one that spent too much, and
+ * a window whose trades do not add up to what it spent. Of the whole file, because a row whose time was changed may
+ * have left its month.
+ */
+const ONE_TO_ONE = [
+  'trade_changed',
+  'execution_trade',
+  'trade_amount',
+  'execution_place',
+  'foreign_key',
+  'window_spent',
+]
+const NOTHING: Sums = { trades: 0, volume: 0n, btc: 0n, fees: 0n }
+
+async function compare(
+  store: BillingStore,
+  { tenant, period, sums }: { tenant: Tenant; period: FixedPeriod; sums: Sums },
+): Promise<Finding[]> {
+  const { statement, users } = await bill(store, tenant, period)
+  const { activity, fees } = statement
+  const byUsers: Sums = { ...NOTHING }
+  let shares = 0n
+  for (const user of users) {
+    byUsers.trades += user.trades
+    byUsers.volume += user.volume
+    byUsers.btc += user.btc
+    byUsers.fees += user.partnerFees
+    shares += user.fee
+  }
+  const summary: Sums = {
+    trades: activity.executionsFilled + activity.executionsPartial,
+    volume: activity.volume,
+    btc: activity.btc,
+    fees: activity.partnerFees,
+  }
+  const place = `${tenant.partnerSlug} ${tenant.environment} ${period.month}`
+  const unequal = [
+    ['summary', summary],
+    ['users', byUsers],
+  ] as const
+  const findings = unequal
+    .filter(([, others]) => !same(sums, others))
+    .map(([name, others]) => ({
+      kind: `${name}_differ`,
+      subject: place,
+      message: `${name} say ${inWords(others)}, the trades add up to ${inWords(sums)}`,
+    }))
+  // A minimum charged for a month without an active user has nobody to be shared among.
+  if (users.length > 0 && shares !== fees.total) {
+    const message = `the shares add up to ${formatUsd(shares as Usd)}, the statement says ${formatUsd(fees.total)}`
+    findings.push({ kind: 'fees_differ', subject: place, message })
+  }
+  return findings
+}
+
+/** Adds the trades up one by one, which is another way than the statement's. */
+async function sumTrades(
+  store: BillingStore,
+  period: FixedPeriod,
+  filter: TenantFilter,
+): Promise<Map<number, Sums>> {
+  const sums = new Map<number, Sums>()
+  for (let after: TradeLine | null = null; ; ) {
+    const page: TradeLine[] = await store.readTradeLines(period, filter, { after, limit: TRADES_PER_READ })
+    for (const { tenant, report } of page) {
+      if (!('usdAmount' in report)) continue
+      const sum = sums.get(tenant.tenantId) ?? { ...NOTHING }
+      sum.trades += 1
+      sum.volume += report.usdAmount
+      sum.btc += report.btcAmount
+      sum.fees += report.partnerFee ?? 0n
+      sums.set(tenant.tenantId, sum)
+    }
+    after = page.at(-1) ?? null
+    if (after === null || page.length < TRADES_PER_READ) return sums
+  }
+}
+
+const same = (a: Sums, b: Sums): boolean =>
+  a.trades === b.trades && a.volume === b.volume && a.btc === b.btc && a.fees === b.fees
+
+const inWords = (sums: Sums): string =>
+  `${sums.trades} trades, ${formatUsd(sums.volume as Usd)} USD, ${formatBtc(sums.btc as never)} BTC`

@@ -1,0 +1,111 @@
+import { Command, Option } from 'commander'
+import { Problem } from '../core/problem.ts'
+import type { Layout } from '../core/schedule.ts'
+import { FREQUENCIES, type Frequency } from '../core/window.ts'
+import type { History } from '../engine/backtest.ts'
+import type { BacktestReport, Summary } from '../engine/backtest-report.ts'
+import { type Cli, type Column, note, print, renderTable } from './cli.ts'
+import { wholeNumber } from './options.ts'
+import { startProgress } from './progress.ts'
+
+type Options = { frequency?: Frequency; tranches?: number; chart?: string }
+
+export function backtestCommand(cli: Cli): Command {
+  return new Command('backtest')
+    .description('run the timing engine over a price history (CSV: time,price)')
+    .argument('<file>')
+    .addOption(new Option('--frequency <frequency>', 'by default all three').choices(FREQUENCIES))
+    .option('--tranches <number>', 'cut windows into this many', wholeNumber(1, 1_000))
+    .option('--chart <file>', 'also draw an SVG')
+    .action((file: string, options: Options) => run(cli, file, options))
+}
+
+async function run(cli: Cli, file: string, { frequency, tranches, chart }: Options): Promise<void> {
+  const { backtest } = await import('../engine/backtest.ts')
+  const { reportOf } = await import('../engine/backtest-report.ts')
+  const history = await readHistory(cli, file)
+  const layout = tranches === undefined ? null : layoutOf(tranches)
+  const runs = (frequency ? [frequency] : FREQUENCIES).map((each) => {
+    const results = backtest(history, each, layout)
+    if (results.length === 0) throw tooShort(file, each)
+    return { results, report: reportOf(results, { file, frequency: each, history }) }
+  })
+  const reports = runs.map(({ report }) => report)
+  const table = await tableOf(reports)
+  print(cli, frequency ? reports[0] : reports, () => `${table}\n\n${READING}`)
+  if (chart !== undefined) {
+    const { drawBacktest } = await import('./backtest-chart.ts')
+    const { writeFile } = await import('node:fs/promises')
+    await writeFile(chart, drawBacktest(runs, history))
+    note(cli, `The chart is in ${chart}.`)
+  }
+}
+
+async function readHistory(cli: Cli, file: string): Promise<History> {
+  const { historyOf } = await import('../engine/backtest.ts')
+  const { readPriceFile } = await import('../price/csv.ts')
+  const reader = await readPriceFile(file)
+  const progress = startProgress(cli.streams.err, 'reading')
+  try {
+    const points = []
+    for await (const batch of reader.batches()) {
+      points.push(...batch)
+      progress.show(reader.bytesRead() / reader.bytes)
+    }
+    return historyOf(points)
+  } finally {
+    progress.stop()
+  }
+}
+
+/** Two units a slot where the number is even, as in the policy itself. */
+const layoutOf = (tranches: number): Layout =>
+  tranches % 2 === 0
+    ? { slots: tranches / 2, unitsPerSlot: 2, unitsFired: 0 }
+    : { slots: tranches, unitsPerSlot: 1, unitsFired: 0 }
+
+const tooShort = (file: string, frequency: Frequency): Problem =>
+  new Problem(
+    'bad_file',
+    `${file} is too short for ${frequency} windows: they start 14 days after its first price.`,
+  )
+
+const READING =
+  'Savings in basis points against the time-weighted average price of each window; positive is cheaper. A win rate\n' +
+  'says little without the mean and the worst cases beside it. Skill is what the saving has over a fixed schedule\n' +
+  'that spends alike; an interval that holds zero is no evidence of any.'
+
+type Row = Summary & { name: string; drift: string; skill: string }
+
+function tableOf(reports: BacktestReport[]): Promise<string> {
+  const rows = reports.flatMap((report): Row[] => {
+    const { lump, clock, minimum } = report.baselines
+    const blank = { drift: '', skill: '' }
+    const title = `${report.frequency} (${report.windows} windows)`
+    const skill = `${signed(report.skill_bp)} ${interval(report.skill_bp_ci95)}`
+    return [
+      { ...report, name: title, drift: signed(report.drift_bp), skill },
+      { ...clock, name: '  clock', ...blank },
+      { ...lump, name: '  lump at start', ...blank },
+      { ...minimum, name: '  the minimum', ...blank },
+    ]
+  })
+  return renderTable(COLUMNS, rows)
+}
+
+const signed = (value: number): string => `${value >= 0 ? '+' : ''}${value.toFixed(2)}`
+const interval = ([low, high]: [number, number]): string => `[${signed(low)}, ${signed(high)}]`
+const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
+
+const COLUMNS: Column<Row>[] = [
+  { title: '', of: (row) => row.name },
+  { title: 'MEAN BP', of: (row) => signed(row.mean_bp), right: true },
+  { title: '95 %', of: (row) => interval(row.mean_bp_ci95), right: true },
+  { title: 'MEDIAN', of: (row) => signed(row.median_bp), right: true },
+  { title: 'WINS', of: (row) => percent(row.win_rate), right: true },
+  { title: 'P5', of: (row) => row.p5_bp.toFixed(1), right: true },
+  { title: 'WORST', of: (row) => row.worst_bp.toFixed(1), right: true },
+  { title: 'CAPTURE', of: (row) => percent(row.capture), right: true },
+  { title: 'DRIFT', of: (row) => row.drift, right: true },
+  { title: 'SKILL', of: (row) => row.skill, right: true },
+]

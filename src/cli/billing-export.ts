@@ -1,0 +1,120 @@
+// Writing an export: row by row, to a pipe or to a file that appears only when it is whole.
+
+import { randomUUID } from 'node:crypto'
+import { existsSync, linkSync, renameSync, rmSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { BOM, csvHeader, csvRow } from '../billing/csv.ts'
+import { EXPORTS } from '../billing/export.ts'
+import { periodOf } from '../core/month.ts'
+import { Problem } from '../core/problem.ts'
+import type { Store, TenantFilter } from '../store/store.ts'
+import type { ExportOptions } from './billing.ts'
+import { type Cli, note, write } from './cli.ts'
+import { startProgress } from './progress.ts'
+
+/** Text gathered before it is written: a write for every row would be slow. */
+const CHUNK_CHARS = 64 * 1024
+
+type Export = { store: Store; filter: TenantFilter; options: ExportOptions }
+
+export async function exportMonth(cli: Cli, { store, filter, options }: Export): Promise<void> {
+  const { output } = options
+  if (output !== undefined && !options.force && existsSync(output)) throw exists(output)
+  const period = await store.fixPeriod(periodOf(options.month))
+  // Rows on the same screen are progress enough; a bar between them would spoil both.
+  const screen = output === undefined && cli.streams.out.isTTY
+  const watched = cli.streams.err.isTTY && !screen
+  const total = watched ? await totalOf(store, { period, filter, options }) : 0
+  const progress = watched ? startProgress(cli.streams.err, 'exporting') : null
+  let rows = 0
+  const counted = (async function* () {
+    for await (const text of textOf({ store, period, filter }, options)) {
+      rows += text.rows
+      if (total > 0) progress?.show(rows / total)
+      yield text.text
+    }
+  })()
+  try {
+    if (output === undefined) for await (const chunk of counted) await write(cli.streams.out, chunk)
+    else await writeFileWhole(output, counted, options.force ?? false)
+  } finally {
+    progress?.stop()
+  }
+  if (output !== undefined) note(cli, `${rows} rows in ${output}.`)
+}
+
+type Reading = Parameters<(typeof EXPORTS)['summary']['rows']>[0]
+
+async function totalOf(
+  store: Store,
+  { period, filter, options }: Pick<Reading, 'period' | 'filter'> & { options: ExportOptions },
+) {
+  return options.report === 'trades' ? store.countTrades(period, filter) : 0
+}
+
+async function* textOf(
+  reading: Reading,
+  options: ExportOptions,
+): AsyncGenerator<{ text: string; rows: number }> {
+  const { columns, rows } = EXPORTS[options.report]
+  const json = options.format === 'json'
+  let text = (options.bom ? BOM : '') + (json ? '[' : csvHeader(columns))
+  let pending = 0
+  let first = true
+  for await (const row of rows(reading)) {
+    if (json) text += `${first ? '' : ',\n'}${JSON.stringify(row)}`
+    else text += csvRow(columns, row)
+    first = false
+    pending += 1
+    if (text.length < CHUNK_CHARS) continue
+    yield { text, rows: pending }
+    text = ''
+    pending = 0
+  }
+  yield { text: text + (json ? ']\n' : ''), rows: pending }
+}
+
+/** Writes aside and renames: a reader sees the old file or the new one, and a full disk leaves the old one. */
+async function writeFileWhole(file: string, chunks: AsyncIterable<string>, force: boolean): Promise<void> {
+  const aside = `${file}.${randomUUID()}`
+  let handle: FileHandle | null = null
+  const interrupted = (signal: NodeJS.Signals) => {
+    rmSync(aside, { force: true })
+    // Both listeners are gone by then: the process ends by the signal, as its caller expects.
+    listen('off')
+    process.kill(process.pid, signal)
+  }
+  const listen = (verb: 'on' | 'off') => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process[verb](signal, interrupted)
+  }
+  listen('on')
+  try {
+    handle = await open(aside, 'wx', 0o600)
+    for await (const chunk of chunks) await handle.writeFile(chunk)
+    await handle.sync()
+    await handle.close()
+    handle = null
+    if (force) renameSync(aside, file)
+    else linkNew(aside, file)
+  } finally {
+    listen('off')
+    await handle?.close()
+    rmSync(aside, { force: true })
+  }
+}
+
+/** Gives the finished file its name unless somebody else took the name meanwhile. */
+function linkNew(aside: string, file: string): void {
+  try {
+    linkSync(aside, file)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST') throw exists(file)
+    // Some file systems have no hard links.
+    if (existsSync(file)) throw exists(file)
+    renameSync(aside, file)
+  }
+}
+
+const exists = (file: string): Problem =>
+  new Problem('file_exists', `${file} is there already; --force replaces it.`)

@@ -1,0 +1,96 @@
+import { readFileSync } from 'node:fs'
+import { buffer } from 'node:stream/consumers'
+import { Command, Option } from 'commander'
+import type { ExecutionId } from '../core/id.ts'
+import type { Environment } from '../core/partner.ts'
+import { Problem } from '../core/problem.ts'
+import { webhookJson } from '../http/webhooks.ts'
+import { type Cli, print, renderFields } from './cli.ts'
+import { EXIT } from './exit.ts'
+import { tenantOf } from './key.ts'
+import { environmentOption, slug } from './options.ts'
+import { addWebhookOptions, type WebhookOptions, webhooksOf } from './webhook-options.ts'
+
+/** Stands where a wake-up names its first execution, in a test that announces none. */
+const NO_EXECUTION = `exec_${'0'.repeat(32)}` as ExecutionId
+
+export function webhookCommand(cli: Cli): Command {
+  const webhook = new Command('webhook').description('the wake-ups sent to partners')
+
+  webhook
+    .command('show')
+    .description('the webhook of a partner environment and how its deliveries went; never its secret')
+    .argument('<slug>', 'the partner', slug)
+    .addOption(environmentOption().makeOptionMandatory())
+    .action((partnerSlug: string, { env }: { env: Environment }) =>
+      cli.withStore(async (store) => {
+        const tenant = await tenantOf(store, partnerSlug, env)
+        const json = webhookJson(tenant, await store.findWebhook(tenant))
+        print(cli, json, () => renderFields(json))
+      }),
+    )
+
+  addWebhookOptions(webhook.command('test'))
+    .description('send a signed wake-up that announces nothing; changes no counter')
+    .argument('<slug>', 'the partner', slug)
+    .addOption(environmentOption().makeOptionMandatory())
+    .action((partnerSlug: string, options: { env: Environment } & WebhookOptions) =>
+      test(cli, partnerSlug, options),
+    )
+
+  webhook
+    .command('verify')
+    .description(
+      'check a signature against the payload on stdin, and say what may be wrong; exits 3 when it does not match',
+    )
+    .requiredOption('--signature <value>', 'the header value as received')
+    .addOption(new Option('--secret-file <file>', 'the file that holds the secret'))
+    .addHelpText('after', '\nThe secret comes from --secret-file or the variable TRANCHE_WEBHOOK_SECRET.')
+    .action((options: { signature: string; secretFile?: string }) => verify(cli, options))
+
+  return webhook
+}
+
+async function test(
+  cli: Cli,
+  partnerSlug: string,
+  options: { env: Environment } & WebhookOptions,
+): Promise<void> {
+  await cli.withStore(async (store) => {
+    const tenant = await tenantOf(store, partnerSlug, options.env)
+    const webhook = await store.findWebhook(tenant)
+    if (!webhook) throw new Problem('webhook_not_found', `${partnerSlug} has no webhook in ${options.env}.`)
+    const { deliver } = await webhooksOf(options)
+    const started = performance.now()
+    const attempt = await deliver({ tenant, webhook, count: 0, earliest: NO_EXECUTION })
+    const json = {
+      delivered: attempt.reason === null,
+      url: webhook.url,
+      status_code: attempt.statusCode,
+      reason: attempt.reason,
+      duration_ms: Math.round(performance.now() - started),
+    }
+    print(cli, json, () => renderFields(json))
+    if (!json.delivered) cli.exitWith(EXIT.failed)
+  })
+}
+
+async function verify(
+  cli: Cli,
+  { signature, secretFile }: { signature: string; secretFile?: string },
+): Promise<void> {
+  const { diagnose, isSignature } = await import('../webhook/sign.ts')
+  const secret = secretFile === undefined ? process.env.TRANCHE_WEBHOOK_SECRET : readSecret(secretFile)
+  if (!secret) throw new Problem('usage', 'Give the secret with --secret-file or TRANCHE_WEBHOOK_SECRET.')
+  const body = await buffer(cli.streams.in)
+  const valid = isSignature(signature, secret, body)
+  const reason = valid ? null : (diagnose(signature, secret, body) ?? OTHER)
+  print(cli, { valid, reason }, () => (valid ? 'valid' : `not valid: ${reason}`))
+  if (!valid) cli.exitWith(EXIT.found)
+}
+
+const OTHER =
+  'another secret (it changes with every registration) or another body (verify the raw bytes, before any parsing)'
+
+/** A file written by an editor or `echo` ends in a line break that is no part of the secret. */
+const readSecret = (file: string): string => readFileSync(file, 'utf8').replace(/\r?\n$/, '')

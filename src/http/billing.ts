@@ -1,0 +1,70 @@
+import { z } from 'zod'
+import { bill, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
+import { MONTH_PATTERN } from '../core/instant.ts'
+import { periodOf } from '../core/month.ts'
+import { FieldError, field } from './fields.ts'
+import { route } from './route.ts'
+
+const PAGE_DEFAULT = 100
+const PAGE_MAX = 1_000
+
+const month = field({ type: 'string', pattern: MONTH_PATTERN.source }, (input) => {
+  const known = typeof input === 'string' && MONTH_PATTERN.test(input) && '1970' <= input && input < '9999'
+  return known ? periodOf(input) : new FieldError('value_error', 'Value error, month must be written YYYY-MM')
+})
+
+const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) => {
+  if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
+    return new FieldError(
+      'int_parsing',
+      'Input should be a valid integer, unable to parse string as an integer',
+    )
+  }
+  const value = Number(input)
+  if (value < 1) return new FieldError('greater_than_equal', 'Input should be greater than or equal to 1')
+  if (value > PAGE_MAX)
+    return new FieldError('less_than_equal', `Input should be less than or equal to ${PAGE_MAX}`)
+  return value
+})
+
+/** A cursor is the last user of the page before, wrapped so that nobody takes it apart. */
+const cursor = field({ type: 'string' }, (input) => {
+  const id = typeof input === 'string' ? Buffer.from(input, 'base64url').toString('utf8') : ''
+  return id !== '' && wrap(id) === input
+    ? id
+    : new FieldError('value_error', 'Value error, cursor is not one of a page')
+})
+
+const wrap = (partnerUserId: string): string => Buffer.from(partnerUserId, 'utf8').toString('base64url')
+
+export const getMonthly = route({
+  method: 'GET',
+  path: '/partner/v1/billing/monthly',
+  query: z.object({ month }),
+  handle: async ({ store, tenant, query }) => {
+    const { statement } = await bill(store, tenant, await store.fixPeriod(query.month))
+    return statementJson(statement)
+  },
+})
+
+export const getMonthlyUsers = route({
+  method: 'GET',
+  path: '/partner/v1/billing/monthly/users',
+  query: z.object({ month, limit: limit.optional(), cursor: cursor.optional() }),
+  handle: async ({ store, tenant, query }) => {
+    const { users } = await bill(store, tenant, await store.fixPeriod(query.month))
+    const from =
+      query.cursor === undefined ? 0 : users.findIndex((user) => user.partnerUserId > (query.cursor ?? ''))
+    const rest = from < 0 ? [] : users.slice(from)
+    const page = rest.slice(0, query.limit ?? PAGE_DEFAULT)
+    const last = page.at(-1)
+    return {
+      partner_slug: tenant.partnerSlug,
+      environment: tenant.environment,
+      month: query.month.month,
+      users: page.map(userLineJson),
+      totals: totalsJson(users),
+      next_cursor: last && page.length < rest.length ? wrap(last.partnerUserId) : null,
+    }
+  },
+})

@@ -1,0 +1,126 @@
+// Sending wake-ups: in parallel with a bound, one attempt each, every step under a time limit.
+
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
+import { Agent, buildConnector, request } from 'undici'
+import { type Attempt, EVENT_NAME, payloadOf, type WakeUp, type Webhook } from '../core/webhook.ts'
+import { VERSION } from '../version.ts'
+import type { Guard } from './guard.ts'
+import { signatureOf } from './sign.ts'
+
+const TOTAL_TIMEOUT_MS = 10_000
+const CONNECT_TIMEOUT_MS = 5_000
+const ANSWER_BYTES_MAX = 1_024
+const IN_PARALLEL_MAX = 50
+
+export type Delivery = WakeUp & { webhook: Webhook }
+export type Deliver = (delivery: Delivery) => Promise<Attempt>
+
+export type DeliverOptions = {
+  guard: Guard
+  /** `X-Service` makes `X-Service-Event` and `X-Service-Signature`. */
+  headerPrefix: string
+  /** A PEM file of certificate authorities trusted beside the usual ones. */
+  caFile: string | null
+}
+
+/** Throws when the CA file cannot be read or holds no certificate. Proxy variables are not looked at: a proxy would resolve names on its own. */
+export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): Deliver {
+  const trust = caFile === null ? null : trustAlso(caFile)
+  return async ({ webhook, ...wakeUp }) => {
+    const url = new URL(webhook.url)
+    const signal = AbortSignal.timeout(TOTAL_TIMEOUT_MS)
+    const agent = createAgent(guard, url, trust)
+    try {
+      const body = payloadOf(wakeUp)
+      const { statusCode, body: answer } = await request(url, {
+        method: 'POST',
+        body,
+        signal,
+        dispatcher: agent,
+        headers: {
+          'content-type': 'application/json',
+          'user-agent': `tranche/${VERSION}`,
+          [`${headerPrefix}-Event`]: EVENT_NAME,
+          [`${headerPrefix}-Signature`]: signatureOf(webhook.secret, body),
+        },
+      })
+      // The status decides; what follows it is read only so that the receiver can finish writing a short answer.
+      await answer.dump({ limit: ANSWER_BYTES_MAX, signal }).catch(() => {})
+      const delivered = statusCode >= 200 && statusCode < 300
+      return { statusCode, reason: delivered ? null : `HTTP ${statusCode}` }
+    } catch (error) {
+      return {
+        statusCode: null,
+        reason: signal.aborted ? `no answer within ${TOTAL_TIMEOUT_MS / 1000} s` : reasonOf(error),
+      }
+    } finally {
+      agent.destroy().catch(() => {})
+    }
+  }
+}
+
+/** The usual authorities and those of the file: read once, because each reading parses them all. */
+function trustAlso(caFile: string): SecureContext {
+  const text = readFileSync(caFile, 'utf8')
+  // TLS itself would take any file and trust nobody new; the receivers would be the first to notice.
+  const own = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g)
+  if (!own) throw new Error(`${caFile} holds no certificate in PEM form`)
+  for (const certificate of own) assertCertificate(certificate, caFile)
+  return createSecureContext({ ca: [...getCACertificates('default'), ...own] })
+}
+
+function assertCertificate(text: string, caFile: string): void {
+  try {
+    new X509Certificate(text)
+  } catch {
+    throw new Error(`${caFile} holds a certificate that cannot be read`)
+  }
+}
+
+/** Runs `send` over all items, at most so many at a time. When one throws, the others are finished before it is told. */
+export async function inParallel<T>(items: readonly T[], send: (item: T) => Promise<void>): Promise<void> {
+  const queue = items.values()
+  const errors: unknown[] = []
+  const lane = async (): Promise<void> => {
+    for (const item of queue) await send(item).catch((error) => errors.push(error))
+  }
+  await Promise.all(Array.from({ length: Math.min(IN_PARALLEL_MAX, items.length) }, lane))
+  if (errors.length > 0) throw errors[0]
+}
+
+/**
+ * An agent for one delivery. The socket connects to the addresses the guard has just checked, because they come from
+ * the guard's own look-up; the name stays in the URL, so SNI and the certificate check are those of the name.
+ */
+function createAgent(guard: Guard, url: URL, trust: SecureContext | null): Agent {
+  const connector = buildConnector({
+    timeout: CONNECT_TIMEOUT_MS,
+    lookup: guard.lookup,
+    // One request on a connection gains nothing from HTTP/2, and every receiver speaks what was before it.
+    allowH2: false,
+    ...(trust && { secureContext: trust }),
+  })
+  return new Agent({
+    connect: (options, callback) => {
+      // A literal address is not looked up: it is checked here.
+      const refused = guard.refuseLiteral(url.hostname)
+      if (refused) callback(refused, null)
+      else connector(options, callback)
+    },
+    headersTimeout: TOTAL_TIMEOUT_MS,
+    bodyTimeout: TOTAL_TIMEOUT_MS,
+    pipelining: 0,
+  })
+}
+
+function reasonOf(error: unknown): string {
+  const { message, code, cause } = error as { message?: string; code?: string; cause?: { message?: string } }
+  const text = cause?.message || message || code || 'failed'
+  // Node ends some with advice on a flag of its own, which is none of ours.
+  return text.replace(
+    /; if the root CA is installed locally.*$/,
+    ' (--webhook-ca trusts a private authority)',
+  )
+}

@@ -1,0 +1,224 @@
+// What the billing tests stand on: a database whose months were written straight into it, sound enough to pass
+// `check`, and the command line run in this process with a clock the test sets.
+
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { Writable } from 'node:stream'
+import type { TestContext } from 'node:test'
+import type { ExecutionId } from '../../src/core/id.ts'
+import type { Instant } from '../../src/core/instant.ts'
+import { btc, price, type Usd, usd } from '../../src/core/money.ts'
+import type { Environment } from '../../src/core/partner.ts'
+import { type Report, spentBy } from '../../src/core/trade.ts'
+import { machineAt } from '../../src/machine.ts'
+import { run } from '../../src/main.ts'
+import { reportParams } from '../../src/store/ledger-rows.ts'
+import { type Database, openFile } from '../../src/store/sqlite/connection.ts'
+import { tradeDigest } from '../../src/store/sqlite/executions.ts'
+import { temporaryFolder } from '../harness.ts'
+
+export const utc = (...parts: Parameters<typeof Date.UTC>): Instant => Date.UTC(...parts) as Instant
+
+export type Outcome = { code: number; out: string; err: string }
+/** `terminal` makes stderr one, `screen` stdout. */
+export type Seats = { terminal?: boolean; screen?: boolean }
+export type Office = {
+  folder: string
+  file: string
+  clock: () => Instant
+  setClock: (now: Instant) => void
+  /** Runs one command to its end. */
+  tranche: (argv: string, seats?: Seats) => Promise<Outcome>
+  /** Runs one command that must succeed, and answers its stdout. */
+  read: (argv: string) => Promise<string>
+  enter: (slug: string, environment: Environment, entries: Iterable<Entry>) => void
+  /** Pastes SQL, as somebody with a shell would. */
+  sql: (text: string) => void
+}
+
+/** An empty database with the partners named in it, created at `now`. */
+export async function openOffice(
+  t: Pick<TestContext, 'after'>,
+  now: Instant,
+  partners: readonly string[] = ['acme'],
+): Promise<Office> {
+  const folder = temporaryFolder(t)
+  const file = join(folder, 'tranche.db')
+  const { machine, setClock } = machineAt(now)
+  const tranche = (argv: string, seats: Seats = {}) => runCommand(file, machine, argv, seats)
+  const office: Office = {
+    folder,
+    file,
+    clock: machine.clock,
+    setClock,
+    tranche,
+    async read(argv) {
+      const { code, out, err } = await tranche(argv)
+      assert.equal(code, 0, `${argv}: ${err}`)
+      return out
+    },
+    enter: (slug, environment, entries) => open(file, (db) => enter(db, { slug, environment }, entries)),
+    sql: (text) => open(file, (db) => db.exec(text)),
+  }
+  for (const slug of partners) await office.read(`partner create ${slug} --name ${slug}`)
+  return office
+}
+
+export async function runCommand(
+  file: string,
+  machine: ReturnType<typeof machineAt>['machine'],
+  argv: string,
+  { terminal = false, screen = false }: Seats = {},
+): Promise<Outcome> {
+  const [out, err] = [capture(screen), capture(terminal)]
+  const streams = { out, err, in: process.stdin }
+  const code = await run(['--db', file, ...argv.split(' ')], { streams, machine, env: {} })
+  return { code, out: out.text(), err: err.text() }
+}
+
+function capture(isTTY: boolean): Writable & { isTTY: boolean; text: () => string } {
+  const chunks: string[] = []
+  const stream = new Writable({
+    write(chunk, _, done) {
+      chunks.push(String(chunk))
+      done()
+    },
+  })
+  return Object.assign(stream, { isTTY, text: () => chunks.join('') })
+}
+
+function open<T>(file: string, work: (db: Database) => T): T {
+  const db = openFile(file)
+  try {
+    db.pragma('busy_timeout = 5000')
+    db.pragma('synchronous = off')
+    return work(db)
+  } finally {
+    db.close()
+  }
+}
+
+export type Entry = {
+  user: string
+  at: Instant
+  /** Without it the entry is a failure. */
+  usd?: string
+  btc?: string
+  price?: string
+  fee?: string
+  status?: Report['status']
+  order?: string
+  executedAt?: Instant
+  reason?: string
+  plan?: string
+}
+
+let written = 0
+
+/** Books trades with the executions, windows, plans and users behind them. The plans are over: nothing fires. */
+function enter(db: Database, of: { slug: string; environment: Environment }, entries: Iterable<Entry>): void {
+  const tenant = db
+    .prepare<[string, string], bigint>(
+      'select tenant_id from tenants where partner_slug = ? and environment = ?',
+    )
+    .pluck()
+    .get(of.slug, of.environment)
+  assert.ok(tenant !== undefined, `there is a tenant ${of.slug} ${of.environment}`)
+  const sql = prepare(db)
+  const plans = new Map<string, Book>()
+  db.transaction(() => {
+    for (const entry of entries) {
+      const name = entry.plan ?? `plan of ${entry.user}`
+      const book = plans.get(name) ?? openBook(sql, { tenant, name, entry })
+      plans.set(name, book)
+      enterOne(sql, { tenant, book, entry })
+    }
+    for (const { window, spent } of plans.values()) sql.closeWindow.run({ window, spent })
+  })()
+}
+
+type Book = { plan: bigint; user: bigint; window: bigint; start: Instant; next: number; spent: bigint }
+type Statements = ReturnType<typeof prepare>
+
+function openBook(
+  sql: Statements,
+  { tenant, name, entry: { user, at } }: { tenant: bigint; name: string; entry: Entry },
+): Book {
+  sql.user.run({ tenant, user, at })
+  const userId = sql.findUser.get(tenant, user) as bigint
+  // A later call goes on with the plan in a window of its own.
+  const plan = (sql.findPlan.get(tenant, name) ?? sql.plan.get({ tenant, user: userId, name, at })) as bigint
+  const start = (at - (written % 1000)) as Instant
+  const window = sql.window.get({ plan, start, end: start + 1 }) as bigint
+  return { plan, user: userId, window, start, next: 0, spent: 0n }
+}
+
+function enterOne(
+  sql: Statements,
+  { tenant, book, entry }: { tenant: bigint; book: Book; entry: Entry },
+): void {
+  const report = reportFor(entry)
+  written += 1
+  const executionId = `exec_${written.toString(16).padStart(32, '0')}` as ExecutionId
+  const scope = { id: executionId, tenant, plan: book.plan, at: entry.at }
+  const spent = spentBy(report)
+  const amount = spent === 0n ? usd('10.00') : ((spent + 999_999n) / 1_000_000n) * 1_000_000n
+  const { window, start, next } = book
+  sql.execution.run({ ...scope, window, start, next, amount, status: report.status })
+  const digest = tradeDigest({ executionId, recordedAt: entry.at, report })
+  sql.trade.run({ ...scope, user: book.user, ...reportParams(report), digest })
+  book.next += 1
+  book.spent += spent
+}
+
+function reportFor(entry: Entry): Report {
+  const common = { partnerOrderId: entry.order ?? `order-${written}`, executedAt: entry.executedAt ?? null }
+  if (entry.usd === undefined) {
+    const status = entry.status === 'cancelled' ? 'cancelled' : 'failed'
+    return { status, ...common, failureReason: entry.reason ?? null }
+  }
+  return {
+    status: entry.status === 'partial' ? 'partial' : 'filled',
+    ...common,
+    usdAmount: usd(entry.usd) as Usd,
+    btcAmount: btc(entry.btc ?? '0.00100000'),
+    executionPrice: price(entry.price ?? '60000.00'),
+    partnerFee: entry.fee === undefined ? null : usd(entry.fee),
+  }
+}
+
+const prepare = (db: Database) => ({
+  user: db.prepare(
+    `insert into users (tenant_id, partner_user_id, consent_version, consent_timestamp, status, created_at, updated_at)
+     values (:tenant, :user, 'v1', :at, 'linked', :at, :at) on conflict do nothing`,
+  ),
+  findUser: db.prepare('select user_id from users where tenant_id = ? and partner_user_id = ?').pluck(),
+  findPlan: db.prepare('select plan_id from plans where tenant_id = ? and partner_plan_id = ?').pluck(),
+  plan: db
+    .prepare(
+      `insert into plans (tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled, start_date,
+         status, created_at, updated_at)
+       values (:tenant, :user, :name, 100000000, 'daily', 1, :at, 'cancelled', :at, :at) returning plan_id`,
+    )
+    .pluck(),
+  window: db
+    .prepare(
+      `insert into windows (plan_id, window_start, window_end, budget, released, closed_at, close_reason)
+       values (:plan, :start, :end, 1, 1, :start, 'cancelled') returning window_id`,
+    )
+    .pluck(),
+  closeWindow: db.prepare(
+    'update windows set budget = max(1, :spent), spent = :spent, released = max(1, :spent) - :spent where window_id = :window',
+  ),
+  execution: db.prepare(
+    `insert into executions (execution_id, tenant_id, plan_id, window_id, window_start, tranche_index, amount_usd,
+       trigger_kind, slot, units, created_at, status, delivered_count, lease_expires_at)
+     values (:id, :tenant, :plan, :window, :start, :next, :amount, 'clock', 0, 1, :at, :status, 1, :at)`,
+  ),
+  trade: db.prepare(
+    `insert into trades (execution_id, tenant_id, plan_id, user_id, partner_order_id, status, usd_amount, btc_amount,
+       execution_price, partner_fee_usd, executed_at, failure_reason, recorded_at, digest)
+     values (:id, :tenant, :plan, :user, :partner_order_id, :status, :usd_amount, :btc_amount, :execution_price,
+       :partner_fee_usd, :executed_at, :failure_reason, :at, :digest)`,
+  ),
+})

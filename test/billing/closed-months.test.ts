@@ -1,0 +1,170 @@
+// A month that is over never changes by a byte.
+
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test } from 'node:test'
+import { DAY_MS, plus } from '../../src/core/instant.ts'
+import { machineAt } from '../../src/machine.ts'
+import { fill, type Service, startService } from '../harness.ts'
+import { confirmPath, link, plan, poll, succeed } from '../http/steps.ts'
+import { openOffice, runCommand, utc } from './books.ts'
+
+const FORMS = ['summary', 'users', 'trades'].flatMap((report) =>
+  ['csv', 'json'].map((format) => `--report ${report} --format ${format}`),
+)
+const END = utc(2026, 1)
+
+/** The command line beside the service, with its own clock where one is given. */
+async function shell(service: Service, argv: string, at = service.now()): Promise<string> {
+  const { code, out, err } = await runCommand(service.file, machineAt(at).machine, argv)
+  assert.equal(code, 0, `${argv}: ${err}`)
+  return out
+}
+
+async function exportAll(service: Service, month = '2026-01'): Promise<Record<string, string>> {
+  const all: Record<string, string> = {}
+  for (const form of FORMS)
+    all[form] = await shell(service, `billing export --month ${month} ${form} --env live`)
+  for (const env of ['live', 'test'])
+    all[env] = await shell(service, `billing export --month ${month} --env ${env}`)
+  all.whole = await shell(service, `billing export --month ${month} --report users`)
+  all.shown = await shell(service, `--json billing show --month ${month}`)
+  return all
+}
+
+async function fireAndPoll(service: Service, key: string): Promise<[plan: string, id: string][]> {
+  await service.tick('60000')
+  const due = await poll(service, { key })
+  return [...due].flatMap(([name, executions]) =>
+    executions.map((execution): [string, string] => [name, String(execution.execution_id)]),
+  )
+}
+
+const confirm = (service: Service, key: string, id: string, body: unknown) =>
+  service.call('POST', confirmPath(id), body, { key })
+
+/** January: three users, a fill each, and executions of all three still out when the month ends. */
+async function january(service: Service) {
+  const key = await service.issueKey('acme', 'live')
+  for (const id of ['u1', 'u2', 'u3']) {
+    await link(service, id, { key })
+    await plan(service, id, `p-${id}`, {}, { key })
+  }
+  for (const [name, id] of await fireAndPoll(service, key))
+    assert.equal((await confirm(service, key, id, fill(`first-${name}`, '10.00'))).status, 200)
+  service.setClock(plus(END, -60_000))
+  const out = new Map(await fireAndPoll(service, key))
+  assert.ok(out.size === 3, 'each plan has an execution out')
+  // Late for the plan: cancelled in January, reported and accepted in February.
+  await plan(service, 'u3', 'p-u3', { status: 'cancelled' }, { key })
+  return { key, out: (user: string) => out.get(`p-${user}`) ?? '' }
+}
+
+test('whatever happens afterwards, a final month stays what it was', async (t) => {
+  const service = await startService(t)
+  const { key, out } = await january(service)
+  service.setClock(END)
+  const before = await exportAll(service)
+  assert.match(before['--report summary --format csv'] ?? '', /,true,true,starter,volume,50,3,3,/)
+
+  const later: [what: string, run: () => Promise<unknown>][] = [
+    ['a confirmation that comes late', () => confirm(service, key, out('u1'), fill('late', '10.00'))],
+    ['a fill of a cancelled plan', () => confirm(service, key, out('u3'), fill('too-late', '9.00'))],
+    ['its acceptance', () => shell(service, `execution accept-late ${out('u3')}`)],
+    [
+      'a tier of this month',
+      () => shell(service, 'tier set starter --rate-bps 75 --monthly-minimum-usd 9.00'),
+    ],
+    ['another tier', () => shell(service, 'tier set cheap --rate-bps 1')],
+    ['an override', () => shell(service, 'partner set-tier acme scale')],
+    [
+      'a user disabled',
+      () => succeed(service, 'PATCH', '/partner/v1/users/u2', { status: 'disabled' }, { key }),
+    ],
+    ['a partner that is new', () => shell(service, 'partner create bolt --name Bolt')],
+    ['a clock stepped back', async () => service.setClock(plus(END, -30_000))],
+    ['a confirmation then', () => confirm(service, key, out('u2'), fill('back', '10.00'))],
+    ['a pass then', () => service.tick('1')],
+    ['a partner created then', () => shell(service, 'partner create coda --name Coda')],
+    ['a partner disabled', () => shell(service, 'partner disable acme')],
+    ['half a year', async () => service.setClock(plus(END, 180 * DAY_MS))],
+  ]
+  for (const [what, run] of later) {
+    await run()
+    assert.deepEqual(await exportAll(service), before, what)
+  }
+
+  const february = await exportAll(service, '2026-02')
+  const trades = february['--report trades --format csv'] ?? ''
+  assert.match(trades, /,late,filled,10\.00,/, 'what came late is in the month after')
+  assert.match(trades, /,too-late,filled,9\.00,/)
+  assert.match(february['--report summary --format csv'] ?? '', /,scale,override,20,/)
+  assert.equal((await shell(service, 'billing reconcile --month 2026-01')).includes('agree'), true)
+  assert.deepEqual(await service.store.findFaults(), [])
+})
+
+test('a clock that steps back dates nothing into a month that was reported, not even without a trade in it', async (t) => {
+  const service = await startService(t)
+  const key = await service.issueKey('acme', 'live')
+  await link(service, 'u1', { key })
+  await plan(service, 'u1', 'p1', {}, { key })
+  service.setClock(END)
+  const before = await exportAll(service)
+  service.setClock(plus(END, -DAY_MS))
+  for (const [, id] of await fireAndPoll(service, key)) await confirm(service, key, id, fill(id, '10.00'))
+  const refused = await runCommand(
+    service.file,
+    machineAt(service.now()).machine,
+    'tier set starter --rate-bps 1 --from 2026-01',
+  )
+  assert.equal(refused.code, 5, refused.err)
+  assert.deepEqual(await exportAll(service), before)
+  assert.match(
+    await shell(service, 'billing export --month 2026-02 --report trades'),
+    /T00:00:00\.000Z,acme,live/,
+  )
+})
+
+test('a report of the present month fixes its bound, whatever is recorded in the same millisecond', async (t) => {
+  const service = await startService(t)
+  const key = await service.issueKey('acme', 'live')
+  for (const id of ['u1', 'u2']) {
+    await link(service, id, { key })
+    await plan(service, id, `p-${id}`, {}, { key })
+  }
+  const [first, second] = await fireAndPoll(service, key)
+  await confirm(service, key, first?.[1] ?? '', fill('o1', '10.00'))
+  const month = { month: '2026-01', start: utc(2026, 0), end: END }
+  const tenant = await service.store.findTenant('acme', 'live')
+  assert.ok(tenant)
+  const period = await service.store.fixPeriod(month)
+  const seen = await service.store.readActivity(tenant, period)
+  assert.equal(seen.users.length, 1, 'what is confirmed is reported at once')
+  await confirm(service, key, second?.[1] ?? '', fill('o2', '10.00'))
+  assert.deepEqual(await service.store.readActivity(tenant, period), seen)
+  const next = await service.store.readActivity(tenant, await service.store.fixPeriod(month))
+  assert.equal(next.users.length, 2)
+})
+
+test('the same export has the same SHA-256 months later, from a file', async (t) => {
+  const office = await openOffice(t, utc(2026, 0, 2), ['acme', 'bolt'])
+  for (const slug of ['acme', 'bolt'])
+    office.enter(slug, 'live', [{ user: `u-${slug}`, at: utc(2026, 2, 9), usd: '12.34', fee: '0.10' }])
+  const digestAt = async (name: string) => {
+    const { readFile } = await import('node:fs/promises')
+    const hash = createHash('sha256')
+    for (const form of FORMS) {
+      const file = `${office.folder}/${name}-${form.replaceAll(' ', '')}`
+      await office.read(`billing export --month 2026-03 ${form} --output ${file}`)
+      hash.update(await readFile(file))
+    }
+    return hash.digest('hex')
+  }
+  office.setClock(utc(2026, 3))
+  const before = await digestAt('april')
+  office.setClock(utc(2026, 10, 20))
+  await office.read('partner create coda --name Coda')
+  await office.read('tier set starter --rate-bps 1')
+  office.enter('acme', 'live', [{ user: 'u-new', at: utc(2026, 9, 1), usd: '99.00' }])
+  assert.equal(await digestAt('november'), before)
+})

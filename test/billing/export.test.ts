@@ -1,0 +1,242 @@
+// Exports as files: RFC 4180, defused formulas, whole or not at all.
+
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { csvHeader, csvRow } from '../../src/billing/csv.ts'
+import { EXPORTS } from '../../src/billing/export.ts'
+import { type Entry, type Office, openOffice, utc } from './books.ts'
+
+const COLUMNS = {
+  summary:
+    'partner_slug,environment,month,period_start,period_end,currency,final,billable,pricing_tier,' +
+    'pricing_tier_source,rate_bps,active_users,active_plans,executions_created,executions_filled,' +
+    'executions_partial,executions_failed,executions_cancelled,trade_count,volume_usd,volume_btc,' +
+    'average_price_usd,partner_fees_usd,volume_fee_usd,user_fee_usd,minimum_fee_usd,total_fee_usd',
+  users:
+    'month,partner_slug,environment,partner_user_id,trade_count,volume_usd,volume_btc,average_price_usd,' +
+    'partner_fees_usd,fee_usd',
+  trades:
+    'recorded_at,partner_slug,environment,partner_user_id,partner_plan_id,execution_id,partner_order_id,status,' +
+    'usd_amount,btc_amount,execution_price,partner_fee_usd,executed_at,failure_reason',
+}
+const REPORTS = ['summary', 'users', 'trades'] as const
+
+const NASTY = [
+  'plain',
+  '=1+1',
+  '+49 30 1',
+  '-1',
+  '@SUM(A1)',
+  'a,b',
+  'say "no"',
+  '"',
+  ' = spaced',
+  "'=quoted",
+  'Zoë ₿ 漢字 🙂',
+  '1e5',
+  '007',
+  '=HYPERLINK("http://x";"y")',
+]
+const REASONS = ['two\nlines', 'two\r\nlines', '\tTAB', '\rCR', '=cmd|x', '-5.00', 'a, "b"']
+
+async function openNasty(t: Parameters<typeof openOffice>[0]): Promise<Office> {
+  const office = await openOffice(t, utc(2026, 0))
+  const entries: Entry[] = NASTY.map((name, i) => ({
+    user: name,
+    plan: `${name}.plan`,
+    order: `${name}.order`,
+    at: utc(2026, 0, 2, i),
+    usd: '10.00',
+  }))
+  entries.push(...REASONS.map((reason, i) => ({ user: 'plain', at: utc(2026, 0, 3, i), reason })))
+  office.enter('acme', 'live', entries)
+  office.setClock(utc(2026, 1))
+  return office
+}
+
+/** Reads CSV with Python's csv module, in strict mode: a reader that is not ours. */
+function readWithPython(text: string, encoding = 'utf-8'): Record<string, string>[] {
+  const script = `import csv, io, json, sys
+text = sys.stdin.buffer.read().decode('${encoding}')
+print(json.dumps(list(csv.DictReader(io.StringIO(text, newline=''), strict=True))))`
+  return JSON.parse(execFileSync('python3', ['-c', script], { input: text, encoding: 'utf8' }))
+}
+
+const defused = (text: string): string => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text)
+
+test("Python's csv reads back every cell, formulas defused", async (t) => {
+  const office = await openNasty(t)
+  const csv = await office.read('billing export --month 2026-01 --report trades')
+  const json = JSON.parse(await office.read('billing export --month 2026-01 --report trades --format json'))
+  const rows = readWithPython(csv)
+  assert.equal(rows.length, NASTY.length + REASONS.length)
+  for (const [i, row] of rows.entries()) {
+    const wanted = Object.entries(json[i]).map(([name, value]) => [name, defused(String(value ?? ''))])
+    assert.deepEqual(row, Object.fromEntries(wanted))
+  }
+  assert.deepEqual(
+    rows.slice(0, NASTY.length).map((row) => row.partner_order_id),
+    NASTY.map((name) => defused(`${name}.order`)),
+  )
+  assert.deepEqual(
+    rows.slice(NASTY.length).map((row) => row.failure_reason),
+    REASONS.map(defused),
+  )
+  const users = readWithPython(await office.read('billing export --month 2026-01 --report users'))
+  assert.deepEqual(users.map((row) => row.partner_user_id).sort(), NASTY.map(defused).sort())
+})
+
+test('CRLF ends every record, and only a record', async (t) => {
+  const office = await openNasty(t)
+  for (const report of REPORTS) {
+    const csv = await office.read(`billing export --month 2026-01 --report ${report}`)
+    assert.ok(csv.startsWith(`${COLUMNS[report]}\r\n`), report)
+    assert.ok(csv.endsWith('\r\n'))
+    const outside = csv.replaceAll(/"(?:[^"]|"")*"/g, '')
+    assert.doesNotMatch(outside, /[^\r]\n|\r[^\n]|"/)
+  }
+})
+
+test('columns, their order and the names in JSON are frozen', async (t) => {
+  const office = await openNasty(t)
+  for (const report of REPORTS) {
+    assert.equal(csvHeader(EXPORTS[report].columns), `${COLUMNS[report]}\r\n`)
+    const rows = JSON.parse(
+      await office.read(`billing export --month 2026-01 --report ${report} --format json`),
+    )
+    assert.ok(rows.length > 0)
+    for (const row of rows) assert.equal(Object.keys(row).join(','), COLUMNS[report])
+  }
+})
+
+test('numbers are never defused, negative ones neither; text that looks like one is', () => {
+  const columns = [
+    { name: 'amount', of: (row: { text: string }) => row.text },
+    { name: 'id', of: (row: { text: string }) => row.text, foreign: true as const },
+  ]
+  for (const [text, line] of [
+    ['-12.34', "-12.34,'-12.34"],
+    ['-0.00000001', "-0.00000001,'-0.00000001"],
+    ['12.34', '12.34,12.34'],
+    ['', ','],
+  ] as const)
+    assert.equal(csvRow(columns, { text }), `${line}\r\n`)
+})
+
+test('--bom begins with one byte order mark and changes nothing else', async (t) => {
+  const office = await openNasty(t)
+  const argv = 'billing export --month 2026-01 --report trades'
+  const [plain, marked] = [await office.read(argv), await office.read(`${argv} --bom`)]
+  assert.equal(marked, `\uFEFF${plain}`)
+  assert.deepEqual(readWithPython(marked, 'utf-8-sig'), readWithPython(plain))
+  const { code, err } = await office.tranche(`${argv} --bom --format json`)
+  assert.equal(code, 2)
+  assert.match(err, /--bom goes with --format csv/)
+})
+
+test('rows stand in the order of their unique key', async (t) => {
+  const office = await openOffice(t, utc(2026, 0), ['bolt', 'acme'])
+  const when = utc(2026, 0, 5)
+  for (const slug of ['bolt', 'acme'])
+    office.enter(
+      slug,
+      'live',
+      ['b', 'a', 'B', 'ä'].map((user) => ({ user, at: when, usd: '1.00' })),
+    )
+  office.setClock(utc(2026, 1))
+  const read = async (report: string): Promise<Record<string, string>[]> =>
+    JSON.parse(await office.read(`billing export --month 2026-01 --report ${report} --format json`))
+  const keys = {
+    summary: (await read('summary')).map((row) => `${row.partner_slug} ${row.environment}`),
+    users: (await read('users')).map(
+      (row) => `${row.partner_slug} ${row.environment} ${row.partner_user_id}`,
+    ),
+    trades: (await read('trades')).map((row) => `${row.recorded_at} ${row.execution_id}`),
+  }
+  for (const [report, seen] of Object.entries(keys)) {
+    assert.ok(seen.length >= 4)
+    assert.deepEqual(seen, [...new Set(seen)].sort(), report)
+  }
+})
+
+test('a file is private, appears whole, and is replaced only when told to', async (t) => {
+  const office = await openNasty(t)
+  const file = `${office.folder}/january.csv`
+  const argv = `billing export --month 2026-01 --report trades --output ${file}`
+  const first = await office.tranche(argv)
+  assert.deepEqual([first.code, first.out], [0, ''])
+  assert.match(first.err, /^21 rows in .*january\.csv\.\n$/)
+  assert.equal(statSync(file).mode & 0o777, 0o600)
+  assert.equal(
+    readFileSync(file, 'utf8'),
+    await office.read('billing export --month 2026-01 --report trades'),
+  )
+
+  writeFileSync(file, 'mine')
+  const refused = await office.tranche(argv)
+  assert.equal(refused.code, 5)
+  assert.match(refused.err, /--force/)
+  assert.equal(readFileSync(file, 'utf8'), 'mine')
+  assert.equal((await office.tranche(`${argv} --force`)).code, 0)
+  assert.match(readFileSync(file, 'utf8'), /^recorded_at,/)
+  assert.equal(statSync(file).mode & 0o777, 0o600)
+  const quiet = await office.tranche(`--json ${argv} --force`)
+  assert.deepEqual([quiet.code, quiet.out, quiet.err], [0, '', ''])
+  assert.deepEqual(foreign(office), ['january.csv'])
+})
+
+test('a name that somebody takes meanwhile is not overwritten', async (t) => {
+  const office = await openNasty(t)
+  const file = `${office.folder}/raced.csv`
+  const run = office.tranche(`billing export --month 2026-01 --report trades --output ${file}`)
+  // Once the file aside is there, the command has looked and found the name free.
+  while (!foreign(office).some((name) => name.startsWith('raced.csv.'))) await setImmediate()
+  writeFileSync(file, 'theirs')
+  const { code } = await run
+  assert.equal(code, 5)
+  assert.equal(readFileSync(file, 'utf8'), 'theirs')
+  assert.deepEqual(foreign(office), ['raced.csv'])
+})
+
+test('a place that cannot be written says so and leaves nothing behind', async (t) => {
+  const office = await openNasty(t)
+  const argv = 'billing export --month 2026-01 --output'
+  for (const place of [`${office.folder}/no/such.csv`, '/proc/none.csv']) {
+    const { code, out, err } = await office.tranche(`${argv} ${place}`)
+    assert.deepEqual([code, out], [1, ''], place)
+    assert.match(err, /^error: .+\n$/)
+  }
+  const folder = await office.tranche(`${argv} ${office.folder} --force`)
+  assert.equal(folder.code, 1)
+  assert.deepEqual(foreign(office), [])
+})
+
+/** What stands in the folder beside the database. */
+const foreign = ({ folder }: Office): string[] =>
+  readdirSync(folder).filter((name) => !name.startsWith('tranche.db'))
+
+test('the progress bar is drawn on a terminal that is not the output as well', async (t) => {
+  const office = await openOffice(t, utc(2026, 0))
+  office.enter(
+    'acme',
+    'live',
+    Array.from({ length: 1_500 }, (_, i) => ({ user: 'u', at: utc(2026, 0, 2, 0, 0, i), usd: '1.00' })),
+  )
+  office.setClock(utc(2026, 1))
+  const argv = 'billing export --month 2026-01 --report trades'
+  const bar = /exporting \[#+ *\] +\d+ %/
+  const shown = await office.tranche(argv, { terminal: true })
+  assert.match(shown.err, bar)
+  const file = await office.tranche(`${argv} --output ${office.folder}/x.csv`, {
+    terminal: true,
+    screen: true,
+  })
+  assert.match(file.err, bar)
+  assert.doesNotMatch((await office.tranche(argv, { terminal: true, screen: true })).err, bar)
+  const piped = await office.tranche(argv)
+  assert.equal(piped.err, '')
+  assert.equal(piped.out, shown.out)
+})

@@ -1,0 +1,124 @@
+// Exports as processes of their own: beside a writer, into a closed pipe, on a full disk, interrupted, and how much
+// memory they take.
+
+import assert from 'node:assert/strict'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { openFile } from '../../src/store/sqlite/connection.ts'
+import { finish, SOURCE, start } from '../process.ts'
+import { type Entry, type Office, openOffice, utc } from './books.ts'
+
+const MONTH = '2025-03'
+const TRADES = ['billing', 'export', '--month', MONTH, '--report', 'trades']
+
+/** As many trades as a busy March has, spread evenly over it. */
+function* march(trades: number): Generator<Entry> {
+  const [first, next] = [utc(2025, 2), utc(2025, 3)]
+  for (let i = 0; i < trades; i++) {
+    const at = (first + Math.floor((i * (next - first)) / trades)) as typeof first
+    yield { user: `user-${i % 50}`, at, usd: '10.00', btc: '0.00015564', price: '64250.50', fee: '0.10' }
+  }
+}
+
+async function openMarch(t: Parameters<typeof openOffice>[0], trades: number): Promise<Office> {
+  const office = await openOffice(t, utc(2025, 2))
+  office.enter('acme', 'live', march(trades))
+  return office
+}
+
+const strays = ({ folder }: Office): string[] =>
+  readdirSync(folder).filter((name) => !/^tranche\.db(-wal|-shm)?$/.test(name))
+
+/** A shell, for what only a shell can set up; the program is "$@". */
+function bash(office: Office, script: string, argv: readonly string[]) {
+  return new Promise<{ code: number; out: string; err: string }>((resolve) => {
+    const args = ['-c', script, 'bash', ...SOURCE, '--db', office.file, ...argv]
+    execFile('bash', args, { cwd: office.folder, maxBuffer: 1 << 28 }, (error, out, err) =>
+      resolve({ code: error ? Number(error.code) : 0, out, err }),
+    )
+  })
+}
+
+test('a reader that has seen enough ends the export quietly', async (t) => {
+  const office = await openMarch(t, 3_000)
+  const seen = await bash(office, '"$@" | head -1; echo "${PIPESTATUS[0]}"', TRADES)
+  assert.match(seen.out, /^recorded_at,[a-z_,]+\r\n0\n$/)
+  assert.equal(seen.err, '')
+  assert.deepEqual(strays(office), [])
+})
+
+test('a disk that is full leaves the old file and nothing beside it', async (t) => {
+  const office = await openMarch(t, 3_000)
+  const file = join(office.folder, 'march.csv')
+  writeFileSync(file, 'the old one')
+  await office.tranche(`billing show --month ${MONTH}`)
+  // A file may grow to 128 KiB: more than SQLite's index of its log, less than this export.
+  const full = await bash(office, 'trap "" XFSZ; ulimit -f 128; exec "$@"', [
+    ...TRADES,
+    '--force',
+    '--output',
+    file,
+  ])
+  assert.equal(full.code, 1)
+  assert.match(full.err, /^error: EFBIG.*\n$/)
+  assert.equal(readFileSync(file, 'utf8'), 'the old one')
+  assert.deepEqual(strays(office), ['march.csv'])
+})
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  test(`${signal} ends an export and takes its unfinished file along`, async (t) => {
+    const office = await openMarch(t, 40_000)
+    const argv = ['--db', office.file, ...TRADES, '--output', join(office.folder, 'march.csv')]
+    const { child, ended } = start(t, argv, { cwd: office.folder })
+    while (strays(office).length === 0 && child.exitCode === null) await setTimeout(2)
+    child.kill(signal)
+    assert.equal(await ended, signal)
+    assert.deepEqual(strays(office), [])
+  })
+}
+
+test('an export that nobody reads on keeps no writer waiting and no log from being emptied', async (t) => {
+  const office = await openMarch(t, 30_000)
+  const [program, ...first] = SOURCE
+  const child = spawn(program, [...first, '--db', office.file, ...TRADES], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.after(() => child.kill('SIGKILL'))
+  // It has begun, and is now stopped by a pipe that is full.
+  await once(child.stdout, 'readable')
+
+  const writer = openFile(office.file)
+  t.after(() => writer.close())
+  writer.pragma('busy_timeout = 0')
+  for (let i = 0; i < 20; i++) {
+    writer.exec(`update partners set name = 'acme ${i}'`)
+    const [emptied] = writer.pragma('wal_checkpoint(truncate)') as { busy: bigint; log: bigint }[]
+    assert.deepEqual(emptied, { busy: 0n, log: 0n, checkpointed: 0n })
+  }
+  // Later months and a replaced trade of none of them: the rest of the export is still that month.
+  office.enter('acme', 'live', [{ user: 'new', at: utc(2025, 3), usd: '1.00' }])
+
+  let text = ''
+  for await (const chunk of child.stdout.setEncoding('utf8')) text += chunk
+  assert.equal(child.exitCode ?? (await once(child, 'close'))[0], 0)
+  assert.equal(text, await office.read(TRADES.join(' ')).catch(() => ''))
+  assert.equal(text.split('\r\n').length, 30_002)
+})
+
+test('twenty times the trades take no more memory', async (t) => {
+  const peak = async (office: Office): Promise<number> => {
+    const tell = 'process.on("exit",()=>process.stderr.write(`peak ${process.resourceUsage().maxRSS}`))'
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(tell)}` }
+    const argv = ['--db', office.file, ...TRADES, '--output', join(office.folder, 'march.csv')]
+    const { code, err } = await finish(t, argv, { cwd: office.folder, env })
+    assert.equal(code, 0, err)
+    return Number(/peak (\d+)/.exec(err)?.[1])
+  }
+  const few = await peak(await openMarch(t, 20_000))
+  const many = await peak(await openMarch(t, 400_000))
+  assert.ok(many < few * 1.35, `${few} KiB for 20,000 trades, ${many} KiB for 400,000`)
+})

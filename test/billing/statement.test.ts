@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { CENT, formatUsd, UNITS, type Usd, usd } from '../../src/core/money.ts'
+import { periodOf } from '../../src/core/month.ts'
+import {
+  averagePrice,
+  chooseTier,
+  divideHalfEven,
+  feesOf,
+  feeWeight,
+  shareOut,
+  statementOf,
+  tiersInForce,
+} from '../../src/core/statement.ts'
+import type { Tier } from '../../src/core/tier.ts'
+import { utc } from './books.ts'
+
+const tier = (more: Partial<Tier> = {}): Tier => ({
+  name: 'starter',
+  fromMonth: '1970-01',
+  minVolume: usd('0.00'),
+  rateBps: 50,
+  perActiveUser: usd('0.00'),
+  monthlyMinimum: usd('0.00'),
+  ...more,
+})
+
+const FEES: [what: string, tier: Tier, volume: string, users: number, total: string][] = [
+  ['nothing', tier(), '0.00', 0, '0.00'],
+  ['an exact cent', tier(), '2.00', 1, '0.01'],
+  ['a half goes down to the even cent', tier(), '1.00', 1, '0.00'],
+  ['a half goes up to the even cent', tier(), '3.00', 1, '0.02'],
+  ['a half goes down again', tier(), '5.00', 1, '0.02'],
+  ['a unit above the half goes up', tier(), '1.00000001', 1, '0.01'],
+  ['a unit below the half goes down', tier(), '2.99999999', 1, '0.01'],
+  ['rounded on the month, not on each of its trades', tier(), '300.00', 300, '1.50'],
+  ['per user', tier({ perActiveUser: usd('0.25') }), '100.00', 3, '1.25'],
+  ['the minimum when the rest is less', tier({ monthlyMinimum: usd('99.00') }), '100.00', 1, '99.00'],
+  ['the minimum without any volume', tier({ monthlyMinimum: usd('99.00') }), '0.00', 0, '99.00'],
+  ['no minimum on top of more', tier({ monthlyMinimum: usd('0.49') }), '100.00', 1, '0.50'],
+  ['the whole volume at most', tier({ rateBps: 10_000 }), '123456789012.34', 1, '123456789012.34'],
+  ['beyond 2^53 units', tier({ rateBps: 1 }), '90071992547.40993', 1, '9007199.25'],
+  ['a thousand times 2^63 units', tier({ rateBps: 1 }), '92233720368547758.07', 1, '9223372036854.78'],
+]
+
+for (const [what, priced, volume, activeUsers, total] of FEES) {
+  test(`the fee of a month: ${what}`, () => {
+    assert.equal(formatUsd(feesOf(priced, { volume: usd(volume), activeUsers }).total), total)
+  })
+}
+
+test('half-even agrees with its definition', () => {
+  fc.assert(
+    fc.property(fc.bigInt({ min: 0n, max: 1n << 80n }), fc.bigInt({ min: 1n, max: 1n << 40n }), (n, d) => {
+      const q = divideHalfEven(n, d)
+      const off = n - q * d
+      const distance = off < 0n ? -off : off
+      assert.ok(2n * distance <= d)
+      if (2n * distance === d) assert.equal(q % 2n, 0n)
+    }),
+  )
+})
+
+test('shares add up exactly, each within a cent of its exact part, and order breaks ties', () => {
+  const weights = fc.array(fc.bigInt({ min: 0n, max: 1n << 70n }), { minLength: 1, maxLength: 60 })
+  fc.assert(
+    fc.property(fc.bigInt({ min: 0n, max: 1n << 50n }), weights, (cents, parts) => {
+      const total = (cents * CENT) as Usd
+      const shares = shareOut(total, parts)
+      assert.equal(
+        shares.reduce((a, b) => a + b, 0n),
+        total,
+      )
+      const sum = parts.reduce((a, b) => a + b, 0n)
+      const [fair, whole] = sum === 0n ? [parts.map(() => 1n), BigInt(parts.length)] : [parts, sum]
+      for (const [i, share] of shares.entries()) {
+        const exact = cents * (fair[i] ?? 0n)
+        const down = exact / whole
+        assert.ok(share === down * CENT || share === (down + 1n) * CENT, `share ${i} is ${share}`)
+        if (exact % whole === 0n) assert.equal(share, down * CENT, 'an exact part gets nothing more')
+      }
+    }),
+  )
+  assert.deepEqual(shareOut(usd('0.02'), [1n, 1n, 1n]), [usd('0.01'), usd('0.01'), 0n])
+  assert.deepEqual(shareOut(usd('1.00'), [0n, 0n, 0n]), [usd('0.34'), usd('0.33'), usd('0.33')])
+  assert.deepEqual(shareOut(usd('1.00'), []), [])
+})
+
+test('a month of random trades: rounded once, shared exactly, never off by more than a cent a user', () => {
+  const trades = fc.array(fc.tuple(fc.nat(9), fc.bigInt({ min: 1n, max: 10n ** 14n })), { maxLength: 200 })
+  const priced = fc.record({
+    rateBps: fc.nat(10_000),
+    perActiveUser: fc.bigInt({ min: 0n, max: 10_000n }).map((cents) => (cents * CENT) as Usd),
+    monthlyMinimum: fc.bigInt({ min: 0n, max: 1_000_000n }).map((cents) => (cents * CENT) as Usd),
+  })
+  fc.assert(
+    fc.property(trades, priced, (booked, terms) => {
+      const volumes = new Map<number, bigint>()
+      for (const [user, amount] of booked) volumes.set(user, (volumes.get(user) ?? 0n) + amount)
+      const volume = booked.reduce((sum, [, amount]) => sum + amount, 0n) as Usd
+      const chosen = tier(terms)
+      const { total, volumeFee, userFee } = feesOf(chosen, { volume, activeUsers: volumes.size })
+      const off = volumeFee * 10_000n - volume * BigInt(terms.rateBps)
+      assert.ok((off < 0n ? -off : off) * 2n <= CENT * 10_000n, 'rounded by half a cent at most')
+      assert.equal(userFee, BigInt(volumes.size) * terms.perActiveUser)
+      const sum = volumeFee + userFee
+      assert.ok(total >= sum && total >= terms.monthlyMinimum, 'not less than either')
+      assert.ok(total === sum || total === terms.monthlyMinimum, 'and one of the two')
+      const weights = [...volumes.values()].map((own) => feeWeight(chosen, own as Usd))
+      const shared = shareOut(total, weights).reduce((a, b) => a + b, 0n)
+      assert.equal(shared, volumes.size === 0 ? 0n : total)
+    }),
+  )
+})
+
+const VERSIONS: Tier[] = [
+  tier(),
+  tier({ name: 'growth', minVolume: usd('1000000.00'), rateBps: 35 }),
+  tier({ name: 'growth', minVolume: usd('500000.00'), rateBps: 30, fromMonth: '2026-03' }),
+  tier({ name: 'vip', rateBps: 1, fromMonth: '2026-02' }),
+]
+const CHOICES: [
+  month: string,
+  volume: string,
+  override: string | null,
+  name: string,
+  bps: number,
+  source: string,
+][] = [
+  ['2026-01', '999999.99999999', null, 'starter', 50, 'volume'],
+  ['2026-01', '1000000.00', null, 'growth', 35, 'volume'],
+  ['2026-02', '600000.00', null, 'starter', 50, 'volume'],
+  ['2026-03', '499999.99', null, 'starter', 50, 'volume'],
+  ['2026-03', '500000.00', null, 'growth', 30, 'volume'],
+  ['2026-01', '0.00', 'growth', 'growth', 35, 'override'],
+  ['2026-03', '0.00', 'growth', 'growth', 30, 'override'],
+  ['2026-03', '9000000.00', 'starter', 'starter', 50, 'override'],
+  ['2026-03', '9000000.00', 'vip', 'vip', 1, 'override'],
+]
+for (const [month, volume, override, name, bps, source] of CHOICES) {
+  test(`the tier of ${month} at ${volume}, override ${override}`, () => {
+    for (const versions of [VERSIONS, VERSIONS.toReversed()]) {
+      const chosen = chooseTier(tiersInForce(versions, month), override, usd(volume))
+      assert.deepEqual([chosen.tier.name, chosen.tier.rateBps, chosen.tierSource], [name, bps, source])
+    }
+  })
+}
+
+test('of tiers that begin at one volume the one that was there first is charged, whatever comes later', () => {
+  const many = Array.from({ length: 50 }, (_, i) =>
+    tier({ name: `t${i}`, fromMonth: `20${30 + (i % 40)}-01`, rateBps: i }),
+  )
+  const at = (versions: Tier[]) => chooseTier(tiersInForce(versions, '2090-01'), null, usd('5.00')).tier.name
+  assert.equal(at([...VERSIONS, ...many]), 'starter')
+  const edited = tier({ fromMonth: '2089-01', rateBps: 45 })
+  assert.equal(at([...many, edited, ...VERSIONS]), 'starter')
+  assert.equal(at(many), 't0')
+})
+
+test('an override that names what is not in force is never passed over in silence', () => {
+  assert.throws(() => chooseTier(tiersInForce(VERSIONS, '2026-01'), 'vip', usd('0.00')), /vip/)
+})
+
+test('no fee in the test environment nor before the partner was there', () => {
+  const activity = {
+    activeUsers: 1,
+    activePlans: 1,
+    executionsCreated: 1,
+    executionsFilled: 1,
+    executionsPartial: 0,
+    executionsFailed: 0,
+    executionsCancelled: 0,
+    volume: usd('1000.00'),
+    btc: 1n as never,
+    partnerFees: usd('0.00'),
+  }
+  const total = (environment: 'test' | 'live', partnerExisted: boolean) => {
+    const statement = statementOf({
+      tenant: { tenantId: 1, partnerSlug: 'acme', environment },
+      period: periodOf('2026-01'),
+      final: true,
+      tier: tier({ monthlyMinimum: usd('100.00') }),
+      tierSource: 'volume',
+      activity,
+      partnerExisted,
+    })
+    return [statement.billable, formatUsd(statement.fees.total), formatUsd(statement.fees.minimumFee)]
+  }
+  assert.deepEqual(total('live', true), [true, '100.00', '100.00'])
+  assert.deepEqual(total('live', false), [true, '0.00', '0.00'])
+  assert.deepEqual(total('test', true), [false, '0.00', '0.00'])
+})
+
+test('the average price is exact beyond 2^63 and null without coins', () => {
+  assert.equal(averagePrice(0n as Usd, 0n as never), null)
+  assert.equal(averagePrice((1n << 70n) as Usd, (1n << 70n) as never), UNITS)
+})
+
+const MONTHS: [month: string, start: number, end: number][] = [
+  ['1970-01', 0, utc(1970, 1)],
+  ['2024-02', utc(2024, 1), utc(2024, 1, 29) + 86_400_000],
+  ['2026-02', utc(2026, 1), utc(2026, 1, 28) + 86_400_000],
+  ['2026-12', utc(2026, 11), utc(2027, 0)],
+  ['2100-02', utc(2100, 1), utc(2100, 1, 28) + 86_400_000],
+]
+for (const [month, start, end] of MONTHS) {
+  test(`the period of ${month}`, () => assert.deepEqual(periodOf(month), { month, start, end }))
+}
+for (const month of ['2026-00', '2026-13', '2026-1', '26-01', '2026-01-01', ' 2026-01', '0099-01', '']) {
+  test(`${JSON.stringify(month)} is no month`, () => assert.throws(() => periodOf(month), RangeError))
+}

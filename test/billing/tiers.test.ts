@@ -1,0 +1,133 @@
+// Tiers and overrides from the shell: versions by month, and what a month is charged by.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Office, openOffice, utc } from './books.ts'
+
+/** Volume of 2,000,000.00 in each of the first months of 2026, and a little of it on the test side. */
+async function withVolume(t: Parameters<typeof openOffice>[0]): Promise<Office> {
+  const office = await openOffice(t, utc(2026, 0))
+  for (const month of [0, 1, 2, 3])
+    for (const environment of ['live', 'test'] as const)
+      office.enter('acme', environment, [
+        { user: 'a', at: utc(2026, month, 3), usd: '1500000.00', btc: '20' },
+        { user: 'b', at: utc(2026, month, 4), usd: '500000.00', btc: '10' },
+      ])
+  return office
+}
+
+async function statement(office: Office, month: string, env = 'live') {
+  return JSON.parse(await office.read(`--json billing show --month ${month} --env ${env}`))[0]
+}
+const charged = async (office: Office, month: string) => {
+  const row = await statement(office, month)
+  return `${row.pricing_tier} ${row.pricing_tier_source} ${row.rate_bps} ${row.total_fee_usd}`
+}
+
+test('what a month is charged by, as tiers and overrides change from month to month', async (t) => {
+  const office = await withVolume(t)
+  const edits = [
+    'tier set growth --rate-bps 30 --from 2026-02',
+    'tier set flat --rate-bps 0 --monthly-minimum-usd 250.00 --per-active-user-usd 3.00 --from 2026-02',
+    'partner set-tier acme flat --from 2026-03',
+    'partner set-tier acme none --from 2026-04',
+    'partner set-tier acme starter',
+    'partner set-tier acme none --from 2026-02',
+  ]
+  for (const edit of edits) await office.read(edit)
+  office.setClock(utc(2026, 5))
+  const months = ['2026-01', '2026-02', '2026-03', '2026-04']
+  assert.deepEqual(await Promise.all(months.map((month) => charged(office, month))), [
+    'starter override 50 10000.00',
+    'growth volume 30 6000.00',
+    'flat override 0 250.00',
+    'growth volume 30 6000.00',
+  ])
+  const flat = await statement(office, '2026-03')
+  assert.deepEqual([flat.volume_fee_usd, flat.user_fee_usd, flat.minimum_fee_usd], ['0.00', '6.00', '250.00'])
+  const users = JSON.parse(
+    await office.read('billing export --month 2026-03 --report users --format json --env live'),
+  )
+  assert.deepEqual(
+    users.map((user: { fee_usd: string }) => user.fee_usd),
+    ['125.00', '125.00'],
+  )
+  const test = await statement(office, '2026-03', 'test')
+  assert.deepEqual([test.billable, test.pricing_tier, test.total_fee_usd], [false, 'flat', '0.00'])
+})
+
+test('an override only names a tier that is in force in its month', async (t) => {
+  const office = await withVolume(t)
+  await office.read('tier set vip --rate-bps 5 --from 2026-03')
+  const tries: [argv: string, code: number][] = [
+    ['partner set-tier acme nothing', 4],
+    ['partner set-tier acme vip', 4],
+    ['partner set-tier acme vip --from 2026-02', 4],
+    ['partner set-tier acme vip --from 2025-12', 5],
+    ['partner set-tier nobody vip --from 2026-03', 4],
+    ['partner set-tier acme vip --from 2026-03', 0],
+    ['partner set-tier acme vip --from 2026-04', 0],
+  ]
+  for (const [argv, code] of tries) assert.equal((await office.tranche(argv)).code, code, argv)
+  office.setClock(utc(2026, 5))
+  assert.equal(await charged(office, '2026-02'), 'growth volume 35 7000.00')
+  assert.equal(await charged(office, '2026-03'), 'vip override 5 1000.00')
+})
+
+test('a tier is never changed in a month that is over', async (t) => {
+  const office = await withVolume(t)
+  office.setClock(utc(2026, 1))
+  const before = await charged(office, '2026-01')
+  for (const argv of [
+    'tier set growth --rate-bps 1 --from 2026-01',
+    'partner set-tier acme scale --from 2025-12',
+  ]) {
+    const { code, err } = await office.tranche(argv)
+    assert.equal(code, 5, argv)
+    assert.match(err, /is over; a change can start in 2026-02 or later/)
+  }
+  await office.read('tier set growth --rate-bps 1')
+  assert.equal(await charged(office, '2026-01'), before)
+})
+
+test('a new version keeps what is not said of it, and a new tier takes nobody over', async (t) => {
+  const office = await withVolume(t)
+  await office.read('tier set growth --rate-bps 35 --monthly-minimum-usd 7500.00 --from 2026-02')
+  const version = JSON.parse(await office.read('--json tier set growth --rate-bps 34 --from 2026-03'))
+  assert.deepEqual(version, {
+    name: 'growth',
+    from_month: '2026-03',
+    min_volume_usd: '1000000.00',
+    rate_bps: 34,
+    per_active_user_usd: '0.00',
+    monthly_minimum_usd: '7500.00',
+  })
+  office.enter('acme', 'live', [{ user: 'a', at: utc(2026, 4, 3), usd: '100.00' }])
+  await office.read('tier set house --rate-bps 1')
+  office.setClock(utc(2026, 5))
+  assert.equal(await charged(office, '2026-03'), 'growth volume 34 7500.00')
+  assert.equal(await charged(office, '2026-05'), 'starter volume 50 0.50')
+})
+
+test('the minimum is charged from the month the partner was created in, to the present one', async (t) => {
+  const office = await openOffice(t, utc(2026, 0, 31, 23, 59, 59, 999))
+  await office.read('tier set starter --rate-bps 50 --monthly-minimum-usd 40.00')
+  await office.read('partner create late --name Late')
+  office.setClock(utc(2026, 1, 10))
+  await office.read('partner create later --name Later')
+  office.setClock(utc(2026, 2, 10))
+  const totals = []
+  for (const month of ['2025-12', '2026-01', '2026-02', '2026-03', '2026-04']) {
+    const rows = JSON.parse(await office.read(`--json billing show --month ${month} --env live`))
+    totals.push(
+      rows.map((row: Record<string, string>) => `${row.partner_slug} ${row.total_fee_usd}`).join(', '),
+    )
+  }
+  assert.deepEqual(totals, [
+    '',
+    'acme 40.00, late 40.00',
+    'acme 40.00, late 40.00, later 40.00',
+    'acme 40.00, late 40.00, later 40.00',
+    'acme 0.00, late 0.00, later 0.00',
+  ])
+})

@@ -1,0 +1,105 @@
+// Receivers that hang, at every step of a delivery, and one that never stops talking. All wait at once: the suite takes
+// as long as the product's own limit.
+
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { type Answering, HOST_NAME, makeAuthority, startMute, startReceiver } from './receiver.ts'
+import { deliverer, deliveryTo } from './stage.ts'
+
+const toPort = (port: number) => deliveryTo(`https://127.0.0.1:${port}/hook`)
+
+/** Receivers that take their time, and how their attempts end: all wait at once, so that the suite does not. */
+const HANGING: Record<
+  string,
+  { answer: Answering; ends: { statusCode: number | null; reason: RegExp | null } }
+> = {
+  'at the headers': { answer: () => {}, ends: { statusCode: null, reason: /no answer within 10 s/ } },
+  'in the middle of the headers': {
+    answer: (response) => void response.socket?.write('HTTP/1.1 200 OK\r\nx-so-far: 1\r\n'),
+    ends: { statusCode: null, reason: /no answer within 10 s/ },
+  },
+  'with headers one at a time': {
+    answer: (response) => {
+      response.socket?.write('HTTP/1.1 200 OK\r\n')
+      const drip = setInterval(() => response.socket?.write('x-a: 1\r\n'), 200)
+      response.on('close', () => clearInterval(drip))
+    },
+    ends: { statusCode: null, reason: /no answer within 10 s/ },
+  },
+  'with interim answers for ever': {
+    answer: (response) => {
+      const drip = setInterval(() => response.socket?.write('HTTP/1.1 102 Processing\r\n\r\n'), 200)
+      response.on('close', () => clearInterval(drip))
+    },
+    ends: { statusCode: null, reason: /no answer within 10 s/ },
+  },
+  'at the body of a success': {
+    answer: (response) => {
+      response.writeHead(200, { 'content-length': 500 })
+      response.write('{')
+    },
+    ends: { statusCode: 200, reason: null },
+  },
+  'at the body of a failure': {
+    answer: (response) => {
+      response.writeHead(503)
+      response.flushHeaders()
+    },
+    ends: { statusCode: 503, reason: /HTTP 503/ },
+  },
+}
+
+suite('receivers that hang', { concurrency: true }, () => {
+  for (const [name, { answer, ends }] of Object.entries(HANGING))
+    test(name, async (t) => {
+      const authority = makeAuthority(t)
+      const receiver = await startReceiver(t, authority.issue('IP:127.0.0.1'), answer)
+      const attempt = await deliverer({ caFile: authority.caFile })(toPort(receiver.port))
+      assert.equal(attempt.statusCode, ends.statusCode)
+      if (ends.reason === null) assert.equal(attempt.reason, null)
+      else assert.match(attempt.reason ?? 'delivered', ends.reason)
+      assert.equal(receiver.received.length, 1)
+    })
+
+  test('at the handshake', async (t) => {
+    const mute = await startMute(t)
+    const attempt = await deliverer({})(toPort(mute.port))
+    assert.equal(attempt.statusCode, null)
+    assert.match(attempt.reason ?? 'delivered', /Connect Timeout|no answer/)
+    assert.equal(mute.connections(), 1)
+  })
+
+  test('at the name server', async () => {
+    const never = () => new Promise<string[]>(() => {})
+    const attempt = await deliverer({ resolve: never })(deliveryTo(`https://${HOST_NAME}/`))
+    assert.equal(attempt.statusCode, null)
+    assert.match(attempt.reason ?? 'delivered', /Connect Timeout|no answer/)
+  })
+
+  test('an answer that never ends is cut off after its first kilobyte', async (t) => {
+    const authority = makeAuthority(t)
+    const block = 'x'.repeat(64 * 1024)
+    let written = 0
+    const closed = Promise.withResolvers<void>()
+    const receiver = await startReceiver(t, authority.issue('IP:127.0.0.1'), (response) => {
+      response.on('close', closed.resolve)
+      const pour = (): void => {
+        if (response.destroyed) return
+        written += block.length
+        if (response.write(block)) setImmediate(pour)
+        else response.once('drain', pour)
+      }
+      pour()
+    })
+    const mute = await startMute(t)
+    const deliver = deliverer({ caFile: authority.caFile })
+    // It ends long before the time limits do: ahead of a receiver that hangs at the handshake for the shorter of them.
+    const hanging = deliver(toPort(mute.port)).then(() => 'hanging')
+    const streaming = deliver(toPort(receiver.port))
+    assert.equal(await Promise.race([hanging, streaming.then(() => 'streaming')]), 'streaming')
+    assert.deepEqual(await streaming, { statusCode: 200, reason: null })
+    await closed.promise
+    assert.ok(written < 16 * 1024 * 1024, `no more than buffers hold: ${written}`)
+    await hanging
+  })
+})

@@ -1,0 +1,152 @@
+// Receivers of wake-ups: real TLS on loopback, with certificates of an authority made for the test.
+
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer } from 'node:https'
+import {
+  type AddressInfo,
+  connect,
+  createServer as createTcpServer,
+  type Server,
+  type Socket,
+} from 'node:net'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { temporaryFolder } from '../harness.ts'
+
+type Ending = Pick<TestContext, 'after'>
+
+export type Certificate = { cert: string; key: string }
+export type Authority = {
+  folder: string
+  /** The authority's own certificate, for --webhook-ca. */
+  caFile: string
+  /** A certificate for names and addresses such as `DNS:hook.example` or `IP:127.0.0.1`. */
+  issue: (...names: string[]) => Certificate
+}
+
+export const HOST_NAME = 'hook.example'
+const NEW_KEY = [
+  'req',
+  '-x509',
+  '-newkey',
+  'ec',
+  '-pkeyopt',
+  'ec_paramgen_curve:P-256',
+  '-nodes',
+  '-days',
+  '30',
+]
+
+export function makeAuthority(t: Ending): Authority {
+  const folder = temporaryFolder(t)
+  const file = (name: string): string => join(folder, name)
+  const make = (name: string, subject: string, more: readonly string[]): void => {
+    const paths = ['-keyout', file(`${name}.key`), '-out', file(`${name}.pem`)]
+    execFileSync('openssl', [...NEW_KEY, '-subj', `/CN=${subject}`, ...paths, ...more], { stdio: 'pipe' })
+  }
+  make('ca', 'Test Authority', [])
+  let issued = 0
+  return {
+    folder,
+    caFile: file('ca.pem'),
+    issue: (...names) => {
+      const name = `leaf${issued++}`
+      const extensions = [`subjectAltName=${names.join(',')}`, 'basicConstraints=critical,CA:false']
+      const signer = ['-CA', file('ca.pem'), '-CAkey', file('ca.key')]
+      make(name, 'receiver', [...signer, ...extensions.flatMap((extension) => ['-addext', extension])])
+      return {
+        cert: readFileSync(file(`${name}.pem`), 'utf8'),
+        key: readFileSync(file(`${name}.key`), 'utf8'),
+      }
+    },
+  }
+}
+
+export type Received = { method: string; path: string; headers: IncomingMessage['headers']; raw: Buffer }
+export type Answering = (response: ServerResponse, request: IncomingMessage, received: Received) => void
+
+export type Receiver = {
+  port: number
+  received: Received[]
+  /** Sockets that were opened to it, requests or not. */
+  connections: () => number
+  /** Resolves when so many requests have come in. */
+  count: (requests: number) => Promise<void>
+}
+
+/** Answers 204 unless told otherwise. A negative answer, a hang or a stream is up to `answer`. */
+export async function startReceiver(
+  t: Ending,
+  certificate: Certificate,
+  answer: Answering = (response) => void response.writeHead(204).end(),
+): Promise<Receiver> {
+  const received: Received[] = []
+  const waiting: { requests: number; resolve: () => void }[] = []
+  const server = createServer(certificate, async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    const { method = '', url: path = '', headers } = request
+    const one = { method, path, headers, raw: Buffer.concat(chunks) }
+    received.push(one)
+    for (const { requests, resolve } of waiting) if (received.length >= requests) resolve()
+    answer(response, request, one)
+  })
+  const { port, connections } = await listen(t, server)
+  return {
+    port,
+    received,
+    connections,
+    count: (requests) =>
+      new Promise((resolve) => {
+        waiting.push({ requests, resolve })
+        if (received.length >= requests) resolve()
+      }),
+  }
+}
+
+/** A plain TCP listener that takes a connection and says nothing: the far end of a TLS handshake that never comes. */
+export const startMute = (t: Ending, host = '127.0.0.1'): Promise<Listening> =>
+  listen(t, createTcpServer(), host)
+
+export type Listening = { port: number; connections: () => number }
+
+async function listen(t: Ending, server: Server, host = '127.0.0.1'): Promise<Listening> {
+  const open = new Set<Socket>()
+  let connections = 0
+  server.on('connection', (socket: Socket) => {
+    connections += 1
+    open.add(socket)
+    socket.on('error', () => {}).on('close', () => open.delete(socket))
+  })
+  server.on('tlsClientError', () => {})
+  server.listen(0, host)
+  await once(server, 'listening')
+  t.after(async () => {
+    const closed = once(server, 'close')
+    server.close()
+    for (const socket of open) socket.destroy()
+    await closed
+  })
+  return { port: (server.address() as AddressInfo).port, connections: () => connections }
+}
+
+/** A port of loopback on which nothing listens. */
+export async function closedPort(): Promise<number> {
+  const server = createTcpServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/** Connects once and hangs up: shows that a listener counts. */
+export async function knock(port: number): Promise<void> {
+  const socket = connect(port, '127.0.0.1')
+  await once(socket, 'connect')
+  socket.destroy()
+  await once(socket, 'close')
+}
