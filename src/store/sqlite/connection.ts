@@ -1,7 +1,7 @@
 // One connection to one SQLite file, and the only two ways to use it: read, and write.
 
 import SQLite from 'better-sqlite3'
-import type { Instant } from '../../core/instant.ts'
+import { type Instant, later } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import { nativeBinding } from './addon.ts'
 import { createWriter } from './writer.ts'
@@ -41,7 +41,8 @@ export function configure(db: Database): void {
   db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
 }
 
-export function connect(db: Database, clock: () => Instant): Connection {
+/** `notBefore` holds the instants of writes up: what it answers is over for every write, wherever the clock has gone. */
+export function connect(db: Database, clock: () => Instant, notBefore?: () => Instant): Connection {
   const begin = db.prepare('begin deferred')
   // A read has nothing to commit, and a commit fails on a file that is damaged.
   const end = db.prepare('rollback')
@@ -53,13 +54,11 @@ export function connect(db: Database, clock: () => Instant): Connection {
       if (db.inTransaction) end.run()
     }
   }
-  const reportedUntil = db.prepare<[], bigint>('select at from reported_until').pluck()
   return {
     db,
     clock,
     read: (work) => whenFree(() => snapshot(work)),
-    // What has been reported is over for every later write, wherever the clock has gone.
-    write: createWriter(db, () => Math.max(clock(), Number(reportedUntil.get() ?? 0)) as Instant),
+    write: createWriter(db, notBefore ? () => later(clock(), notBefore()) : clock),
   }
 }
 

@@ -14,7 +14,7 @@ import { type MigrationState, migrate, migrationStates } from './migrate.ts'
 import { createPartnerStore } from './partners.ts'
 import { createPlanStore } from './plans.ts'
 import { createPriceBook, createPriceStore } from './prices.ts'
-import { createReportStore } from './reports.ts'
+import { createReportStore, reportedUntil } from './reports.ts'
 import { createSchedulerStore } from './scheduler.ts'
 import { createUserStore } from './users.ts'
 import { createWebhookStore } from './webhooks.ts'
@@ -29,7 +29,7 @@ export async function openStore(file: string, { clock, create }: OpenOptions): P
     await whenFree(() => migrationStates(db))
     await whenFree(() => configure(db))
     await migrate(db, file, clock)
-    const connection = connect(db, clock)
+    const connection = connect(db, clock, reportedUntil(db))
     const ledger = createLedger(db)
     const audit = createAuditLog(db)
     const book = createPriceBook(db)

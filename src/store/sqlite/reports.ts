@@ -4,7 +4,7 @@ import type { Activity } from '../../core/statement.ts'
 import { type ReportRow, reportOf } from '../ledger-rows.ts'
 import { instant, type TenantRow, tenantOf } from '../rows.ts'
 import type { ReportStore, TradeLine, UserLine } from '../store.ts'
-import type { Connection } from './connection.ts'
+import type { Connection, Database } from './connection.ts'
 
 /** How many trades, and what they add up to. SQLite's sum over integers is exact, and fails rather than overflows. */
 const SUMS = `count(*) as trades, coalesce(sum(d.usd_amount), 0) as volume, coalesce(sum(d.btc_amount), 0) as btc,
@@ -12,6 +12,12 @@ const SUMS = `count(*) as trades, coalesce(sum(d.usd_amount), 0) as volume, coal
 const OF_TENANT =
   '(:slug is null or t.partner_slug = :slug) and (:environment is null or t.environment = :environment)'
 const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'
+
+/** The end of what has been reported: no write is dated before it again. */
+export function reportedUntil(db: Database): () => Instant {
+  const at = db.prepare<[], bigint>('select at from reported_until').pluck()
+  return () => instant(at.get() ?? 0n)
+}
 
 export function createReportStore({ db, read, write }: Connection): ReportStore {
   const sql = {
