@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test'
 import type { Machine } from '../src/machine.ts'
 import { run } from '../src/main.ts'
 
-const PROGRAM = join(import.meta.dirname, '../bin/tranche.mjs')
+export const PROGRAM = join(import.meta.dirname, '../bin/tranche.mjs')
 
 export type Child = ChildProcessByStdio<null, Readable, Readable>
 export type Outcome = { code: number | null; out: string; err: string }
