@@ -32,11 +32,13 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
     }
   }
 
+  /** What is known to a pass at `now`, whose own row is the last of the table. */
   function known(now: Instant): Omit<PassStart, 'tickId'> {
-    const at = sql.tickTimes
-      .all({ limit: TICK_GAPS_READ + 1 })
-      .map(Number)
-      .reverse()
+    return knownAfter(now, sql.tickTimes.all({ limit: TICK_GAPS_READ + 1 }))
+  }
+
+  function knownAfter(now: Instant, latestFirst: readonly bigint[]): Omit<PassStart, 'tickId'> {
+    const at = latestFirst.map(Number).reverse()
     const tickGapsMs = at.slice(1).map((t, i) => Math.max(0, t - (at[i] ?? t)))
     return { at: now, price: book.newest(now), volatility: book.volatility(), tickGapsMs }
   }
@@ -52,7 +54,12 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
         return { tickId: Number(lastInsertRowid), ...known(now) }
       }),
 
-    peekPass: () => read(() => known(connection.clock())),
+    peekPass: () =>
+      read(() => {
+        // With the gap that a pass now would end: it belongs to what decides how early the failsafe begins.
+        const now = connection.clock()
+        return knownAfter(now, [BigInt(now), ...sql.tickTimes.all({ limit: TICK_GAPS_READ })])
+      }),
 
     async listDuePlans({ now, livePrice, leadMs }: DueRanges) {
       const due = new Set<number>()
