@@ -19,15 +19,20 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
   const sql = prepare(connection)
   const runPage = createPage(connection.db, ledger)
 
-  /** Walks one range of one index in short reads, so that serve goes on answering. */
-  async function collect(range: keyof typeof sql.ranges, bounds: object, into: Set<number>): Promise<void> {
-    let last = { at: FIRST, plan_id: -1n }
+  /** Walks one range of one index from a place on, in short reads, so that serve goes on answering. */
+  async function collect(name: keyof typeof sql.ranges, walk: Walk, into: Set<number>): Promise<void> {
+    const { alike, beyond } = sql.ranges[name]
+    let place = { at: walk.from, plan_id: -1n }
     for (;;) {
-      const rows = await read(() => sql.ranges[range].all({ ...bounds, ...last, page: DUE_READ_MAX }))
+      const bounds = { ...walk, ...place }
+      const rows = await read(() => {
+        const first = alike.all({ ...bounds, page: DUE_READ_MAX })
+        return [...first, ...beyond.all({ ...bounds, page: DUE_READ_MAX - first.length })]
+      })
       for (const row of rows) into.add(Number(row.plan_id))
       const end = rows.at(-1)
       if (!end || rows.length < DUE_READ_MAX) return
-      last = { at: end.at, plan_id: end.plan_id }
+      place = end
       await new Promise((resolve) => setImmediate(resolve))
     }
   }
@@ -63,10 +68,10 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
 
     async listDuePlans({ now, livePrice, leadMs }: DueRanges) {
       const due = new Set<number>()
-      await collect('nextRun', { now }, due)
-      await collect('failsafe', { until: now + leadMs }, due)
-      if (livePrice === null) await collect('clock', { now }, due)
-      else await collect('limit', { price: livePrice }, due)
+      await collect('nextRun', { from: FIRST, until: now }, due)
+      await collect('failsafe', { from: FIRST, until: now + leadMs }, due)
+      if (livePrice === null) await collect('clock', { from: FIRST, until: now }, due)
+      else await collect('limit', { from: livePrice, until: LAST }, due)
       return [...due].sort((a, b) => a - b)
     },
 
@@ -103,6 +108,8 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
 }
 
 type DueRow = { at: bigint; plan_id: bigint }
+/** From one value of a column to another, both included. */
+type Walk = { from: bigint; until: bigint | number }
 
 class Undo<T> extends Error {
   value: T | undefined
@@ -118,22 +125,31 @@ function byTenant(fired: Fired[]): Created[] {
   return [...created.values()]
 }
 
-/** Below every instant and every price: where a walk along an index begins. */
+/** Below and above every instant and every price. */
 const FIRST = -(2n ** 62n)
+const LAST = 2n ** 62n
 
 function prepare({ db }: Connection) {
-  const range = (column: string, condition: string) =>
-    db.prepare<object, DueRow>(
-      `select ${column} as at, plan_id from schedules
-       where awake = 1 and ${condition} and (${column}, plan_id) > (:at, :plan_id)
-       order by ${column}, plan_id limit :page`,
-    )
+  // A page goes on behind the last row of the one before in two steps, each of which is one walk along the index.
+  // As one comparison of (column, plan_id) SQLite would step over all rows with that very value again for each page,
+  // and plans by the thousand share the instant at which their slots end.
+  const range = (column: string, condition: string) => {
+    const select = `select ${column} as at, plan_id from schedules where awake = 1 and ${condition}`
+    return {
+      alike: db.prepare<object, DueRow>(
+        `${select} and ${column} = :at and plan_id > :plan_id order by plan_id limit :page`,
+      ),
+      beyond: db.prepare<object, DueRow>(
+        `${select} and ${column} > :at and ${column} <= :until order by ${column}, plan_id limit :page`,
+      ),
+    }
+  }
   return {
     ranges: {
-      nextRun: range('next_run_at', 'next_run_at <= :now'),
-      failsafe: range('window_end', 'fireable >= floor and window_end <= :until'),
-      limit: range('limit_price', 'limit_price is not null and limit_price >= :price'),
-      clock: range('clock_at', 'clock_at is not null and clock_at <= :now'),
+      nextRun: range('next_run_at', 'next_run_at is not null'),
+      failsafe: range('window_end', 'fireable >= floor'),
+      limit: range('limit_price', 'limit_price is not null'),
+      clock: range('clock_at', 'clock_at is not null'),
     },
     planName: db.prepare<[number], string>('select partner_plan_id from plans where plan_id = ?').pluck(),
     addTick: db.prepare('insert into ticks (at, price) values (:at, :price)'),
