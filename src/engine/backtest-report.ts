@@ -57,6 +57,9 @@ export function reportOf(
 
 export const saving = (window: WindowResult, cost: number): number => 1e4 * (1 - cost / window.twap)
 
+/** What adding up doubles leaves of a saving that is none: no win, and in a flat market nothing to capture. */
+const NOISE_BP = 1e-6
+
 function summarise(
   results: readonly WindowResult[],
   cost: (window: WindowResult) => number,
@@ -65,14 +68,15 @@ function summarise(
   const savings = results.map((window) => saving(window, cost(window)))
   const gained = results.reduce((sum, window) => sum + window.twap - cost(window), 0)
   const possible = results.reduce((sum, window) => sum + window.twap - window.min, 0)
+  const average = results.reduce((sum, window) => sum + window.twap, 0)
   return {
     mean_bp: mean(savings),
     mean_bp_ci95: meanInterval(savings, blockOf),
     median_bp: quantile(savings, 0.5),
-    win_rate: savings.filter((value) => value > 0).length / savings.length,
+    win_rate: savings.filter((value) => value > NOISE_BP).length / savings.length,
     p5_bp: quantile(savings, 0.05),
     worst_bp: quantile(savings, 0),
-    capture: gained / possible,
+    capture: 1e4 * possible > NOISE_BP * average ? gained / possible : 0,
   }
 }
 
