@@ -3,7 +3,7 @@
 import { formatInstant, type Instant } from '../core/instant.ts'
 import type { Frequency } from '../core/window.ts'
 import type { History, WindowResult } from '../engine/backtest.ts'
-import { type BacktestReport, saving } from '../engine/backtest-report.ts'
+import { type BacktestReport, blocksOf, saving } from '../engine/backtest-report.ts'
 import { COST_HEIGHT, drawCost } from './chart/cost.ts'
 import { drawDistribution } from './chart/distribution.ts'
 import { drawExample, medianWindow } from './chart/example.ts'
@@ -99,7 +99,12 @@ function drawRun({ results, report }: Run, history: History, top: number): strin
       `${count(report.windows)} overlapping windows, one begun every 7 hours, ${period}`,
       { ...SMALL, 'text-anchor': 'end' },
     ),
-    drawCost(report, { left: MARGIN_PX, top: top + RUN_HEAD_PX, width: inner, height: COST_HEIGHT }),
+    drawCost(report, blocksOf(results, report.frequency), {
+      left: MARGIN_PX,
+      top: top + RUN_HEAD_PX,
+      width: inner,
+      height: COST_HEIGHT,
+    }),
     drawDistribution(savings, { left: MARGIN_PX, top: lower, width: DISTRIBUTION_PX, height: LOWER_PX }),
     drawExample(medianWindow(results), history, {
       left: right,

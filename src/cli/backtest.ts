@@ -22,7 +22,7 @@ export function backtestCommand(cli: Cli): Command {
 
 async function run(cli: Cli, file: string, { frequency, tranches, chart }: Options): Promise<void> {
   const { backtest } = await import('../engine/backtest.ts')
-  const { reportOf } = await import('../engine/backtest-report.ts')
+  const { BLOCKS_MIN, blocksOf, reportOf } = await import('../engine/backtest-report.ts')
   const history = await readHistory(cli, file)
   const layout = tranches === undefined ? null : layoutOf(tranches)
   const runs = (frequency ? [frequency] : FREQUENCIES).map((each) => {
@@ -36,6 +36,11 @@ async function run(cli: Cli, file: string, { frequency, tranches, chart }: Optio
     const { drawBacktest } = await import('./backtest-chart.ts')
     await writeChart(chart, drawBacktest(runs, history), file)
     note(cli, `The chart is in ${chart}.`)
+  }
+  for (const { results, report } of runs) {
+    const { count, days } = blocksOf(results, report.frequency)
+    if (count < BLOCKS_MIN)
+      note(cli, `Few ${days}-day blocks (${count}): lean on no interval of ${report.frequency} windows.`)
   }
   print(cli, frequency ? reports[0] : reports, () => `${table}\n\n${READING}`)
 }

@@ -29,13 +29,24 @@ export type BacktestReport = Summary & {
 /** Windows this close share their market: blocks long enough that what is left between them is little. */
 const BLOCK_DAYS: Record<Frequency, number> = { daily: 30, weekly: 60, 'bi-weekly': 90 }
 
+/** The independent pieces an interval rests on. */
+export type Blocks = { count: number; days: number }
+/** With fewer an interval is far too narrow, and with one it has no width at all. */
+export const BLOCKS_MIN = 10
+
+export function blocksOf(results: readonly WindowResult[], frequency: Frequency): Blocks {
+  const days = BLOCK_DAYS[frequency]
+  return { count: new Set(results.map(({ start }) => blockAt(start, days))).size, days }
+}
+
+const blockAt = (at: number, days: number): number => Math.floor(at / (days * DAY_MS))
+
 export function reportOf(
   results: readonly WindowResult[],
   of: { file: string; frequency: Frequency; history: History },
 ): BacktestReport {
   const { file, frequency, history } = of
-  const block = BLOCK_DAYS[frequency] * DAY_MS
-  const blockOf = (i: number): number => Math.floor((results[i]?.start ?? 0) / block)
+  const blockOf = (i: number): number => blockAt(results[i]?.start ?? 0, BLOCK_DAYS[frequency])
   const summary = (cost: (window: WindowResult) => number): Summary => summarise(results, cost, blockOf)
   const drifts = driftSavings(results, history)
   const skills = results.map((window, i) => saving(window, window.cost) - (drifts[i] ?? 0))

@@ -1,8 +1,8 @@
 // Panel 1: what each way of buying cost against the time-weighted average price, as mean and interval, with the win
 // rate and the tails in words beside it: a win rate alone would promise what the mean does not keep.
 
-import type { BacktestReport, Summary } from '../../engine/backtest-report.ts'
-import { INK, POLICY, QUIET, RIGHT, RULE, SMALL, signed, TITLE } from './style.ts'
+import { type BacktestReport, BLOCKS_MIN, type Blocks, type Summary } from '../../engine/backtest-report.ts'
+import { axisLabels, CENTRED, INK, POLICY, QUIET, RIGHT, RULE, SMALL, signed, TITLE } from './style.ts'
 import { type Box, element, group, line, type Scale, scale, text, ticks } from './svg.ts'
 
 type Row = { name: string; mean: number; interval: [number, number] | null; summary: Summary | null }
@@ -10,13 +10,13 @@ type Row = { name: string; mean: number; interval: [number, number] | null; summ
 const NAMES_PX = 180
 const PLOT_PX = 326
 const ROW_PX = 24
-const HEAD_PX = 44
+const HEAD_PX = 52
 /** Right edges of the columns of figures, from the right edge of the plot. */
 const COLUMNS_PX = { mean: 204, wins: 262, p5: 316, worst: 380 }
 
 export const COST_HEIGHT = HEAD_PX + 4 * ROW_PX + 40
 
-export function drawCost(report: BacktestReport, box: Box): string {
+export function drawCost(report: BacktestReport, blocks: Blocks, box: Box): string {
   const rows = rowsOf(report)
   const domain = domainOf(rows.slice(0, 3))
   const left = box.left + NAMES_PX
@@ -27,15 +27,17 @@ export function drawCost(report: BacktestReport, box: Box): string {
   return group(
     {},
     text(box.left, box.top + 12, 'Saving against the TWAP of the same window: mean and 95 % interval', TITLE),
+    text(box.left, box.top + 28, basis(blocks), SMALL),
     columnHeads(right, top - 8),
     ...axis(at, { domain, top, bottom }),
     ...rows.map((row, i) => drawRow(row, { at, domain, left, right, y: top + (i + 0.5) * ROW_PX })),
-    text((left + right) / 2, bottom + 32, 'basis points; right of zero is cheaper than the TWAP', {
-      ...SMALL,
-      'text-anchor': 'middle',
-    }),
+    text((left + right) / 2, bottom + 32, 'basis points; right of zero is cheaper than the TWAP', CENTRED),
   )
 }
+
+const basis = ({ count, days }: Blocks): string =>
+  `intervals by drawing from ${count} calendar ${count === 1 ? 'block' : 'blocks'} of ${days} days` +
+  (count < BLOCKS_MIN ? ': too few to lean on' : '')
 
 function rowsOf({ baselines, drift_bp, ...policy }: BacktestReport): Row[] {
   const of = (name: string, summary: Summary): Row => ({
@@ -64,12 +66,11 @@ function axis(
   at: Scale,
   { domain, top, bottom }: { domain: [number, number]; top: number; bottom: number },
 ): string[] {
-  return ticks(domain, 7).flatMap((value) => [
+  const values = ticks(domain, 7)
+  const labels = axisLabels(values)
+  return values.flatMap((value, i) => [
     line(at(value), top, at(value), bottom, value === 0 ? { stroke: INK } : { stroke: RULE }),
-    text(at(value), bottom + 16, signed(value, Number.isInteger(value) ? 0 : 1), {
-      ...SMALL,
-      'text-anchor': 'middle',
-    }),
+    text(at(value), bottom + 16, labels[i] ?? '', CENTRED),
   ])
 }
 

@@ -1,13 +1,28 @@
 // Panel 2: how the savings of single windows spread. The middle 98 % are drawn, and what lies outside is counted.
 
 import { mean, quantile } from '../../engine/statistics.ts'
-import { CENTRED, count, INK, PALE, POLICY, QUIET, RULE, SMALL, signed, TAIL, TITLE } from './style.ts'
+import {
+  axisLabels,
+  CENTRED,
+  count,
+  INK,
+  PALE,
+  POLICY,
+  QUIET,
+  RULE,
+  SMALL,
+  signed,
+  TAIL,
+  TITLE,
+} from './style.ts'
 import { type Box, element, group, line, type Scale, scale, text, ticks } from './svg.ts'
 
 const BINS = 44
 const DRAWN_SHARE = 0.98
 const HEAD_PX = 66
 const FOOT_PX = 70
+/** What its words need beside the line of the 5th percentile. */
+const P5_LABEL_PX = 70
 
 export function drawDistribution(savings: readonly number[], box: Box): string {
   const half = (1 - DRAWN_SHARE) / 2
@@ -18,16 +33,18 @@ export function drawDistribution(savings: readonly number[], box: Box): string {
   const x = scale(domain, [box.left, box.left + box.width])
   const y = scale([0, Math.max(1, ...counts)], [bottom, top])
   const p5 = quantile(savings, 0.05)
+  const values = ticks(domain, 6)
+  const labels = axisLabels(values)
   const bars = counts.map((n, i) => bin(n, i, { domain, x, y, p5 }))
   return group(
     {},
     text(box.left, box.top + 12, 'How the saving spreads over the windows', TITLE),
     text(box.left, box.top + 28, legend(domain), SMALL),
-    ...ticks(domain, 6).map((value) => text(x(value), bottom + 16, signed(value, 0), CENTRED)),
+    ...values.map((value, i) => text(x(value), bottom + 16, labels[i] ?? '', CENTRED)),
     group({}, ...bars),
     line(box.left, bottom, box.left + box.width, bottom, { stroke: RULE }),
     line(x(0), top - 4, x(0), bottom, { stroke: INK, 'stroke-dasharray': '1 3' }),
-    ...marked(savings, { x, top, bottom, p5 }),
+    ...marked(savings, { x, top, bottom, p5, left: box.left }),
     ...tails(savings, domain, { ...box, top: bottom + 32 }),
   )
 }
@@ -67,13 +84,14 @@ function bin(n: number, i: number, { domain: [low, high], x, y, p5 }: Axes): str
 
 function marked(
   savings: readonly number[],
-  { x, top, bottom, p5 }: { x: Scale; top: number; bottom: number; p5: number },
+  { x, top, bottom, p5, left }: { x: Scale; top: number; bottom: number; p5: number; left: number },
 ): string[] {
   const middle = mean(savings)
+  const side = x(p5) - left < P5_LABEL_PX ? { dx: 5, anchor: 'start' } : { dx: -5, anchor: 'end' }
   return [
     line(x(p5), top + 20, x(p5), bottom, { stroke: TAIL, 'stroke-width': 1.5, 'stroke-dasharray': '5 3' }),
     ...['5th percentile', `${signed(p5, 1)} bp`].map((words, i) =>
-      text(x(p5) - 5, top + 30 + 15 * i, words, { ...SMALL, fill: TAIL, 'text-anchor': 'end' }),
+      text(x(p5) + side.dx, top + 30 + 15 * i, words, { ...SMALL, fill: TAIL, 'text-anchor': side.anchor }),
     ),
     line(x(middle), top - 6, x(middle), bottom, { stroke: POLICY, 'stroke-width': 1.5 }),
     text(x(middle), top - 12, `mean ${signed(middle, 2)}`, {

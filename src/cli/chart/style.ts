@@ -52,3 +52,12 @@ export const signed = (value: number, places: number): string => {
 }
 
 export const count = (value: number): string => value.toLocaleString('en-US')
+
+const PLACES_MAX = 4
+
+/** Values of one axis, all with as many places as the finest of them needs. */
+export function axisLabels(values: readonly number[]): string[] {
+  let places = 0
+  while (places < PLACES_MAX && values.some((value) => Number(value.toFixed(places)) !== value)) places += 1
+  return values.map((value) => signed(value, places))
+}
