@@ -44,64 +44,59 @@ describe('an exchange that answers in its own shape', { concurrency: true }, () 
   }
 })
 
+const coinbase = (over: object): Answer => json({ ...GOOD.coinbase, bid: undefined, ask: undefined, ...over })
+const BAD: [string, Exchange, Answer, RegExp][] = [
+  ['500', 'coinbase', { status: 500, body: JSON.stringify(GOOD.coinbase) }, /HTTP 500/],
+  ['429', 'gemini', { status: 429, body: '{}' }, /HTTP 429/],
+  ['302', 'coinbase', { status: 302, headers: { location: '/elsewhere' }, body: '' }, /HTTP 302/],
+  ['HTML with 200', 'bitstamp', { body: '<html><body>Maintenance</body></html>' }, /no JSON/],
+  ['an empty body', 'bitstamp', { body: '' }, /no JSON/],
+  ['half a document', 'coinbase', { body: '{"price":"642' }, /no JSON/],
+  [
+    'kraken with 200 and an error',
+    'kraken',
+    json({ error: ['EQuery:Unknown asset pair'] }),
+    /Unknown asset pair/,
+  ],
+  ['kraken with a price and an error', 'kraken', json({ ...GOOD.kraken, error: ['EService:Busy'] }), /Busy/],
+  ['kraken without a result', 'kraken', json({ error: [] }), /no "result"/],
+  ['kraken with an empty result', 'kraken', json({ error: [], result: {} }), /no object/],
+  ['zero', 'coinbase', coinbase({ price: '0' }), /zero/],
+  ['zero with places', 'coinbase', coinbase({ price: '0.00' }), /zero/],
+  ['under a unit', 'coinbase', coinbase({ price: '0.000000001' }), /zero/],
+  ['negative', 'coinbase', coinbase({ price: '-64250.50' }), /-64250\.50/],
+  ['"NaN"', 'coinbase', coinbase({ price: 'NaN' }), /NaN/],
+  ['"Infinity"', 'coinbase', coinbase({ price: 'Infinity' }), /Infinity/],
+  ['an exponent', 'coinbase', coinbase({ price: '6.4e4' }), /6\.4e4/],
+  ['hexadecimal', 'coinbase', coinbase({ price: '0xfafa' }), /0xfafa/],
+  ['a comma', 'coinbase', coinbase({ price: '64,250.50' }), /64,250/],
+  ['null', 'coinbase', coinbase({ price: null }), /null/],
+  ['no price', 'coinbase', coinbase({ price: undefined }), /last price/],
+  ['a list', 'gemini', json([]), /undefined|no object|no "volume"/],
+  ['a bare number', 'gemini', { body: '64250' }, /no object/],
+  ['no time', 'coinbase', coinbase({ time: undefined }), /its time/],
+  ['bitstamp without a time', 'bitstamp', json({ ...GOOD.bitstamp, timestamp: undefined }), /timestamp/],
+  ['an hour old', 'coinbase', coinbase({ time: '2026-01-04T23:00:00Z' }), /60 minutes old/],
+  [
+    'an hour old, in ms',
+    'gemini',
+    json({ ...GOOD.gemini, volume: { timestamp: T0 - HOUR_MS } }),
+    /60 minutes old/,
+  ],
+  [
+    'from the future',
+    'bitstamp',
+    json({ ...GOOD.bitstamp, timestamp: String(T0 / 1000 + 3600) }),
+    /-60 minutes/,
+  ],
+  ['a huge body', 'coinbase', { body: `{"price":"1","x":"${'x'.repeat(300_000)}"}` }, /larger than/],
+  ['a hung up connection', 'coinbase', (request) => request.socket.destroy(), /coinbase: ./],
+]
+
 describe('a source that answers badly gives no price and a warning that says why', {
   concurrency: true,
 }, () => {
-  const coinbase = (over: object): Answer =>
-    json({ ...GOOD.coinbase, bid: undefined, ask: undefined, ...over })
-  const cases: [string, Exchange, Answer, RegExp][] = [
-    ['500', 'coinbase', { status: 500, body: JSON.stringify(GOOD.coinbase) }, /HTTP 500/],
-    ['429', 'gemini', { status: 429, body: '{}' }, /HTTP 429/],
-    ['302', 'coinbase', { status: 302, headers: { location: '/elsewhere' }, body: '' }, /HTTP 302/],
-    ['HTML with 200', 'bitstamp', { body: '<html><body>Maintenance</body></html>' }, /no JSON/],
-    ['an empty body', 'bitstamp', { body: '' }, /no JSON/],
-    ['half a document', 'coinbase', { body: '{"price":"642' }, /no JSON/],
-    [
-      'kraken with 200 and an error',
-      'kraken',
-      json({ error: ['EQuery:Unknown asset pair'] }),
-      /Unknown asset pair/,
-    ],
-    [
-      'kraken with a price and an error',
-      'kraken',
-      json({ ...GOOD.kraken, error: ['EService:Busy'] }),
-      /Busy/,
-    ],
-    ['kraken without a result', 'kraken', json({ error: [] }), /no "result"/],
-    ['kraken with an empty result', 'kraken', json({ error: [], result: {} }), /no object/],
-    ['zero', 'coinbase', coinbase({ price: '0' }), /zero/],
-    ['zero with places', 'coinbase', coinbase({ price: '0.00' }), /zero/],
-    ['under a unit', 'coinbase', coinbase({ price: '0.000000001' }), /zero/],
-    ['negative', 'coinbase', coinbase({ price: '-64250.50' }), /-64250\.50/],
-    ['"NaN"', 'coinbase', coinbase({ price: 'NaN' }), /NaN/],
-    ['"Infinity"', 'coinbase', coinbase({ price: 'Infinity' }), /Infinity/],
-    ['an exponent', 'coinbase', coinbase({ price: '6.4e4' }), /6\.4e4/],
-    ['hexadecimal', 'coinbase', coinbase({ price: '0xfafa' }), /0xfafa/],
-    ['a comma', 'coinbase', coinbase({ price: '64,250.50' }), /64,250/],
-    ['null', 'coinbase', coinbase({ price: null }), /null/],
-    ['no price', 'coinbase', coinbase({ price: undefined }), /last price/],
-    ['a list', 'gemini', json([]), /undefined|no object|no "volume"/],
-    ['a bare number', 'gemini', { body: '64250' }, /no object/],
-    ['no time', 'coinbase', coinbase({ time: undefined }), /its time/],
-    ['bitstamp without a time', 'bitstamp', json({ ...GOOD.bitstamp, timestamp: undefined }), /timestamp/],
-    ['an hour old', 'coinbase', coinbase({ time: '2026-01-04T23:00:00Z' }), /60 minutes old/],
-    [
-      'an hour old, in ms',
-      'gemini',
-      json({ ...GOOD.gemini, volume: { timestamp: T0 - HOUR_MS } }),
-      /60 minutes old/,
-    ],
-    [
-      'from the future',
-      'bitstamp',
-      json({ ...GOOD.bitstamp, timestamp: String(T0 / 1000 + 3600) }),
-      /-60 minutes/,
-    ],
-    ['a huge body', 'coinbase', { body: `{"price":"1","x":"${'x'.repeat(300_000)}"}` }, /larger than/],
-    ['a hung up connection', 'coinbase', (request) => request.socket.destroy(), /coinbase: ./],
-  ]
-  for (const [name, exchange, answer, why] of cases) {
+  for (const [name, exchange, answer, why] of BAD) {
     test(name, async (t) => {
       const { origin, asked } = await startTicker(t, answer)
       const { observed, warnings } = await read(exchange, { [exchange]: origin })

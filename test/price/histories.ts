@@ -36,14 +36,20 @@ export function shuffled<T>(values: readonly T[], seed: number): T[] {
     .map(({ value }) => value)
 }
 
+const CHUNK_ROWS = 1_000
+const minutePrice = (i: number): string =>
+  `${formatInstant(plus(T0, i * MINUTE_MS))},${40_000 + (i % 7919)}.25\n`
+
 /** Writes a long history without holding it: one price a minute. */
 export async function writeLong(file: string, rows: number): Promise<void> {
-  function* lines() {
+  function* chunks() {
     yield 'time,price\n'
-    for (let i = 0; i < rows; i++)
-      yield `${formatInstant(plus(T0, i * MINUTE_MS))},${40_000 + (i % 7919)}.25\n`
+    for (let from = 0; from < rows; from += CHUNK_ROWS) {
+      const length = Math.min(CHUNK_ROWS, rows - from)
+      yield Array.from({ length }, (_, i) => minutePrice(from + i)).join('')
+    }
   }
-  await pipeline(Readable.from(lines()), createWriteStream(file))
+  await pipeline(Readable.from(chunks()), createWriteStream(file))
 }
 
 /** An empty database in a folder of its own. */

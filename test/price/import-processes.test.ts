@@ -54,7 +54,7 @@ describe('a long import', { concurrency: true }, () => {
   test('that is killed in the middle leaves no price, and the next one starts afresh', async (t) => {
     const { folder, db } = await newDatabase(t)
     const file = join(folder, 'long.csv')
-    await writeLong(file, 200_000)
+    await writeLong(file, 100_000)
     const child = startCommand(t, ['--db', db, 'price', 'import', file])
     const ended = outcomeOf(child)
     await underWay(child, db)

@@ -1,13 +1,12 @@
 import type { Instant } from '../../core/instant.ts'
-import type { Created, DueRanges, Fired, PassStart, Preview, SchedulerStore } from '../store.ts'
+import type { Created, Fired, PassStart, Preview, SchedulerStore } from '../store.ts'
 import type { Connection } from './connection.ts'
+import { createDueList } from './due.ts'
 import type { Ledger } from './ledger.ts'
 import { acquireLock } from './lock.ts'
 import { createPage } from './page.ts'
 import type { PriceBook } from './prices.ts'
 
-/** Ids read in one go while looking for due plans: each read ends before the event loop waits long. */
-const DUE_READ_MAX = 10_000
 const TICK_GAPS_READ = 8
 /** Passes kept on record: a week of minutely ones. */
 const TICKS_KEPT = 10_080
@@ -18,24 +17,6 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
   const { read, write } = connection
   const sql = prepare(connection)
   const runPage = createPage(connection.db, ledger)
-
-  /** Walks one range of one index from a place on, in short reads, so that serve goes on answering. */
-  async function collect(name: keyof typeof sql.ranges, walk: Walk, into: Set<number>): Promise<void> {
-    const { alike, beyond } = sql.ranges[name]
-    let place = { at: walk.from, plan_id: -1n }
-    for (;;) {
-      const bounds = { ...walk, ...place }
-      const rows = await read(() => {
-        const first = alike.all({ ...bounds, page: DUE_READ_MAX })
-        return [...first, ...beyond.all({ ...bounds, page: DUE_READ_MAX - first.length })]
-      })
-      for (const row of rows) into.add(Number(row.plan_id))
-      const end = rows.at(-1)
-      if (!end || rows.length < DUE_READ_MAX) return
-      place = end
-      await new Promise((resolve) => setImmediate(resolve))
-    }
-  }
 
   /** What is known to a pass at `now`, whose own row is the last of the table. */
   function known(now: Instant): Omit<PassStart, 'tickId'> {
@@ -66,14 +47,7 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
         return knownAfter(now, [BigInt(now), ...sql.tickTimes.all({ limit: TICK_GAPS_READ })])
       }),
 
-    async listDuePlans({ now, livePrice, leadMs }: DueRanges) {
-      const due = new Set<number>()
-      await collect('nextRun', { from: FIRST, until: now }, due)
-      await collect('failsafe', { from: FIRST, until: now + leadMs }, due)
-      if (livePrice === null) await collect('clock', { from: FIRST, until: now }, due)
-      else await collect('limit', { from: livePrice, until: LAST }, due)
-      return [...due].sort((a, b) => a - b)
-    },
+    listDuePlans: createDueList(connection),
 
     changeDuePlans: (planIds, decisions) =>
       write((now) => {
@@ -107,10 +81,6 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
   }
 }
 
-type DueRow = { at: bigint; plan_id: bigint }
-/** From one value of a column to another, both included. */
-type Walk = { from: bigint; until: bigint | number }
-
 class Undo<T> extends Error {
   value: T | undefined
 }
@@ -125,32 +95,8 @@ function byTenant(fired: Fired[]): Created[] {
   return [...created.values()]
 }
 
-/** Below and above every instant and every price. */
-const FIRST = -(2n ** 62n)
-const LAST = 2n ** 62n
-
 function prepare({ db }: Connection) {
-  // A page goes on behind the last row of the one before in two steps, each of which is one walk along the index.
-  // As one comparison of (column, plan_id) SQLite would step over all rows with that very value again for each page,
-  // and plans by the thousand share the instant at which their slots end.
-  const range = (column: string, condition: string) => {
-    const select = `select ${column} as at, plan_id from schedules where awake = 1 and ${condition}`
-    return {
-      alike: db.prepare<object, DueRow>(
-        `${select} and ${column} = :at and plan_id > :plan_id order by plan_id limit :page`,
-      ),
-      beyond: db.prepare<object, DueRow>(
-        `${select} and ${column} > :at and ${column} <= :until order by ${column}, plan_id limit :page`,
-      ),
-    }
-  }
   return {
-    ranges: {
-      nextRun: range('next_run_at', 'next_run_at is not null'),
-      failsafe: range('window_end', 'fireable >= floor'),
-      limit: range('limit_price', 'limit_price is not null'),
-      clock: range('clock_at', 'clock_at is not null'),
-    },
     planName: db.prepare<[number], string>('select partner_plan_id from plans where plan_id = ?').pluck(),
     addTick: db.prepare('insert into ticks (at, price) values (:at, :price)'),
     forgetTicks: db.prepare('delete from ticks where tick_id <= :before'),
