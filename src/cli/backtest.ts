@@ -22,7 +22,7 @@ export function backtestCommand(cli: Cli): Command {
 
 async function run(cli: Cli, file: string, { frequency, tranches, chart }: Options): Promise<void> {
   const { backtest } = await import('../engine/backtest.ts')
-  const { reportOf } = await import('../engine/backtest-report.ts')
+  const { BLOCKS_MIN, blocksOf, reportOf } = await import('../engine/backtest-report.ts')
   const history = await readHistory(cli, file)
   const layout = tranches === undefined ? null : layoutOf(tranches)
   const runs = (frequency ? [frequency] : FREQUENCIES).map((each) => {
@@ -32,12 +32,28 @@ async function run(cli: Cli, file: string, { frequency, tranches, chart }: Optio
   })
   const reports = runs.map(({ report }) => report)
   const table = await tableOf(reports)
-  print(cli, frequency ? reports[0] : reports, () => `${table}\n\n${READING}`)
   if (chart !== undefined) {
     const { drawBacktest } = await import('./backtest-chart.ts')
-    const { writeFile } = await import('node:fs/promises')
-    await writeFile(chart, drawBacktest(runs, history))
+    await writeChart(chart, drawBacktest(runs, history), file)
     note(cli, `The chart is in ${chart}.`)
+  }
+  for (const { results, report } of runs) {
+    const { count, days } = blocksOf(results, report.frequency)
+    if (count < BLOCKS_MIN)
+      note(cli, `Few ${days}-day blocks (${count}): lean on no interval of ${report.frequency} windows.`)
+  }
+  print(cli, frequency ? reports[0] : reports, () => `${table}\n\n${READING}`)
+}
+
+/** Writes over a chart that is there already, but never over the prices it was drawn from. */
+async function writeChart(chart: string, svg: string, prices: string): Promise<void> {
+  const { realpath, writeFile } = await import('node:fs/promises')
+  try {
+    const existing = await realpath(chart).catch(() => null)
+    if (existing === (await realpath(prices))) throw new Error('it is the price file')
+    await writeFile(chart, svg)
+  } catch (error) {
+    throw new Problem('bad_file', `Cannot write the chart ${chart}: ${(error as Error).message}`)
   }
 }
 

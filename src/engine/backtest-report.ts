@@ -29,13 +29,24 @@ export type BacktestReport = Summary & {
 /** Windows this close share their market: blocks long enough that what is left between them is little. */
 const BLOCK_DAYS: Record<Frequency, number> = { daily: 30, weekly: 60, 'bi-weekly': 90 }
 
+/** The independent pieces an interval rests on. */
+export type Blocks = { count: number; days: number }
+/** With fewer an interval is far too narrow, and with one it has no width at all. */
+export const BLOCKS_MIN = 10
+
+export function blocksOf(results: readonly WindowResult[], frequency: Frequency): Blocks {
+  const days = BLOCK_DAYS[frequency]
+  return { count: new Set(results.map(({ start }) => blockAt(start, days))).size, days }
+}
+
+const blockAt = (at: number, days: number): number => Math.floor(at / (days * DAY_MS))
+
 export function reportOf(
   results: readonly WindowResult[],
   of: { file: string; frequency: Frequency; history: History },
 ): BacktestReport {
   const { file, frequency, history } = of
-  const block = BLOCK_DAYS[frequency] * DAY_MS
-  const blockOf = (i: number): number => Math.floor((results[i]?.start ?? 0) / block)
+  const blockOf = (i: number): number => blockAt(results[i]?.start ?? 0, BLOCK_DAYS[frequency])
   const summary = (cost: (window: WindowResult) => number): Summary => summarise(results, cost, blockOf)
   const drifts = driftSavings(results, history)
   const skills = results.map((window, i) => saving(window, window.cost) - (drifts[i] ?? 0))
@@ -57,6 +68,9 @@ export function reportOf(
 
 export const saving = (window: WindowResult, cost: number): number => 1e4 * (1 - cost / window.twap)
 
+/** What adding up doubles leaves of a saving that is none: no win, and in a flat market nothing to capture. */
+const NOISE_BP = 1e-6
+
 function summarise(
   results: readonly WindowResult[],
   cost: (window: WindowResult) => number,
@@ -65,14 +79,15 @@ function summarise(
   const savings = results.map((window) => saving(window, cost(window)))
   const gained = results.reduce((sum, window) => sum + window.twap - cost(window), 0)
   const possible = results.reduce((sum, window) => sum + window.twap - window.min, 0)
+  const average = results.reduce((sum, window) => sum + window.twap, 0)
   return {
     mean_bp: mean(savings),
     mean_bp_ci95: meanInterval(savings, blockOf),
     median_bp: quantile(savings, 0.5),
-    win_rate: savings.filter((value) => value > 0).length / savings.length,
+    win_rate: savings.filter((value) => value > NOISE_BP).length / savings.length,
     p5_bp: quantile(savings, 0.05),
     worst_bp: quantile(savings, 0),
-    capture: gained / possible,
+    capture: 1e4 * possible > NOISE_BP * average ? gained / possible : 0,
   }
 }
 

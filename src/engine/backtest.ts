@@ -1,5 +1,6 @@
 // The timing engine over history: the very decisions of the scheduler, one pass a bar, one window every seven hours.
 
+import type { Trigger } from '../core/execution.ts'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../core/instant.ts'
 import { type Price, priceAsNumber, usd, ZERO_USD } from '../core/money.ts'
 import { freshSchedule, type Layout, type Schedule } from '../core/schedule.ts'
@@ -13,13 +14,15 @@ export type History = { at: Float64Array; price: Price[]; value: Float64Array }
 /** What one window cost and what it might have: prices in dollars, spend as shares of the budget by bar. */
 export type WindowResult = {
   start: Instant
+  end: Instant
+  slots: number
   cost: number
   twap: number
   min: number
   lump: number
   clock: number
   /** Where in the window, and how much: for the drift and for the drawing. */
-  fires: { bar: number; share: number; trigger: string }[]
+  fires: { bar: number; share: number; trigger: Trigger }[]
   firstBar: number
   bars: number
 }
@@ -74,14 +77,16 @@ function runWindow(market: Market, span: Span): WindowResult {
     if (value < min) min = value
   }
   const bars = span.endBar - span.firstBar
-  const fires = play(market, span, true)
+  const { fires, slots } = play(market, span, true)
   return {
     start: span.start,
+    end: plus(span.start, span.length),
+    slots,
     cost: costOf(of, span, fires),
     twap: bars / inverse,
     min,
     lump: of.value[span.firstBar] ?? 0,
-    clock: costOf(of, span, play(market, span, false)),
+    clock: costOf(of, span, play(market, span, false).fires),
     fires,
     firstBar: span.firstBar,
     bars,
@@ -109,7 +114,11 @@ const WINDOW: Omit<Window, 'start' | 'end'> = {
 }
 
 /** Plays one window bar by bar, visiting the engine only when the scheduler would. */
-function play({ of, sigmas, lead, layout }: Market, span: Span, live: boolean): WindowResult['fires'] {
+function play(
+  { of, sigmas, lead, layout }: Market,
+  span: Span,
+  live: boolean,
+): Pick<WindowResult, 'fires' | 'slots'> {
   const fresh = freshSchedule(
     { ...WINDOW, start: span.start, end: plus(span.start, span.length) },
     MIN_TRANCHE,
@@ -143,7 +152,7 @@ function play({ of, sigmas, lead, layout }: Market, span: Span, live: boolean): 
       })
     }
   }
-  return fires
+  return { fires, slots: schedule.layout?.slots ?? 1 }
 }
 
 const limitOf = (schedule: Schedule): number =>

@@ -22,7 +22,7 @@ export async function fetchJson(url: URL): Promise<unknown> {
   // Loaded only when a feed is asked: a pass without one starts faster.
   const { request } = await import('undici')
   const signal = AbortSignal.timeout(FETCH_TIMEOUT_MS)
-  const { statusCode, body } = await request(new URL(url.pathname + url.search, url.origin), {
+  const { statusCode, body } = await request(url, {
     signal,
     headers: { accept: 'application/json', 'user-agent': 'tranche' },
   }).catch((error: Error) => {

@@ -1,14 +1,13 @@
 import type { Instant } from '../../core/instant.ts'
 import type { WakeUp } from '../../core/webhook.ts'
-import type { DueRanges, Fired, PassStart, Preview, SchedulerStore } from '../store.ts'
+import type { Fired, PassStart, Preview, SchedulerStore } from '../store.ts'
 import type { Connection } from './connection.ts'
+import { createDueList } from './due.ts'
 import type { Ledger } from './ledger.ts'
 import { acquireLock } from './lock.ts'
 import { createPage } from './page.ts'
 import type { PriceBook } from './prices.ts'
 
-/** Ids read in one go while looking for due plans: each read ends before the event loop waits long. */
-const DUE_READ_MAX = 10_000
 const TICK_GAPS_READ = 8
 /** Passes kept on record: a week of minutely ones. */
 const TICKS_KEPT = 10_080
@@ -20,30 +19,13 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
   const sql = prepare(connection)
   const runPage = createPage(connection.db, ledger)
 
-  /**
-   * Walks one range of one index in short reads, so that serve goes on answering: the rows behind `from`, and
-   * wherever a read ends among rows of one value, the rest of those. No row is passed twice, however many share it.
-   */
-  async function collect(range: keyof typeof sql.ranges, from: bigint, bounds: object, into: Set<number>) {
-    const { beyond, tied } = sql.ranges[range]
-    let last: DueRow = { at: from, plan_id: 0n }
-    let statement = beyond
-    for (;;) {
-      const page = await read(() => statement.all({ ...bounds, ...last, page: DUE_READ_MAX }))
-      for (const row of page) into.add(Number(row.plan_id))
-      const isFull = page.length === DUE_READ_MAX
-      if (!isFull && statement === beyond) return
-      last = page.at(-1) ?? last
-      statement = isFull ? tied : beyond
-      await new Promise((resolve) => setImmediate(resolve))
-    }
+  /** What is known to a pass at `now`, whose own row is the last of the table. */
+  function known(now: Instant): Omit<PassStart, 'tickId'> {
+    return knownAfter(now, sql.tickTimes.all({ limit: TICK_GAPS_READ + 1 }))
   }
 
-  function known(now: Instant): Omit<PassStart, 'tickId'> {
-    const at = sql.tickTimes
-      .all({ limit: TICK_GAPS_READ + 1 })
-      .map(Number)
-      .reverse()
+  function knownAfter(now: Instant, latestFirst: readonly bigint[]): Omit<PassStart, 'tickId'> {
+    const at = latestFirst.map(Number).reverse()
     const tickGapsMs = at.slice(1).map((t, i) => Math.max(0, t - (at[i] ?? t)))
     return { at: now, price: book.newest(now), volatility: book.volatility(), tickGapsMs }
   }
@@ -61,16 +43,14 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
         return { tickId: Number(lastInsertRowid), ...known(now) }
       }),
 
-    peekPass: () => read(() => known(connection.clock())),
+    peekPass: () =>
+      read(() => {
+        // With the gap that a pass now would end: it belongs to what decides how early the failsafe begins.
+        const now = connection.clock()
+        return knownAfter(now, [BigInt(now), ...sql.tickTimes.all({ limit: TICK_GAPS_READ })])
+      }),
 
-    async listDuePlans({ now, livePrice, leadMs }: DueRanges) {
-      const due = new Set<number>()
-      await collect('nextRun', FIRST, { now }, due)
-      await collect('failsafe', FIRST, { now, until: now + leadMs }, due)
-      if (livePrice === null) await collect('clock', FIRST, { now }, due)
-      else await collect('limit', livePrice - 1n, {}, due)
-      return [...due].sort((a, b) => a - b)
-    },
+    listDuePlans: createDueList(connection),
 
     changeDuePlans: (tickId, planIds, decisions) =>
       write((now) => {
@@ -107,8 +87,6 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
   }
 }
 
-type DueRow = { at: bigint; plan_id: bigint }
-
 class Undo<T> extends Error {
   value: T | undefined
 }
@@ -123,28 +101,8 @@ function byTenant(fired: Fired[]): WakeUp[] {
   return [...wakeUps.values()]
 }
 
-/** Below every instant: where a walk along an index begins. */
-const FIRST = -(2n ** 62n)
-
 function prepare({ db }: Connection) {
-  // `isDue` includes the condition of the partial index that the range walks.
-  const range = (column: string, isDue: string) => ({
-    beyond: db.prepare<object, DueRow>(
-      `select ${column} as at, plan_id from schedules
-       where awake = 1 and ${column} > :at and ${isDue} order by ${column}, plan_id limit :page`,
-    ),
-    tied: db.prepare<object, DueRow>(
-      `select ${column} as at, plan_id from schedules
-       where awake = 1 and ${column} = :at and plan_id > :plan_id and ${isDue} order by plan_id limit :page`,
-    ),
-  })
   return {
-    ranges: {
-      nextRun: range('next_run_at', 'next_run_at <= :now'),
-      failsafe: range('window_end', 'fireable >= floor and window_end <= :until and window_start <= :now'),
-      limit: range('limit_price', 'limit_price is not null'),
-      clock: range('clock_at', 'clock_at is not null and clock_at <= :now'),
-    },
     planName: db.prepare<[number], string>('select partner_plan_id from plans where plan_id = ?').pluck(),
     addTick: db.prepare('insert into ticks (at, price) values (:at, :price)'),
     forgetTicks: db.prepare('delete from ticks where tick_id <= :before'),

@@ -1,0 +1,87 @@
+// The backtest is the scheduler over history: a window it plays fires what a real store and real passes fire over the
+// same prices, tranche by tranche.
+
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { formatPrice, usd } from '../../src/core/money.ts'
+import { type Frequency, WINDOW_MS } from '../../src/core/window.ts'
+import { backtest, historyOf } from '../../src/engine/backtest.ts'
+import { PLAN, startService, T0, USER } from '../harness.ts'
+import { type Point, walk } from '../price/histories.ts'
+
+/** What the backtest gives every window. */
+const BUDGET = usd('10000.00')
+
+type Fired = { bar: number; cents: number; trigger: string }
+
+/** Two weeks of prices before T0, the window's own from T0 on, and the one that ends it. */
+function pricesOf(frequency: Frequency, everyMs: number, seed: number): Point[] {
+  const rows = (14 * DAY_MS + WINDOW_MS[frequency]) / everyMs + 1
+  return walk(rows, { seed, everyMs, start: plus(T0, -14 * DAY_MS) })
+}
+
+function playedBack(points: Point[], frequency: Frequency): Fired[] {
+  const [window] = backtest(historyOf(points), frequency)
+  assert.equal(window?.start, T0)
+  return window.fires.map(({ bar, share, trigger }) => ({ bar, cents: Math.round(share * 1e6), trigger }))
+}
+
+async function scheduled(
+  t: { after: (end: () => void) => void },
+  points: Point[],
+  frequency: Frequency,
+): Promise<Fired[]> {
+  const service = await startService(t)
+  const earlier = points.filter(({ at }) => at < T0)
+  await service.store.importPrices(
+    (async function* () {
+      yield earlier
+    })(),
+    'test',
+  )
+  await service.call('POST', '/partner/v1/users', USER)
+  const plan = { ...PLAN, amount_usd: '10000.00', frequency }
+  assert.equal((await service.call('POST', '/partner/v1/plans', plan)).status, 200)
+
+  const inside = points.slice(earlier.length, -1)
+  for (const { at, price } of inside) {
+    service.setClock(at)
+    await service.tick(formatPrice(price))
+  }
+  const executions = await service.store.listExecutions(
+    { slug: null, environment: null, status: null, stuck: false },
+    { after: null, limit: 1_000 },
+  )
+  assert.deepEqual(await service.store.findFaults(), [])
+  return executions.map(({ amount, createdAt, firing }) => ({
+    bar: inside.findIndex(({ at }) => at === createdAt),
+    cents: Number((amount * 1_000_000n) / BUDGET),
+    trigger: firing.trigger,
+  }))
+}
+
+describe('a window played back is the window as it would have been bought', () => {
+  const cases: [Frequency, number, number[]][] = [
+    ['daily', 5 * MINUTE_MS, [1]],
+    ['daily', 15 * MINUTE_MS, [2, 3, 4]],
+    ['daily', HOUR_MS, [5, 6, 7]],
+    ['daily', 6 * HOUR_MS, [8, 9]],
+    ['weekly', 2 * HOUR_MS, [10, 11]],
+    ['bi-weekly', 6 * HOUR_MS, [12]],
+  ]
+  for (const [frequency, everyMs, seeds] of cases) {
+    for (const seed of seeds) {
+      test(`${frequency}, a price every ${everyMs / MINUTE_MS} minutes, seed ${seed}`, async (t) => {
+        const points = pricesOf(frequency, everyMs, seed)
+        const fired = playedBack(points, frequency)
+        assert.ok(fired.length > 1)
+        assert.equal(
+          fired.reduce((sum, { cents }) => sum + cents, 0),
+          1_000_000,
+        )
+        assert.deepEqual(await scheduled(t, points, frequency), fired)
+      })
+    }
+  }
+})

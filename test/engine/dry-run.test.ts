@@ -1,0 +1,197 @@
+// `tick --dry-run`: it stores nothing, and the tick after it fires what it said, for the reason it gave.
+
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import fc from 'fast-check'
+import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { formatPrice, formatUsd, type Price } from '../../src/core/money.ts'
+import { machineAt } from '../../src/machine.ts'
+import { openFile } from '../../src/store/sqlite/connection.ts'
+import type { ExecutionRow } from '../../src/store/store.ts'
+import { runHere } from '../command.ts'
+import { PLAN, type Service, startService, T0, USER } from '../harness.ts'
+
+type Said = {
+  partner_plan_id: string
+  amount_usd: string
+  trigger: string
+  tranche_index: number
+  slot: number
+  units: number
+  reference_usd: string | null
+  reservation_price_usd: string | null
+}
+type DryRun = {
+  at: string
+  price_usd: string | null
+  plans_evaluated: number
+  dry_run: true
+  would_fire: Said[]
+}
+
+async function rehearse(service: Service, priceUsd?: string): Promise<DryRun> {
+  const { machine } = machineAt(service.now())
+  const price = priceUsd === undefined ? [] : ['--price', priceUsd]
+  const argv = ['--db', service.file, '--json', 'tick', '--dry-run', ...price]
+  const { code, out, err } = await runHere(argv, machine)
+  assert.equal(code, 0, err)
+  return JSON.parse(out)
+}
+
+/** Every row of every table, read past the program. */
+function contentOf(file: string): string {
+  const db = openFile(file)
+  try {
+    const names = db.prepare<[], string>(`select name from sqlite_schema where type = 'table' order by name`)
+    const rows = (name: string) => db.prepare(`select * from ${name}`).raw().all()
+    const tables = names.pluck().all()
+    return JSON.stringify(
+      tables.map((name) => [name, rows(name)]),
+      (_, value) => (typeof value === 'bigint' ? `${value}n` : value),
+    )
+  } finally {
+    db.close()
+  }
+}
+
+const ALL = { slug: null, environment: null, status: null, stuck: false }
+const executions = (service: Service): Promise<ExecutionRow[]> =>
+  service.store.listExecutions(ALL, { after: null, limit: 1_000 })
+
+const shown = (price: Price | null): string | null => price && formatPrice(price)
+const saidOf = ({ partnerPlanId, amount, trancheIndex, firing }: ExecutionRow): Said => ({
+  partner_plan_id: partnerPlanId,
+  amount_usd: formatUsd(amount),
+  trigger: firing.trigger,
+  tranche_index: trancheIndex,
+  slot: firing.slot,
+  units: firing.units,
+  reference_usd: shown(firing.reference),
+  reservation_price_usd: shown(firing.reservationPrice),
+})
+const KEYS: (keyof Said)[] = [
+  'partner_plan_id',
+  'amount_usd',
+  'trigger',
+  'tranche_index',
+  'slot',
+  'units',
+  'reference_usd',
+  'reservation_price_usd',
+]
+const pick = (said: Said): object => Object.fromEntries(KEYS.map((key) => [key, said[key]]))
+
+/** Rehearses, checks that nothing was stored, runs the tick, and checks that it did just that. */
+async function rehearseThenTick(service: Service, priceUsd?: string): Promise<Said[]> {
+  const stored = contentOf(service.file)
+  const dry = await rehearse(service, priceUsd)
+  assert.equal(contentOf(service.file), stored, 'a dry run stores nothing')
+  const before = (await executions(service)).length
+  const report = await service.tick(priceUsd)
+  const fired = (await executions(service)).slice(before).map(saidOf)
+  const byPlan = (a: object, b: object): number => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)
+  assert.deepEqual(dry.would_fire.map(pick).sort(byPlan), fired.sort(byPlan))
+  assert.equal(dry.plans_evaluated, report.plansEvaluated)
+  assert.equal(dry.price_usd, shown(report.price))
+  return fired
+}
+
+const triggers = (fired: Said[]): string[] => fired.map(({ trigger }) => trigger)
+
+async function serviceWith(t: Pick<TestContext, 'after'>, plans: object[] = [PLAN]): Promise<Service> {
+  const service = await startService(t)
+  await service.call('POST', '/partner/v1/users', USER)
+  for (const plan of plans) {
+    assert.equal((await service.call('POST', '/partner/v1/plans', plan)).status, 200)
+  }
+  return service
+}
+
+const at = (service: Service, hours: number): void => service.setClock(plus(T0, hours * HOUR_MS))
+
+test('a dry run says what fires and why, at a price and without one, and across a window roll', async (t) => {
+  const service = await serviceWith(t)
+  const dear = { 1: '60100', 2: '59000', 19: '61000', 20: '61000', 21: '61000', 22: '61000', 32: '61001' }
+  const blind = (hours: number): boolean => 9 <= hours && hours <= 18
+  const met: Record<number, string> = {}
+  // Every hour for 33 hours, then an outage over the end of the second window.
+  for (const hours of [...Array(33).keys(), 75, 76]) {
+    at(service, hours)
+    const price = blind(hours) ? undefined : (dear[hours as keyof typeof dear] ?? '60000')
+    const [fired, ...more] = triggers(await rehearseThenTick(service, price))
+    assert.deepEqual(more, [])
+    if (fired) met[hours] = fired
+  }
+  assert.deepEqual(met, {
+    0: 'slot_start',
+    2: 'limit',
+    8: 'slot_start',
+    14: 'clock',
+    18: 'clock',
+    22: 'failsafe',
+    24: 'slot_start',
+    32: 'deadline',
+    75: 'slot_start',
+  })
+})
+
+test('a dry run knows that it is late itself: the failsafe begins as early as for the tick', async (t) => {
+  const service = await serviceWith(t)
+  for (const hours of [0, 6]) {
+    at(service, hours)
+    await rehearseThenTick(service, '60000')
+  }
+  // The gaps are 6 and 12 hours with this pass and only 6 without it: twice the second-longest reaches back to noon.
+  at(service, 18)
+  assert.deepEqual(triggers(await rehearseThenTick(service, '60000')), ['failsafe'])
+})
+
+test('a dry run takes no lock from a tick and leaves it no trace: ticks without it end the same', async (t) => {
+  const [watched, alone] = [await serviceWith(t), await serviceWith(t)]
+  for (const [i, price] of ['60000', '59000', undefined, '58000', '62000'].entries()) {
+    for (const service of [watched, alone]) at(service, i * 5)
+    await rehearse(watched, price)
+    await rehearse(watched, '1')
+    await watched.tick(price)
+    await alone.tick(price)
+  }
+  const ofBoth = await Promise.all([watched, alone].map(async (one) => (await executions(one)).map(saidOf)))
+  assert.ok((ofBoth[0] ?? []).length > 3)
+  assert.deepEqual(ofBoth[0], ofBoth[1])
+})
+
+test('a dry run with plans of every size, at any times and prices, is what the tick then does', async (t) => {
+  const step = fc.record({
+    afterMs: fc.oneof(
+      { weight: 4, arbitrary: fc.integer({ min: 1, max: 3 * HOUR_MS }) },
+      { weight: 2, arbitrary: fc.integer({ min: 1, max: 10 * MINUTE_MS }) },
+      { weight: 1, arbitrary: fc.integer({ min: 1, max: 60 * HOUR_MS }) },
+    ),
+    price: fc.option(fc.integer({ min: 5_900_000, max: 6_100_000 }), { nil: undefined, freq: 4 }),
+  })
+  const plans = ['12.00', '60.00', '333.33'].flatMap((amount_usd) =>
+    (['daily', 'weekly'] as const).map((frequency) => ({
+      ...PLAN,
+      partner_plan_id: `${frequency} ${amount_usd}`,
+      amount_usd,
+      frequency,
+    })),
+  )
+  const seen = new Set<string>()
+  const paths = fc.sample(fc.array(step, { minLength: 40, maxLength: 40 }), { numRuns: 3, seed: 20260105 })
+  for (const path of paths) {
+    const service = await serviceWith(t, plans)
+    for (const { afterMs, price } of path) {
+      service.advance(afterMs)
+      const fired = await rehearseThenTick(
+        service,
+        price === undefined ? undefined : (price / 100).toFixed(2),
+      )
+      for (const trigger of triggers(fired)) seen.add(trigger)
+    }
+    assert.deepEqual(await service.store.findFaults(), [])
+  }
+  for (const trigger of ['slot_start', 'limit', 'deadline', 'catch_up', 'clock', 'failsafe']) {
+    assert.ok(seen.has(trigger), `the paths meet ${trigger}`)
+  }
+})

@@ -1,0 +1,132 @@
+// A pass costs what it fires: plans that wait are not looked at, however many there are.
+
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { HOUR_MS, plus } from '../../src/core/instant.ts'
+import { type Price, price } from '../../src/core/money.ts'
+import { runTick } from '../../src/engine/tick.ts'
+import { configure, connect, type Database, openFile } from '../../src/store/sqlite/connection.ts'
+import { createDueList } from '../../src/store/sqlite/due.ts'
+import { migrate } from '../../src/store/sqlite/migrate.ts'
+import { T0, temporaryFolder } from '../harness.ts'
+import { manyWaiting, type Waiting } from './waiting.ts'
+
+const FEW = 1_000
+const MANY = 100_000
+const RATIO_MAX = 3
+
+const LIVE = { price: price('60000'), source: 'test' }
+
+async function pass({ store, machine }: Waiting, live = true) {
+  const report = await runTick({ store, machine, observe: async () => (live ? LIVE : null) })
+  assert.ok(report)
+  return report
+}
+
+async function lookUp({ store, machine }: Waiting, live: boolean): Promise<void> {
+  const livePrice = live ? LIVE.price : null
+  assert.deepEqual(await store.listDuePlans({ now: machine.clock(), livePrice, leadMs: HOUR_MS }), [])
+}
+
+/** The middle time of each of two, taken in turns so that a noisy moment hits both. */
+async function medians(turns: number, runs: [() => Promise<unknown>, () => Promise<unknown>]) {
+  const times: [number[], number[]] = [[], []]
+  for (let turn = 0; turn < turns; turn++) {
+    for (const i of [0, 1] as const) {
+      const from = performance.now()
+      await runs[i]()
+      times[i].push(performance.now() - from)
+    }
+  }
+  const [few = 0, many = 0] = times.map((all) => all.sort((a, b) => a - b)[Math.floor(all.length / 2)])
+  return { few, many, ratio: many / few }
+}
+
+test('a pass that fires nothing costs the same over 1,000 and over 100,000 waiting plans', async (t) => {
+  const [few, many] = [await manyWaiting(t, FEW), await manyWaiting(t, MANY)]
+  const idle = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
+  for (const one of [few, many]) {
+    const { plansEvaluated, executionsCreated, windowsRolled } = await pass(one)
+    assert.deepEqual({ plansEvaluated, executionsCreated, windowsRolled }, idle)
+  }
+  const whole = await medians(25, [() => pass(few), () => pass(many)])
+  assert.ok(whole.ratio < RATIO_MAX, `whole passes: ${JSON.stringify(whole)}`)
+  // Without the commits, which cost the same however many plans there are and would hide a scan.
+  for (const live of [true, false]) {
+    const look = await medians(100, [() => lookUp(few, live), () => lookUp(many, live)])
+    assert.ok(look.ratio < RATIO_MAX, `looking for due plans, live ${live}: ${JSON.stringify(look)}`)
+  }
+})
+
+test('a pass touches the plans whose price or hour has come, and no others', async (t) => {
+  const waiting = await manyWaiting(t, FEW)
+  const touched = async (live: boolean): Promise<number> => {
+    const { plansEvaluated, executionsCreated } = await pass(waiting, live)
+    assert.equal(executionsCreated, plansEvaluated)
+    return plansEvaluated
+  }
+  assert.equal(await touched(true), 0)
+  // A hundred plans wait for a price of 900 to 999 units of 1e-8 under the limit: they are not reached.
+  const observe = async () => ({ price: (price('50000') - 899n) as Price, source: 'test' })
+  const report = await runTick({ store: waiting.store, machine: waiting.machine, observe })
+  assert.equal(report?.plansEvaluated, 900)
+  assert.equal(report?.executionsCreated, 900)
+  waiting.setClock(plus(T0, 9 * HOUR_MS + 950))
+  assert.equal(await touched(false), 51)
+  assert.deepEqual(await waiting.store.findFaults(), [])
+})
+
+test('many plans due at one instant, at one price or at many are each listed once, however many reads it takes', async (t) => {
+  const waiting = await manyWaiting(t, 25_000)
+  const listed = async (live: boolean): Promise<number[]> => {
+    const livePrice = live ? price('40000') : null
+    return waiting.store.listDuePlans({ now: plus(T0, 24 * HOUR_MS), livePrice, leadMs: 0 })
+  }
+  const all = Array.from({ length: 25_000 }, (_, i) => i + 1)
+  // All slots end at one instant; limits and clocks lie at a thousand values, 25 plans on each.
+  for (const live of [true, false]) assert.deepEqual(await listed(live), all)
+  const look = (leadMs: number, livePrice: Price | null) =>
+    waiting.store.listDuePlans({ now: plus(T0, 9 * HOUR_MS + 499), livePrice, leadMs })
+  assert.equal((await look(0, null)).length, 12_500)
+  assert.equal((await look(0, (price('50000') - 499n) as Price)).length, 12_500)
+  assert.deepEqual(await look(7 * 24 * HOUR_MS, null), all)
+})
+
+/** The statements with which the store looks for due plans, as it prepares them. */
+async function dueQueries(t: TestContext): Promise<{ db: Database; queries: string[] }> {
+  const file = join(temporaryFolder(t), 'tranche.db')
+  const db = openFile(file)
+  t.after(() => db.close())
+  configure(db)
+  await migrate(db, file, () => T0)
+  const queries: string[] = []
+  const prepare = db.prepare.bind(db)
+  db.prepare = ((text: string) => {
+    queries.push(text)
+    return prepare(text)
+  }) as typeof db.prepare
+  createDueList(connect(db, () => T0))
+  db.prepare = prepare
+  // Reads and writes prepare their begin and commit; the rest are the ranges.
+  return { db, queries: queries.filter((text) => text.startsWith('select')) }
+}
+
+test('each due range is a bounded walk along its own index, without a sort', async (t) => {
+  const { db, queries } = await dueQueries(t)
+  const bounds = { at: 0, plan_id: 0, until: 0, page: 10 }
+  const plans = queries.map((query) => {
+    const steps = db.prepare<object, { detail: string }>(`explain query plan ${query}`).all(bounds)
+    return steps.map(({ detail }) => detail.replace('COVERING ', '')).join('; ')
+  })
+  const walks = (index: string, column: string): string[] => {
+    const search = `SEARCH schedules USING INDEX schedules_by_${index}`
+    return [`${search} (${column}=? AND rowid>?)`, `${search} (${column}>? AND ${column}<?)`]
+  }
+  assert.deepEqual(plans, [
+    ...walks('next_run', 'next_run_at'),
+    ...walks('end', 'window_end'),
+    ...walks('limit', 'limit_price'),
+    ...walks('clock', 'clock_at'),
+  ])
+})

@@ -1,0 +1,99 @@
+// A long import beside everything else: its memory, its death, a second one, and a service that goes on writing.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { describe, type TestContext, test } from 'node:test'
+import { HOUR_MS, plus } from '../../src/core/instant.ts'
+import { price } from '../../src/core/money.ts'
+import { machineAt } from '../../src/machine.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import { type Child, outcomeOf, PROGRAM, runCommand, startCommand } from '../command.ts'
+import { T0 } from '../harness.ts'
+import { csv, newDatabase, rowsIn, walk, writeLong } from './histories.ts'
+
+/** Waits until an import has rows under way. Fails when it ends before. */
+async function underWay(child: Child, db: string): Promise<void> {
+  while (rowsIn(db).staged === 0) {
+    assert.equal(child.exitCode, null, 'the import is still running')
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+/** Runs an import and answers the most memory its process ever held, in KiB. */
+async function peakOf(t: TestContext, rows: number): Promise<number> {
+  const { folder, db } = await newDatabase(t)
+  const file = join(folder, 'long.csv')
+  await writeLong(file, rows)
+  const note = 'process.on("exit",()=>process.stderr.write("peak "+process.resourceUsage().maxRSS))'
+  // A small heap: what is measured is what is kept, not how long garbage may lie; all rows at once would burst it.
+  const flags = [
+    '--max-semi-space-size=1',
+    '--max-old-space-size=24',
+    '--import',
+    `data:text/javascript,${note}`,
+  ]
+  const child = spawn(process.execPath, [...flags, PROGRAM, '--db', db, '--json', 'price', 'import', file])
+  t.after(() => child.kill('SIGKILL'))
+  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
+  assert.deepEqual(JSON.parse(out), { rows, added: rows, duplicates: 0 }, err)
+  assert.equal(rowsIn(db).prices, rows)
+  return Number(/peak (\d+)/.exec(err)?.[1])
+}
+
+describe('a long import', { concurrency: true }, () => {
+  test('takes no more memory for twenty times the rows', async (t) => {
+    const short = await peakOf(t, 20_000)
+    const long = await peakOf(t, 400_000)
+    // The page cache of SQLite fills up to its 32 MiB, and nothing else grows.
+    assert.ok(short > 0 && long / short < 2, `${long} KiB over ${short} KiB`)
+  })
+
+  test('that is killed in the middle leaves no price, and the next one starts afresh', async (t) => {
+    const { folder, db } = await newDatabase(t)
+    const file = join(folder, 'long.csv')
+    await writeLong(file, 100_000)
+    const child = startCommand(t, ['--db', db, 'price', 'import', file])
+    const ended = outcomeOf(child)
+    await underWay(child, db)
+    child.kill('SIGKILL')
+    assert.equal((await ended).code, null)
+    assert.equal(rowsIn(db).prices, 0)
+
+    const few = walk(3, { start: plus(T0, -HOUR_MS) })
+    writeFileSync(file, csv(few))
+    const next = await runCommand(t, ['--db', db, '--json', 'price', 'import', file])
+    assert.deepEqual(JSON.parse(next.out), { rows: 3, added: 3, duplicates: 0 })
+    assert.deepEqual(rowsIn(db), { prices: 3, staged: 0 })
+  })
+
+  test('keeps a second one out and lets a service write all the while', async (t) => {
+    const { folder, db } = await newDatabase(t)
+    const file = join(folder, 'long.csv')
+    await writeLong(file, 200_000)
+    const { machine, setClock } = machineAt(plus(T0, -1_000_000))
+    const store = await openStore(db, { clock: machine.clock, create: false })
+    t.after(() => store.close())
+    const child = startCommand(t, ['--db', db, '--json', 'price', 'import', file])
+    const ended = outcomeOf(child)
+    await underWay(child, db)
+
+    const second = runCommand(t, ['--db', db, '--json', 'price', 'import', file])
+    let written = 0
+    while (child.exitCode === null) {
+      setClock(plus(machine.clock(), 1))
+      await store.addPrice({ price: price('60000'), source: 'service' })
+      written += 1
+    }
+    const refused = await second
+    assert.equal(refused.code, 5)
+    assert.equal(JSON.parse(refused.err).error.code, 'import_running')
+    const { code, out, err } = await ended
+    assert.equal(code, 0, err)
+    assert.deepEqual(JSON.parse(out), { rows: 200_000, added: 200_000, duplicates: 0 })
+    assert.ok(written > 10, `${written} prices written meanwhile`)
+    assert.deepEqual(rowsIn(db), { prices: 200_000 + written, staged: 0 })
+  })
+})

@@ -1,0 +1,228 @@
+// `tranche price import`: all of a file or nothing of it, whatever the file holds.
+
+import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, type TestContext, test } from 'node:test'
+import { DAY_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { price } from '../../src/core/money.ts'
+import { sigma, type Volatility } from '../../src/core/volatility.ts'
+import { machineAt } from '../../src/machine.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import { type Outcome, runCommand, runHere } from '../command.ts'
+import { T0, temporaryFolder } from '../harness.ts'
+import { csv, newDatabase, type Point, rowOf, rowsIn, shuffled, walk } from './histories.ts'
+import { json, startTicker } from './ticker.ts'
+
+const POINTS = walk(5)
+const [FIRST, SECOND, THIRD] = POINTS.map(rowOf)
+
+async function importing(
+  t: Pick<TestContext, 'after'>,
+  content: string | Buffer,
+): Promise<Outcome & { db: string; file: string }> {
+  const { folder, db } = await newDatabase(t)
+  const file = join(folder, 'history.csv')
+  writeFileSync(file, content)
+  const outcome = await runHere(['--db', db, '--json', 'price', 'import', file], machineAt(T0).machine)
+  return { ...outcome, db, file }
+}
+
+describe('a file in any of these forms is taken whole', () => {
+  const cases: [string, string, { rows: number; added: number }][] = [
+    ['the header alone', 'time,price\n', { rows: 0, added: 0 }],
+    ['CRLF', csv(POINTS).replaceAll('\n', '\r\n'), { rows: 5, added: 5 }],
+    ['no newline at the end', csv(POINTS).trimEnd(), { rows: 5, added: 5 }],
+    ['a byte order mark', `\uFEFF${csv(POINTS)}`, { rows: 5, added: 5 }],
+    ['blank lines', csv(POINTS).replaceAll('\n', '\n\n').replace('\n\n', '\n'), { rows: 5, added: 5 }],
+    ['rows out of order', csv(POINTS.toReversed()), { rows: 5, added: 5 }],
+    ['rows that repeat', csv([...POINTS, ...POINTS]), { rows: 10, added: 5 }],
+    [
+      'another offset',
+      'time,price\n2026-01-05T01:00:00+01:00,5\n2026-01-05T00:00:00Z,6\n',
+      { rows: 2, added: 1 },
+    ],
+  ]
+  for (const [name, content, { rows, added }] of cases) {
+    test(name, async (t) => {
+      const { code, out, err, db } = await importing(t, content)
+      assert.equal(code, 0, err)
+      assert.deepEqual(JSON.parse(out), { rows, added, duplicates: rows - added })
+      assert.deepEqual(rowsIn(db), { prices: added, staged: 0 })
+    })
+  }
+})
+
+describe('a row that is wrong is named by its line, and nothing of the file is kept', () => {
+  const time = '2026-01-05T00:30:00Z'
+  const cases: [string, string, RegExp][] = [
+    ['no comma', time, /does not start with a UTC time/],
+    ['no time', ',5', /does not start with a UTC time/],
+    ['no such month', '2026-13-05T00:00:00Z,5', /does not start with a UTC time/],
+    ['a time without an offset', '2026-01-05T00:30:00,5', /does not start with a UTC time/],
+    ['columns the other way round', `5,${time}`, /does not start with a UTC time/],
+    ['spaces', '   ', /does not start with a UTC time/],
+    ['no price', `${time},`, /its price is ""/],
+    ['a word', `${time},abc`, /its price is "abc"/],
+    ['NaN', `${time},NaN`, /its price is "NaN"/],
+    ['an exponent', `${time},6e4`, /its price is "6e4"/],
+    ['negative', `${time},-5`, /its price is "-5"/],
+    ['zero', `${time},0.00`, /its price is zero/],
+    ['a third column', `${time},5,6`, /its price is "5,6"/],
+    ['a quoted price', `${time},"5"`, /its price is/],
+    ['the header again', 'time,price', /does not start with a UTC time/],
+  ]
+  for (const [name, row, why] of cases) {
+    test(name, async (t) => {
+      const { code, out, err, db, file } = await importing(
+        t,
+        `time,price\n${FIRST}\n${SECOND}\n${row}\n${THIRD}\n`,
+      )
+      assert.equal(code, 1)
+      assert.equal(out, '')
+      const { error } = JSON.parse(err)
+      assert.equal(error.code, 'bad_file')
+      assert.ok(error.message.startsWith(`${file} line 4: `), error.message)
+      assert.match(error.message, why)
+      assert.deepEqual(rowsIn(db), { prices: 0, staged: 0 })
+    })
+  }
+
+  test('after thousands of good ones', async (t) => {
+    const good = walk(25_000, { everyMs: MINUTE_MS })
+    const { code, err, db } = await importing(t, `${csv(good)}oops\n`)
+    assert.equal(code, 1)
+    assert.match(JSON.parse(err).error.message, /line 25002: /)
+    assert.deepEqual(rowsIn(db), { prices: 0, staged: 0 })
+  })
+})
+
+describe('what is no price file is refused with a reason', () => {
+  const refused = (outcome: Outcome, why: RegExp): void => {
+    assert.equal(outcome.code, 1)
+    assert.equal(outcome.out, '')
+    assert.match(JSON.parse(outcome.err).error.message, why)
+  }
+  const headers: [string, string | Buffer, RegExp][] = [
+    ['an empty file', '', /line 1: expected the header time,price, found ""/],
+    ['another header', 'date,close\n2026-01-05,5\n', /found "date,close"/],
+    ['no header', `${FIRST}\n`, /line 1: expected the header/],
+    ['bytes that are no text', Buffer.from([0xff, 0xfe, 0x00, 0x01, 0x0a]), /line 1: expected the header/],
+  ]
+  for (const [name, content, why] of headers) {
+    test(name, async (t) => {
+      const outcome = await importing(t, content)
+      refused(outcome, why)
+      assert.deepEqual(rowsIn(outcome.db), { prices: 0, staged: 0 })
+    })
+  }
+
+  test('a file that is not there, a folder, and a database that is not there', async (t) => {
+    const { folder, db } = await newDatabase(t)
+    const inside = join(folder, 'inside')
+    mkdirSync(inside)
+    const { machine } = machineAt(T0)
+    const of = (file: string, at = db) => runHere(['--db', at, '--json', 'price', 'import', file], machine)
+    refused(await of(join(folder, 'no.csv')), /no\.csv: ENOENT/)
+    refused(await of(inside), /inside: (EISDIR|it is no regular file)/)
+    assert.equal((await of(inside, join(folder, 'no.db'))).code, 4)
+  })
+})
+
+test('a stored price stays when the file has another for its instant, and the first of a file wins', async (t) => {
+  const folder = temporaryFolder(t)
+  const db = join(folder, 'tranche.db')
+  const store = await openStore(db, { clock: () => T0, create: true })
+  t.after(() => store.close())
+  await store.addPrice({ price: price('1'), source: 'test' })
+  const later = plus(T0, MINUTE_MS)
+  const file = join(folder, 'history.csv')
+  const points = [
+    { at: T0, price: price('2') },
+    { at: later, price: price('3') },
+    { at: later, price: price('4') },
+  ]
+  writeFileSync(file, csv(points))
+  const { code, out, err } = await runCommand(t, ['--db', db, 'price', 'import', file])
+  assert.equal(code, 0, err)
+  assert.match(out, /^rows +3\nadded +1\nduplicates +2\n$/)
+  assert.match(err, /already had a price kept it/)
+  assert.deepEqual(await store.listPrices({ after: null, limit: 10 }), [
+    { at: T0, price: price('1'), source: 'test' },
+    { at: later, price: price('3'), source: 'import' },
+  ])
+})
+
+describe('the volatility after an import', () => {
+  const imported = async (t: TestContext, parts: Point[][]): Promise<Volatility> => {
+    const store = await openStore(join(temporaryFolder(t), 'a.db'), { clock: () => T0, create: true })
+    t.after(() => store.close())
+    for (const part of parts) await store.importPrices(batchesOf(part), 'test')
+    return (await store.peekPass()).volatility
+  }
+  const observed = async (t: TestContext, points: Point[]): Promise<Volatility> => {
+    const { machine, setClock } = machineAt(T0)
+    const store = await openStore(join(temporaryFolder(t), 'b.db'), { clock: machine.clock, create: true })
+    t.after(() => store.close())
+    for (const point of points) {
+      setClock(point.at)
+      await store.addPrice({ price: point.price, source: 'test' })
+    }
+    return (await store.peekPass()).volatility
+  }
+
+  test('is what the same prices give one by one, in whatever order the file has them', async (t) => {
+    const points = walk(400, { seed: 7 })
+    const [middle] = [points.length / 2]
+    const expected = await observed(t, points)
+    assert.ok(expected.hours > 24)
+    assert.deepEqual(await imported(t, [points]), expected)
+    assert.deepEqual(await imported(t, [shuffled(points, 3)]), expected)
+    assert.deepEqual(await imported(t, [points.slice(middle), points.slice(0, middle)]), expected)
+  })
+
+  test('forgets no more of a long history than nobody would notice', async (t) => {
+    const points = walk(400, { seed: 9, everyMs: 6 * 60 * MINUTE_MS })
+    assert.ok((points.at(-1)?.at ?? 0) - T0 > 90 * DAY_MS)
+    const ratio = sigma(await imported(t, [points])) / sigma(await observed(t, points))
+    assert.ok(Math.abs(ratio - 1) < 0.02, `ratio ${ratio}`)
+  })
+})
+
+async function* batchesOf(points: Point[]): AsyncGenerator<Point[]> {
+  for (let from = 0; from < points.length; from += 150) yield points.slice(from, from + 150)
+}
+
+test('price fetch keeps one price; price list shows all of them, for people and for scripts', async (t) => {
+  const { db } = await newDatabase(t)
+  const { origin } = await startTicker(t, json({ last: '64250.5' }))
+  const { machine, setClock } = machineAt(T0)
+  const command = (...args: string[]) => runHere(['--db', db, ...args], machine)
+
+  assert.deepEqual(JSON.parse((await command('--json', 'price', 'list')).out), [])
+  const fetched = await command('--json', 'price', 'fetch', '--price-feed', `${origin}/x#/last`)
+  const row = { at: '2026-01-05T00:00:00.000Z', price_usd: '64250.50', source: new URL(origin).host }
+  assert.deepEqual(JSON.parse(fetched.out), row)
+  setClock(plus(T0, MINUTE_MS))
+  const words = await command('price', 'fetch', '--price-feed', 'static:0.5')
+  assert.match(words.out, /price_usd +0\.50\nsource +static:0\.5\n/)
+
+  const next = { at: '2026-01-05T00:01:00.000Z', price_usd: '0.50', source: 'static:0.5' }
+  assert.deepEqual(JSON.parse((await command('--json', 'price', 'list')).out), [row, next])
+  const table = (await command('price', 'list')).out.split('\n')
+  assert.match(table[0] ?? '', /^AT +USD +SOURCE$/)
+  assert.match(table[1] ?? '', /^2026-01-05T00:00:00\.000Z +64250\.50 /)
+})
+
+test('price fetch without a feed is a usage error, and a feed that fails exits 1 and keeps nothing', async (t) => {
+  const { db } = await newDatabase(t)
+  const { origin } = await startTicker(t, { status: 500, body: '' })
+  const { machine } = machineAt(T0)
+  const fetching = (...args: string[]) => runHere(['--db', db, 'price', 'fetch', ...args], machine)
+  assert.equal((await fetching()).code, 2)
+  assert.equal((await fetching('--price-feed', 'bloomberg')).code, 2)
+  const failed = await fetching('--price-feed', `${origin}/x#/last`)
+  assert.equal(failed.code, 1)
+  assert.match(failed.err, /HTTP 500/)
+  assert.equal(rowsIn(db).prices, 0)
+})

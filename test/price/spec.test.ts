@@ -1,0 +1,118 @@
+// Feeds by their SPEC: any JSON ticker, a fixed price, none; what is refused; and what a tick does without a price.
+
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { HOUR_MS, plus } from '../../src/core/instant.ts'
+import { Problem } from '../../src/core/problem.ts'
+import { machineAt } from '../../src/machine.ts'
+import { createFeed } from '../../src/price/feed.ts'
+import { runHere } from '../command.ts'
+import { PLAN, startService, T0, USER } from '../harness.ts'
+import { quoted, read, startTicker } from './ticker.ts'
+
+describe('a JSON ticker of anybody', { concurrency: true }, () => {
+  const cases: [string, string, string, string][] = [
+    ['a member of a list', '{"a":[{"b":"64250.5"}]}', '#/a/0/b', '64250.5'],
+    ['a number', '{"a":[{"b":64250.5}]}', '#/a/0/b', '64250.5'],
+    ['a number a double cannot hold', '{"p":12345678.123456785}', '#/p', '12345678.12345678'],
+    ['trailing zeros and many places', '{"p":64250.500000000000000000001}', '#/p', '64250.5'],
+    ['escapes of the pointer', '{"a/b":{"c~d":"1"}}', '#/a~1b/c~0d', '1'],
+    ['a name of percent-encoded text', '{"last price":"7"}', '#/last%20price', '7'],
+    ['an empty name', '{"":"7"}', '#/', '7'],
+  ]
+  for (const [name, body, pointer, usd] of cases) {
+    test(name, async (t) => {
+      const { origin, asked } = await startTicker(t, { body })
+      const { observed, warnings } = await read(`${origin}/x?pair=btc${pointer}`)
+      assert.deepEqual([observed, warnings], [quoted(usd, new URL(origin).host), []])
+      assert.deepEqual(asked, ['GET /x?pair=btc'])
+    })
+  }
+
+  const bad: [string, string, string, RegExp][] = [
+    ['no such member', '{"a":{}}', '#/a/b', /no "b"/],
+    ['an inherited member', '{"a":{}}', '#/a/constructor', /no "constructor"/],
+    ['an object where a price should be', '{"a":{"b":{}}}', '#/a/b', /its price is \{\}/],
+    ['a number with an exponent', '{"p":6.4e4}', '#/p', /6\.4e4/],
+    ['a number below zero', '{"p":-1}', '#/p', /-1/],
+    ['true', '{"p":true}', '#/p', /true/],
+  ]
+  for (const [name, body, pointer, why] of bad) {
+    test(name, async (t) => {
+      const { origin } = await startTicker(t, { body })
+      const { observed, warnings } = await read(`${origin}/x${pointer}`)
+      assert.equal(observed, null)
+      assert.match(warnings.join(), why)
+    })
+  }
+
+  test('a path that starts with two slashes stays on its host', async (t) => {
+    const { origin, asked } = await startTicker(t, { body: '{"p":"5"}' })
+    assert.deepEqual((await read(`${origin}//192.0.2.1/x#/p`)).observed?.price, quoted('5', '').price)
+    assert.deepEqual(asked, ['GET //192.0.2.1/x'])
+  })
+})
+
+describe('a SPEC', () => {
+  test('none and static ask nobody', async () => {
+    assert.equal((await read('none')).observed, null)
+    assert.deepEqual((await read('static:64250.50')).observed, quoted('64250.50', 'static:64250.50'))
+  })
+
+  const refused = [
+    '',
+    'Coinbase',
+    'binance',
+    'static:',
+    'static:0',
+    'static:0.00',
+    'static:-5',
+    'static:1e5',
+    'static:NaN',
+    'https://example.com/ticker',
+    'https://example.com/ticker#price',
+    'http://example.com/ticker#/price',
+    'http://127.0.0.1.example.com/ticker#/price',
+    'http://10.0.0.1/ticker#/price',
+    'ftp://127.0.0.1/ticker#/price',
+    'file:///etc/passwd#/price',
+    'toString',
+  ]
+  for (const spec of refused) {
+    test(`${JSON.stringify(spec)} is refused`, () => {
+      const create = () => createFeed(spec, { clock: () => T0, warn: assert.fail })
+      assert.throws(create, (error) => error instanceof Problem && error.code === 'usage')
+    })
+  }
+})
+
+test('a failing feed makes a tick go by the clock: it warns, exits 0 and still buys', async (t) => {
+  const service = await startService(t)
+  await service.call('POST', '/partner/v1/users', USER)
+  await service.call('POST', '/partner/v1/plans', PLAN)
+  const { origin } = await startTicker(t, { status: 500, body: 'down' })
+  const { machine, setClock } = machineAt(T0)
+  const tick = () =>
+    runHere(['--db', service.file, '--json', 'tick', '--price-feed', `${origin}/x#/p`], machine)
+
+  const early = await tick()
+  assert.equal(early.code, 0)
+  assert.match(early.err, /^warning: price feed 127\.0\.0\.1:\d+: HTTP 500\n$/)
+  assert.deepEqual(fired(early.out), { price_usd: null, executions_created: 0 })
+
+  // Two units in a slot of eight hours: the first is due in the middle of the first four.
+  setClock(plus(T0, 2 * HOUR_MS))
+  const due = await tick()
+  assert.equal(due.code, 0)
+  assert.deepEqual(fired(due.out), { price_usd: null, executions_created: 1 })
+  const [execution] = await service.store.listExecutions(
+    { slug: null, environment: null, status: null, stuck: false },
+    { after: null, limit: 10 },
+  )
+  assert.equal(execution?.firing.trigger, 'clock')
+})
+
+function fired(out: string): { price_usd: string | null; executions_created: number } {
+  const { price_usd, executions_created } = JSON.parse(out)
+  return { price_usd, executions_created }
+}
