@@ -2,8 +2,8 @@ import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
 import type { Layout } from '../core/schedule.ts'
 import { FREQUENCIES, type Frequency } from '../core/window.ts'
-import type { History } from '../engine/backtest.ts'
-import type { BacktestReport, Summary } from '../engine/backtest-report.ts'
+import type { BacktestReport, Summary } from '../engine/backtest/report.ts'
+import type { History } from '../engine/backtest/windows.ts'
 import { type Cli, type Column, note, print, renderTable } from './cli.ts'
 import { wholeNumber } from './options.ts'
 import { startProgress } from './progress.ts'
@@ -21,8 +21,8 @@ export function backtestCommand(cli: Cli): Command {
 }
 
 async function run(cli: Cli, file: string, { frequency, tranches, chart }: Options): Promise<void> {
-  const { backtest } = await import('../engine/backtest.ts')
-  const { BLOCKS_MIN, blocksOf, reportOf } = await import('../engine/backtest-report.ts')
+  const { backtest } = await import('../engine/backtest/windows.ts')
+  const { BLOCKS_MIN, blocksOf, reportOf } = await import('../engine/backtest/report.ts')
   const history = await readHistory(cli, file)
   const layout = tranches === undefined ? null : layoutOf(tranches)
   const runs = (frequency ? [frequency] : FREQUENCIES).map((each) => {
@@ -33,7 +33,7 @@ async function run(cli: Cli, file: string, { frequency, tranches, chart }: Optio
   const reports = runs.map(({ report }) => report)
   const table = await tableOf(reports)
   if (chart !== undefined) {
-    const { drawBacktest } = await import('./backtest-chart.ts')
+    const { drawBacktest } = await import('./chart/backtest.ts')
     await writeChart(chart, drawBacktest(runs, history), file)
     note(cli, `The chart is in ${chart}.`)
   }
@@ -58,7 +58,7 @@ async function writeChart(chart: string, svg: string, prices: string): Promise<v
 }
 
 async function readHistory(cli: Cli, file: string): Promise<History> {
-  const { historyOf } = await import('../engine/backtest.ts')
+  const { historyOf } = await import('../engine/backtest/windows.ts')
   const { readPriceFile } = await import('../price/csv.ts')
   const reader = await readPriceFile(file)
   const progress = startProgress(cli.streams.err, 'reading')

@@ -6,7 +6,6 @@ import type { Store } from '../store/store.ts'
 import type { Cli } from './cli.ts'
 import { EXIT } from './exit.ts'
 import { durationOrOff, wholeNumber } from './options.ts'
-import { startScheduler } from './scheduler.ts'
 import { priceFeedOption } from './tick.ts'
 import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './webhook-options.ts'
 
@@ -77,6 +76,7 @@ async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
 async function serve(cli: Cli, store: Store, options: ServeOptions & Parts): Promise<void> {
   const { createApp } = await import('../http/app.ts')
   const { listenOn } = await import('../http/listen.ts')
+  const { startScheduler } = await import('./scheduler.ts')
   const { log, guard, deliver, observe } = options
   const { machine } = cli
   const app = createApp({ store, machine, guard, log, rateLimit: options.rateLimit ?? null })

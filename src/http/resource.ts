@@ -1,10 +1,12 @@
-// Users and plans as JSON, for the API and for the shell. Apart from the routes, so that a command that only prints
+// Users, plans and webhooks as JSON, for the API and for the shell. Apart from the routes, so that a command that only prints
 // one does not load what it takes to check a request.
 
 import { formatInstant } from '../core/instant.ts'
 import { formatUsd } from '../core/money.ts'
+import type { Tenant } from '../core/partner.ts'
 import type { PlanTerms } from '../core/plan.ts'
 import type { User } from '../core/user.ts'
+import type { Webhook } from '../core/webhook.ts'
 
 export const userJson = (user: User) => ({
   partner_user_id: user.partnerUserId,
@@ -29,4 +31,16 @@ export const planJson = (plan: PlanTerms) => ({
   status: plan.status,
   created_at: formatInstant(plan.createdAt),
   updated_at: formatInstant(plan.updatedAt),
+})
+
+export const webhookJson = (tenant: Tenant, webhook: Webhook | null) => ({
+  partner_slug: tenant.partnerSlug,
+  environment: tenant.environment,
+  url: webhook?.url ?? null,
+  status: webhook?.status ?? null,
+  created_at: webhook ? formatInstant(webhook.createdAt) : null,
+  updated_at: webhook ? formatInstant(webhook.updatedAt) : null,
+  last_delivered_at: webhook?.lastDeliveredAt ? formatInstant(webhook.lastDeliveredAt) : null,
+  last_status_code: webhook?.lastStatusCode ?? null,
+  consecutive_failures: webhook?.consecutiveFailures ?? null,
 })

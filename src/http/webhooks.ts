@@ -1,8 +1,7 @@
 import { z } from 'zod'
-import { formatInstant } from '../core/instant.ts'
-import type { Tenant } from '../core/partner.ts'
-import { register, WEBHOOK_URL_MAX, type Webhook } from '../core/webhook.ts'
+import { register, WEBHOOK_URL_MAX } from '../core/webhook.ts'
 import { FieldError, field, notText } from './fields.ts'
+import { webhookJson } from './resource.ts'
 import { route } from './route.ts'
 
 const SECRET_PREFIX = 'sse_whsec_'
@@ -39,18 +38,6 @@ export const deleteWebhook = route({
     environment: tenant.environment,
     deleted: await store.deleteWebhook(tenant),
   }),
-})
-
-export const webhookJson = (tenant: Tenant, webhook: Webhook | null) => ({
-  partner_slug: tenant.partnerSlug,
-  environment: tenant.environment,
-  url: webhook?.url ?? null,
-  status: webhook?.status ?? null,
-  created_at: webhook ? formatInstant(webhook.createdAt) : null,
-  updated_at: webhook ? formatInstant(webhook.updatedAt) : null,
-  last_delivered_at: webhook?.lastDeliveredAt ? formatInstant(webhook.lastDeliveredAt) : null,
-  last_status_code: webhook?.lastStatusCode ?? null,
-  consecutive_failures: webhook?.consecutiveFailures ?? null,
 })
 
 function parseUrl(input: unknown): string | FieldError {

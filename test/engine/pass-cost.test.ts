@@ -114,7 +114,7 @@ async function dueQueries(t: TestContext): Promise<{ db: Database; queries: stri
 
 test('each due range is a bounded walk along its own index, without a sort', async (t) => {
   const { db, queries } = await dueQueries(t)
-  const bounds = { at: 0, plan_id: 0, until: 0, page: 10 }
+  const bounds = { at: 0, plan_id: 0, now: 0, until: 0, page: 10 }
   const plans = queries.map((query) => {
     const steps = db.prepare<object, { detail: string }>(`explain query plan ${query}`).all(bounds)
     return steps.map(({ detail }) => detail.replace('COVERING ', '')).join('; ')

@@ -1,4 +1,4 @@
-// A pass costs what it fires: each of its due ranges is one walk along one index, from the bound on.
+// The due set of a pass is complete, and read once, wherever its reads happen to end.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -16,58 +16,18 @@ import type { SchedulerStore } from '../../src/store/store.ts'
 import { temporaryFolder } from '../harness.ts'
 import { T0 } from './world.ts'
 
-const BOUNDS = { at: 0, plan_id: 0, now: 0, until: 0, page: 10 }
 const at = (ms: number) => ms as Instant
 
-/** The scheduler's store on an empty database, and the texts of the statements it prepares. */
-async function prepared(
-  t: TestContext,
-): Promise<{ db: Database; texts: string[]; scheduler: SchedulerStore }> {
+async function prepared(t: TestContext): Promise<{ db: Database; scheduler: SchedulerStore }> {
   const file = join(temporaryFolder(t), 'tranche.db')
   const db = openFile(file)
   t.after(() => db.close())
   configure(db)
   await migrate(db, file, () => T0)
-  const ledger = createLedger(db)
-  const texts: string[] = []
-  const prepare = db.prepare.bind(db)
-  db.prepare = ((text: string) => {
-    texts.push(text)
-    return prepare(text)
-  }) as typeof db.prepare
-  const scheduler = createSchedulerStore(
-    connect(db, () => T0),
-    { ledger, book: createPriceBook(db), file },
-  )
-  db.prepare = prepare
-  return { db, texts, scheduler }
+  const connection = connect(db, () => T0)
+  const parts = { ledger: createLedger(db), book: createPriceBook(db), file }
+  return { db, scheduler: createSchedulerStore(connection, parts) }
 }
-
-const planOf = (db: Database, text: string): string[] =>
-  (db.prepare(`explain query plan ${text}`).all(BOUNDS) as { detail: string }[]).map(({ detail }) => detail)
-
-const INDEXES = [
-  'by_clock (clock_at',
-  'by_end (window_end',
-  'by_limit (limit_price',
-  'by_next_run (next_run_at',
-]
-
-test('every due range seeks in its own index, goes on behind the last row read, and sorts nothing', async (t) => {
-  const { db, texts } = await prepared(t)
-  const ranges = texts.filter((text) => /from schedules\s+where awake = 1 and/.test(text))
-  const plans = ranges.map((text) => planOf(db, text))
-  const seek = /^SEARCH schedules USING (COVERING )?INDEX schedules_(by_\w+ \(\w+)(>\?.*|=\? AND rowid>\?)\)$/
-  const found = plans.map((details) => {
-    assert.equal(details.length, 1, details.join())
-    const [, , index, how] = seek.exec(details[0] ?? '') ?? assert.fail(details[0])
-    return `${index} ${how?.startsWith('=') ? 'tied' : 'beyond'}`
-  })
-  assert.deepEqual(
-    found.sort(),
-    INDEXES.flatMap((index) => [`${index} beyond`, `${index} tied`]),
-  )
-})
 
 /** More plans than a read takes at once, and runs of one value longer than a read and across its border. */
 const ROWS = 25_000

@@ -1,7 +1,7 @@
 // Panel 1: what each way of buying cost against the time-weighted average price, as mean and interval, with the win
 // rate and the tails in words beside it: a win rate alone would promise what the mean does not keep.
 
-import { type BacktestReport, BLOCKS_MIN, type Blocks, type Summary } from '../../engine/backtest-report.ts'
+import { type BacktestReport, BLOCKS_MIN, type Blocks, type Summary } from '../../engine/backtest/report.ts'
 import { axisLabels, CENTRED, INK, POLICY, QUIET, RIGHT, RULE, SMALL, signed, TITLE } from './style.ts'
 import { type Box, element, group, line, type Scale, scale, text, ticks } from './svg.ts'
 

@@ -1,6 +1,6 @@
 // Panel 2: how the savings of single windows spread. The middle 98 % are drawn, and what lies outside is counted.
 
-import { mean, quantile } from '../../engine/statistics.ts'
+import { mean, quantile } from '../../engine/backtest/statistics.ts'
 import {
   axisLabels,
   CENTRED,

@@ -1,9 +1,9 @@
 // What a backtest says: the strategy beside its baselines, means with their intervals and their tails.
 
-import { DAY_MS } from '../core/instant.ts'
-import type { Frequency } from '../core/window.ts'
-import type { History, WindowResult } from './backtest.ts'
+import { DAY_MS } from '../../core/instant.ts'
+import type { Frequency } from '../../core/window.ts'
 import { mean, meanInterval, quantile } from './statistics.ts'
+import type { History, WindowResult } from './windows.ts'
 
 /** Savings against the time-weighted average, in basis points; positive is cheaper. */
 export type Summary = {

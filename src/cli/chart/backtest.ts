@@ -1,14 +1,14 @@
 // The chart of a backtest: one self-contained SVG, three panels for each frequency.
 
-import { formatInstant, type Instant } from '../core/instant.ts'
-import type { Frequency } from '../core/window.ts'
-import type { History, WindowResult } from '../engine/backtest.ts'
-import { type BacktestReport, blocksOf, saving } from '../engine/backtest-report.ts'
-import { COST_HEIGHT, drawCost } from './chart/cost.ts'
-import { drawDistribution } from './chart/distribution.ts'
-import { drawExample, medianWindow } from './chart/example.ts'
-import { count, FONT, INK, RULE, SMALL } from './chart/style.ts'
-import { element, group, line, text } from './chart/svg.ts'
+import { formatInstant, type Instant } from '../../core/instant.ts'
+import type { Frequency } from '../../core/window.ts'
+import { type BacktestReport, blocksOf, saving } from '../../engine/backtest/report.ts'
+import type { History, WindowResult } from '../../engine/backtest/windows.ts'
+import { COST_HEIGHT, drawCost } from './cost.ts'
+import { drawDistribution } from './distribution.ts'
+import { drawExample, medianWindow } from './example.ts'
+import { count, FONT, INK, RULE, SMALL } from './style.ts'
+import { element, group, line, text } from './svg.ts'
 
 const WIDTH_PX = 960
 const MARGIN_PX = 36
