@@ -3,7 +3,7 @@
 
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { Writable } from 'node:stream'
+import { Readable, Writable } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { plus } from '../../src/core/instant.ts'
 import { createApp } from '../../src/http/app.ts'
@@ -57,7 +57,7 @@ export function openShell(t: Pick<TestContext, 'after'>): Shell {
     machine,
     advance: (ms) => setClock(plus(machine.clock(), ms)),
 
-    async tranche(argv, { terminal = false, env = {}, input = process.stdin } = {}) {
+    async tranche(argv, { terminal = false, env = {}, input = Readable.from([]) } = {}) {
       const out = capture(terminal)
       const err = capture(terminal)
       const streams = { out, err, in: input }
