@@ -62,7 +62,11 @@ const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '')
 function refuse(host: string, address: string, allow: Cidr[]): Problem | null {
   const reason = refusal(address, allow)
   if (reason === null) return null
-  return new Problem('webhook_refused', `Webhook URL is refused: ${host} is at ${address} (${reason}).`)
+  // A partner reads this: which address an inner name has is none of its business.
+  return new Problem(
+    'webhook_refused',
+    `Webhook URL is refused: ${host} is not on the public internet (${reason}).`,
+  )
 }
 
 /** Why an address may not be connected to, null when it may. */
