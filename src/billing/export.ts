@@ -10,7 +10,8 @@ import { type BillingStore, bill, statementJson, userLineJson } from './statemen
 export const REPORTS = ['summary', 'users', 'trades'] as const
 export type ReportKind = (typeof REPORTS)[number]
 
-const TRADES_PER_READ = 2_000
+/** Few, because all of them are in memory at once, and the read that brings them should be short. */
+const TRADES_PER_READ = 250
 
 export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: TenantFilter }
 

@@ -43,7 +43,7 @@ export function billingCommand(cli: Cli): Command {
           throw new Problem('usage', 'JSON has no byte order mark: --bom goes with --format csv.')
         const { exportMonth } = await import('./billing-export.ts')
         await exportMonth(cli, { store, filter: await filterOf(store, options), options })
-      }),
+      }, EXPORT_MEMORY),
     )
 
   scoped(billing.command('reconcile'))
@@ -52,6 +52,9 @@ export function billingCommand(cli: Cli): Command {
 
   return billing
 }
+
+/** An export reads each page once: what SQLite kept of it would be memory for nothing. */
+const EXPORT_MEMORY = { cacheKib: 4_096 }
 
 function scoped(command: Command, monthDefault?: string): Command {
   const option = new Option('--month <month>', 'the month (YYYY-MM)').argParser(month)

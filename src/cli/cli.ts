@@ -18,7 +18,10 @@ export type Cli = {
   machine: Machine
   globals: () => Globals
   /** Opens the database, runs, closes. Only commands that start something new create a missing file. */
-  withStore<T>(run: (store: Store) => Promise<T>, options?: { create: boolean }): Promise<T>
+  withStore<T>(
+    run: (store: Store) => Promise<T>,
+    options?: { create?: boolean; cacheKib?: number },
+  ): Promise<T>
   /** Sets the code the process ends with. */
   exitWith(code: number): void
 }
@@ -29,9 +32,9 @@ export const dbOption = () =>
 export function createCli(options: Pick<Cli, 'streams' | 'machine' | 'globals' | 'exitWith'>): Cli {
   return {
     ...options,
-    async withStore(run, { create } = { create: false }) {
+    async withStore(run, { create = false, ...more } = {}) {
       const { openStore } = await import('../store/sqlite/open.ts')
-      const store = await openStore(options.globals().db, { clock: options.machine.clock, create })
+      const store = await openStore(options.globals().db, { clock: options.machine.clock, create, ...more })
       try {
         return await run(store)
       } finally {

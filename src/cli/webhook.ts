@@ -93,4 +93,10 @@ const OTHER =
   'another secret (it changes with every registration) or another body (verify the raw bytes, before any parsing)'
 
 /** A file written by an editor or `echo` ends in a line break that is no part of the secret. */
-const readSecret = (file: string): string => readFileSync(file, 'utf8').replace(/\r?\n$/, '')
+function readSecret(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').replace(/\r?\n$/, '')
+  } catch (error) {
+    throw new Problem('usage', `--secret-file: ${(error as Error).message}`)
+  }
+}

@@ -1,15 +1,13 @@
 // The guard against turning a webhook on the host's own network: a name is resolved, and refused if any address it
 // has is not an ordinary public one.
 
-import { lookup } from 'node:dns/promises'
 import type { LookupFunction } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { Problem } from '../core/problem.ts'
+import { createResolve, type Resolve } from './resolve.ts'
 
-export type Resolve = (host: string) => Promise<string[]>
 export type Cidr = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
-const RESOLVE_TIMEOUT_MS = 5_000
 /** Public by the registries, yet answered by the cloud's own host: Azure's wire server. */
 const METADATA_ADDRESSES = ['168.63.129.16']
 const GLOBAL_UNICAST_V6: Cidr = [ipaddr.IPv6.parse('2000::'), 3]
@@ -25,7 +23,7 @@ export type Guard = {
   refuseLiteral: (hostname: string) => Problem | null
 }
 
-export function createGuard({ allow, resolve = resolveBySystem }: GuardOptions): Guard {
+export function createGuard({ allow, resolve = createResolve() }: GuardOptions): Guard {
   const allowed = async (host: string): Promise<string[]> => {
     const addresses = ipaddr.isValid(host) ? [host] : await resolveName(host, resolve)
     for (const address of addresses) {
@@ -62,7 +60,11 @@ const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '')
 function refuse(host: string, address: string, allow: Cidr[]): Problem | null {
   const reason = refusal(address, allow)
   if (reason === null) return null
-  return new Problem('webhook_refused', `Webhook URL is refused: ${host} is at ${address} (${reason}).`)
+  // A partner reads this: which address an inner name has is none of its business.
+  return new Problem(
+    'webhook_refused',
+    `Webhook URL is refused: ${host} is not on the public internet (${reason}).`,
+  )
 }
 
 /** Why an address may not be connected to, null when it may. */
@@ -93,12 +95,4 @@ async function resolveName(host: string, resolve: Resolve): Promise<string[]> {
   if (addresses.length === 0)
     throw new Problem('webhook_refused', `Webhook URL is refused: ${host} has no address.`)
   return addresses
-}
-
-async function resolveBySystem(host: string): Promise<string[]> {
-  const late = new Promise<never>((_, reject) => {
-    setTimeout(() => reject(new Error('no answer in time')), RESOLVE_TIMEOUT_MS).unref()
-  })
-  const found = await Promise.race([lookup(host, { all: true, verbatim: true }), late])
-  return found.map(({ address }) => address)
 }

@@ -107,7 +107,7 @@ function createAliases() {
           },
         )
         .replace(/"duration_ms":\d+/, '"duration_ms":<n>')
-        .replace(/(duration_ms +)\d+/, "$1<n>")
+        .replace(/(duration_ms +)\d+/, '$1<n>')
         .replace(/in \d+ ms\./, 'in <n> ms.')
         .replaceAll(VERSION, '<version>')
         .replaceAll(process.versions.node, '<node>'),

@@ -31,13 +31,16 @@ export function openFile(file: string): Database {
   return db
 }
 
-export function configure(db: Database): void {
+/** What SQLite may keep of the file in memory: plenty for passes over many plans. */
+const CACHE_KIB = 32_768
+
+export function configure(db: Database, cacheKib = CACHE_KIB): void {
   db.pragma('journal_mode = wal')
   db.pragma('synchronous = full')
   db.pragma('foreign_keys = on')
   db.pragma('trusted_schema = off')
   db.pragma('temp_store = memory')
-  db.pragma('cache_size = -32768')
+  db.pragma(`cache_size = -${cacheKib}`)
   db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
 }
 

@@ -19,15 +19,15 @@ import { createSchedulerStore } from './scheduler.ts'
 import { createUserStore } from './users.ts'
 import { createWebhookStore } from './webhooks.ts'
 
-export type OpenOptions = { clock: () => Instant; create: boolean }
+export type OpenOptions = { clock: () => Instant; create: boolean; cacheKib?: number }
 
 /** Throws database_not_found, schema_newer, database_locked. `:memory:` opens a database of its own. */
-export async function openStore(file: string, { clock, create }: OpenOptions): Promise<Store> {
+export async function openStore(file: string, { clock, create, cacheKib }: OpenOptions): Promise<Store> {
   const db = openDatabase(file, create)
   try {
     // Looked at before anything is set, so that a file that is refused stays as it was.
     await whenFree(() => migrationStates(db))
-    await whenFree(() => configure(db))
+    await whenFree(() => configure(db, cacheKib))
     await migrate(db, file, clock)
     const connection = connect(db, clock, reportedUntil(db))
     const ledger = createLedger(db)

@@ -2,14 +2,18 @@
 // as long as the product's own limit.
 
 import assert from 'node:assert/strict'
-import { suite, test } from 'node:test'
+import { lookup } from 'node:dns/promises'
+import { readFile } from 'node:fs/promises'
+import type { TestContext } from 'node:test'
+import { createResolve } from '../../src/webhook/resolve.ts'
+import { startNameServer, TYPE_A } from './nameserver.ts'
 import { type Answering, HOST_NAME, makeAuthority, startMute, startReceiver } from './receiver.ts'
 import { deliverer, deliveryTo } from './stage.ts'
 
 const toPort = (port: number) => deliveryTo(`https://127.0.0.1:${port}/hook`)
 
 /** Receivers that take their time, and how their attempts end: all wait at once, so that the suite does not. */
-const HANGING: Record<
+const RECEIVERS: Record<
   string,
   { answer: Answering; ends: { statusCode: number | null; reason: RegExp | null } }
 > = {
@@ -49,34 +53,22 @@ const HANGING: Record<
   },
 }
 
-suite('receivers that hang', { concurrency: true }, () => {
-  for (const [name, { answer, ends }] of Object.entries(HANGING))
-    test(name, async (t) => {
-      const authority = makeAuthority(t)
-      const receiver = await startReceiver(t, authority.issue('IP:127.0.0.1'), answer)
-      const attempt = await deliverer({ caFile: authority.caFile })(toPort(receiver.port))
-      assert.equal(attempt.statusCode, ends.statusCode)
-      if (ends.reason === null) assert.equal(attempt.reason, null)
-      else assert.match(attempt.reason ?? 'delivered', ends.reason)
-      assert.equal(receiver.received.length, 1)
-    })
-
-  test('at the handshake', async (t) => {
+export const HANGING: Record<string, (t: TestContext) => Promise<void>> = {
+  ...Object.fromEntries(Object.entries(RECEIVERS).map(([where, receiver]) => [where, hangs(receiver)])),
+  'at the handshake': async (t) => {
     const mute = await startMute(t)
     const attempt = await deliverer({})(toPort(mute.port))
     assert.equal(attempt.statusCode, null)
     assert.match(attempt.reason ?? 'delivered', /Connect Timeout|no answer/)
     assert.equal(mute.connections(), 1)
-  })
-
-  test('at the name server', async () => {
+  },
+  'at the name server': async () => {
     const never = () => new Promise<string[]>(() => {})
     const attempt = await deliverer({ resolve: never })(deliveryTo(`https://${HOST_NAME}/`))
     assert.equal(attempt.statusCode, null)
     assert.match(attempt.reason ?? 'delivered', /Connect Timeout|no answer/)
-  })
-
-  test('an answer that never ends is cut off after its first kilobyte', async (t) => {
+  },
+  'an answer that never ends is cut off after its first kilobyte': async (t) => {
     const authority = makeAuthority(t)
     const block = 'x'.repeat(64 * 1024)
     let written = 0
@@ -101,5 +93,34 @@ suite('receivers that hang', { concurrency: true }, () => {
     await closed.promise
     assert.ok(written < 16 * 1024 * 1024, `no more than buffers hold: ${written}`)
     await hanging
-  })
-})
+  },
+  'name servers that never answer hold up no other name and nothing else of the process': async (t) => {
+    const { address } = await startNameServer(t, { 'good.example': { [TYPE_A]: [[1, 2, 3, 4]] } })
+    const resolve = createResolve([address])
+    let ended = 0
+    const silent = Array.from({ length: 20 }, (_, index) =>
+      assert.rejects(resolve(`silent${index}.example`), /ETIMEOUT|no answer in time/).then(() => {
+        ended += 1
+      }),
+    )
+    assert.deepEqual(await resolve('good.example'), ['1.2.3.4'])
+    await lookup('localhost')
+    await readFile(import.meta.filename)
+    assert.equal(ended, 0)
+    await Promise.all(silent)
+  },
+}
+
+type Hanging = (typeof RECEIVERS)[string]
+
+function hangs({ answer, ends }: Hanging): (t: TestContext) => Promise<void> {
+  return async (t) => {
+    const authority = makeAuthority(t)
+    const receiver = await startReceiver(t, authority.issue('IP:127.0.0.1'), answer)
+    const attempt = await deliverer({ caFile: authority.caFile })(toPort(receiver.port))
+    assert.equal(attempt.statusCode, ends.statusCode)
+    if (ends.reason === null) assert.equal(attempt.reason, null)
+    else assert.match(attempt.reason ?? 'delivered', ends.reason)
+    assert.equal(receiver.received.length, 1)
+  }
+}

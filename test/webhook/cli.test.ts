@@ -1,0 +1,161 @@
+// The operator's and the integrator's commands: webhook show, test and verify.
+
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { payloadOf } from '../../src/core/webhook.ts'
+import { isSignature, signatureOf } from '../../src/webhook/sign.ts'
+import { temporaryFolder } from '../harness.ts'
+import { start } from '../process.ts'
+import { startReceiver } from './receiver.ts'
+import { AT_T0, deliveryTo, LOOPBACK, runHere, SECRET, startStage, WEBHOOKS } from './stage.ts'
+
+const BODY = payloadOf(deliveryTo('https://hook.example/'))
+const GOOD = signatureOf(SECRET, BODY)
+const AWAY = `exec_${'0'.repeat(32)}`
+
+const VERIFY = ['--json', 'webhook', 'verify', '--signature']
+
+/** A file with the secret, as an editor leaves it. */
+function secretFile(t: TestContext, text = `${SECRET}\n`): string {
+  const file = join(temporaryFolder(t), 'secret')
+  writeFileSync(file, text)
+  return file
+}
+
+test('verify: a signature that matches exits 0, in words and in JSON', async (t) => {
+  const given = [GOOD, '--secret-file', secretFile(t)]
+  const json = await runHere([...VERIFY, ...given], BODY)
+  assert.deepEqual(json, { code: 0, out: '{"valid":true,"reason":null}\n', err: '' })
+  const words = await runHere([...VERIFY.slice(1), ...given], BODY)
+  assert.deepEqual(words, { code: 0, out: 'valid\n', err: '' })
+})
+
+test('verify: one that does not match exits 3 and says what is likely', async (t) => {
+  const file = secretFile(t)
+  const cases: { given?: string; body?: string; says: string | RegExp }[] = [
+    { given: GOOD.slice(7), says: 'the signature lacks its "sha256=" prefix' },
+    {
+      body: JSON.stringify(JSON.parse(BODY), null, 2),
+      says: 'the body was parsed and serialised again: verify the raw bytes',
+    },
+    { body: '{}', says: /^another secret .* or another body / },
+  ]
+  for (const { given = GOOD, body = BODY, says } of cases) {
+    const { code, out, err } = await runHere([...VERIFY, given, '--secret-file', file], body)
+    assert.deepEqual([code, err], [3, ''])
+    const { valid, reason } = JSON.parse(out)
+    assert.equal(valid, false)
+    if (typeof says === 'string') assert.equal(reason, says)
+    else assert.match(reason, says)
+  }
+  const words = await runHere([...VERIFY.slice(1), GOOD, '--secret-file', file], `${BODY}\n`)
+  assert.equal(words.code, 3)
+  assert.equal(words.out, 'not valid: the body has a line break at its end that was not sent\n')
+})
+
+test('verify: the secret comes from a file, which may end in a line break, or from the environment', async (t) => {
+  for (const ending of ['', '\n', '\r\n']) {
+    const file = secretFile(t, SECRET + ending)
+    assert.equal((await runHere([...VERIFY, GOOD, '--secret-file', file], BODY)).code, 0)
+  }
+  const variable = async (secret: string, more: string[] = []) => {
+    const env = { TRANCHE_WEBHOOK_SECRET: secret }
+    const started = start(t, [...VERIFY, GOOD, ...more], { env, cwd: temporaryFolder(t) })
+    started.child.stdin.end(BODY)
+    const code = await started.ended
+    return [code, started.err()]
+  }
+  const outcomes = [
+    variable(SECRET),
+    variable('sse_whsec_other'),
+    variable('x', ['--secret-file', secretFile(t)]),
+  ]
+  assert.deepEqual(await Promise.all(outcomes), [
+    [0, ''],
+    [3, ''],
+    [0, ''],
+  ])
+})
+
+test('verify: without a secret or a signature it is a mistake of usage: exit 2, an error in JSON', async (t) => {
+  const cases = [
+    [...VERIFY, GOOD],
+    ['--json', 'webhook', 'verify'],
+    [...VERIFY, GOOD, '--secret-file', join(temporaryFolder(t), 'missing')],
+    [...VERIFY, GOOD, '--secret-file', secretFile(t, '\n')],
+  ]
+  for (const argv of cases) {
+    const { code, out, err } = await runHere(argv, BODY)
+    assert.deepEqual([code, out], [2, ''], err)
+    assert.equal(JSON.parse(err).error.code, 'usage')
+  }
+})
+
+test('show prints the webhook and how it went, and never the secret', async (t) => {
+  const stage = await startStage(t)
+  const show = (...argv: string[]) => runHere(['--db', stage.file, ...argv])
+  const SHOW = ['webhook', 'show', 'acme', '--env', 'test']
+  const none = await show('--json', ...SHOW)
+  assert.deepEqual(JSON.parse(none.out), (await stage.call('GET', WEBHOOKS)).body)
+
+  const secret = await stage.register(1)
+  const json = await show('--json', ...SHOW)
+  assert.deepEqual(JSON.parse(json.out), (await stage.call('GET', WEBHOOKS)).body)
+  const words = await show(...SHOW)
+  assert.equal(words.code, 0)
+  for (const line of [
+    /^url +https:\/\/127\.0\.0\.1:1\/hook$/m,
+    /^status +active$/m,
+    /^last_status_code +-$/m,
+  ])
+    assert.match(words.out, line)
+  assert.ok(words.out.includes(AT_T0))
+  assert.ok(!`${json.out}${words.out}${words.err}`.includes(secret))
+
+  const codes = await Promise.all([
+    show('webhook', 'show', 'nobody', '--env', 'test'),
+    show('webhook', 'show', 'acme'),
+    show('webhook', 'show', 'acme', '--env', 'prod'),
+  ])
+  assert.deepEqual(
+    codes.map(({ code }) => code),
+    [4, 2, 2],
+  )
+})
+
+test('test sends a signed wake-up of nothing and changes no counter', async (t) => {
+  const stage = await startStage(t)
+  const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'), (response, _, { path }) =>
+    response.writeHead(path === '/hook' ? 202 : 500).end(),
+  )
+  const flags = ['--webhook-allow-cidr', LOOPBACK, '--webhook-ca', stage.authority.caFile]
+  const run = (...more: string[]) =>
+    runHere(['--db', stage.file, '--json', 'webhook', 'test', 'acme', '--env', 'test', ...more])
+  assert.equal((await run(...flags)).code, 4, 'there is none yet')
+
+  const secret = await stage.register(receiver.port)
+  const before = await stage.webhook()
+  const sent = await run(...flags, '--webhook-header-prefix', 'X-Brand')
+  assert.equal(sent.code, 0, sent.err)
+  const { duration_ms, ...answer } = JSON.parse(sent.out)
+  assert.deepEqual(answer, { delivered: true, url: before.url, status_code: 202, reason: null })
+  assert.equal(typeof duration_ms, 'number')
+  const { raw, headers } = receiver.received[0] ?? assert.fail('nothing came')
+  assert.ok(isSignature(String(headers['x-brand-signature']), secret, raw))
+  const { count, earliest_execution_id } = JSON.parse(raw.toString())
+  assert.deepEqual([count, earliest_execution_id], [0, AWAY])
+
+  const refused = await run()
+  assert.equal(refused.code, 1)
+  assert.match(JSON.parse(refused.out).reason, /not on the public internet \(loopback\)/)
+  assert.deepEqual(await stage.webhook(), before)
+
+  await stage.register(receiver.port, '/broken')
+  const failed = await run(...flags)
+  assert.equal(failed.code, 1)
+  assert.deepEqual(JSON.parse(failed.out).reason, 'HTTP 500')
+  assert.equal((await stage.webhook()).consecutiveFailures, 0)
+  assert.ok(![sent, refused, failed].some(({ out, err }) => `${out}${err}`.includes('sse_whsec_')))
+})

@@ -1,0 +1,236 @@
+// Wake-ups from the program itself: cron's tick, serve's own scheduler, both at once, and a tick that is killed.
+
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import Database from 'better-sqlite3'
+import { machine } from '../../src/machine.ts'
+import { finish, start, startServe } from '../process.ts'
+import { type Answering, type Receiver, startMute, startReceiver } from './receiver.ts'
+import { LOOPBACK, PRICE, runHere, type Stage, startStage } from './stage.ts'
+
+const ANY = { slug: null, environment: null, status: null, stuck: false }
+const executionIds = async (stage: Stage): Promise<string[]> =>
+  (await stage.store.listExecutions(ANY, { after: null, limit: 10_000 }))
+    .map(({ executionId }) => executionId)
+    .sort()
+const bodies = ({ received }: Receiver): { count: number; earliest_execution_id: string }[] =>
+  received.map(({ raw }) => JSON.parse(raw.toString()))
+
+/** A stage whose clock is the real one, for the processes that share its file have no other. */
+async function startReal(t: TestContext) {
+  const stage = await startStage(t)
+  stage.setClock(machine.clock())
+  const { caFile, folder } = stage.authority
+  const flags = ['--webhook-allow-cidr', LOOPBACK, '--webhook-ca', caFile]
+  const shell = { cwd: folder }
+  return {
+    stage,
+    shell,
+    flags,
+    tickArgv: ['--db', stage.file, '--json', 'tick', '--price', PRICE],
+    serveArgv: ['--db', stage.file, '--tick-every', '1s', '--price-feed', `static:${PRICE}`, ...flags],
+    receive: (answer?: Answering) => startReceiver(t, stage.authority.issue('IP:127.0.0.1'), answer),
+    failedSoFar: async (consecutiveFailures: number): Promise<void> => {
+      const tenant = await stage.tenant()
+      await stage.store.changeWebhook(tenant, (seen) => ({ ...(seen ?? assert.fail()), consecutiveFailures }))
+    },
+  }
+}
+
+export const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
+  'tick delivers what it created before it exits, past any proxy, under the prefix of the environment':
+    async (t) => {
+      const { stage, shell, flags, tickArgv, receive } = await startReal(t)
+      const receiver = await receive()
+      const proxy = await startMute(t)
+      await stage.register(receiver.port)
+      await stage.addPlan('u1')
+      const address = `http://127.0.0.1:${proxy.port}`
+      const proxies = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'http_proxy', 'https_proxy', 'all_proxy']
+      const env = {
+        ...Object.fromEntries(proxies.map((name) => [name, address])),
+        NO_PROXY: '',
+        NODE_USE_ENV_PROXY: '1',
+        TRANCHE_WEBHOOK_HEADER_PREFIX: 'X-Brand',
+      }
+      const { code, out, err } = await finish(t, [...tickArgv, ...flags], { ...shell, env })
+      assert.equal(code, 0, err)
+      assert.equal(err, '')
+      const { executions_created, webhooks_sent, webhooks_failed } = JSON.parse(out)
+      assert.deepEqual([executions_created, webhooks_sent, webhooks_failed], [1, 1, 0])
+      assert.equal(receiver.received.length, 1)
+      assert.match(String(receiver.received[0]?.headers['x-brand-signature']), /^sha256=[0-9a-f]{64}$/)
+      assert.equal(proxy.connections(), 0)
+    },
+  'tick exits 0 when a webhook fails, and warns at the fifth failure and at the pause': async (t) => {
+    const { stage, shell, tickArgv, receive, failedSoFar } = await startReal(t)
+    const receiver = await receive()
+    const secret = await stage.register(receiver.port)
+    // Without the flag loopback is refused: the first of these fails in silence.
+    const cases = [
+      { before: 0, says: /^$/ },
+      {
+        before: 4,
+        says: /^warning: webhook of acme test has failed 5 times in a row \(Webhook URL is refused: .*\n$/,
+      },
+      { before: 9, says: /^warning: webhook of acme test is paused after 10 failures \(.*\n$/ },
+    ]
+    for (const { before, says } of cases) {
+      await failedSoFar(before)
+      await stage.addPlan(`u${before}`)
+      const { code, out, err } = await finish(t, tickArgv, shell)
+      assert.equal(code, 0)
+      assert.equal(JSON.parse(out).webhooks_failed, 1)
+      assert.match(err, says)
+      assert.ok(!err.includes(secret) && !out.includes(secret))
+    }
+    assert.equal(receiver.connections(), 0)
+    const status = await runHere(['--db', stage.file, 'status'])
+    assert.match(status.out, /^paused webhooks +acme test$/m)
+    const json = await runHere(['--db', stage.file, '--json', 'status'])
+    assert.deepEqual(JSON.parse(json.out).paused_webhooks, [{ partner_slug: 'acme', environment: 'test' }])
+  },
+  'a webhook that cannot be handed out costs the wake-up, not the pass': async (t) => {
+    const { stage, shell, flags, tickArgv, receive } = await startReal(t)
+    const receiver = await receive()
+    await stage.register(receiver.port)
+    await stage.addPlan('u1')
+    const db = new Database(stage.file)
+    t.after(() => db.close())
+    db.exec(`create trigger refuse before update on webhook_events begin select raise(abort, 'no room'); end`)
+    const { code, out, err } = await finish(t, [...tickArgv, ...flags], shell)
+    assert.equal(code, 0)
+    assert.equal(JSON.parse(out).executions_created, 1)
+    assert.match(err, /^warning: webhooks failed: no room\n$/)
+  },
+  'flags that cannot be meant stop a command before it does anything': async (t) => {
+    const { stage, shell, tickArgv } = await startReal(t)
+    await stage.addPlan('u1')
+    const empty = join(shell.cwd, 'empty.pem')
+    writeFileSync(empty, '')
+    const wrong = [
+      ['--webhook-ca', empty],
+      ['--webhook-ca', join(shell.cwd, 'missing.pem')],
+      ['--webhook-allow-cidr', '10.0.0.0/33'],
+      ['--webhook-allow-cidr', 'loopback'],
+      ['--webhook-header-prefix', 'X Service'],
+      ['--webhook-header-prefix', 'X-Service:'],
+    ]
+    const outcomes = await Promise.all([
+      ...wrong.map((flags) => runHere([...tickArgv, ...flags])),
+      finish(t, ['--db', stage.file, '--json', 'serve', '--port', '0', '--webhook-ca', empty], shell),
+    ])
+    for (const [run, { code, err }] of outcomes.entries()) {
+      assert.equal(code, 2, `${wrong[run]?.join(' ') ?? 'serve'}: ${err}`)
+      assert.equal(JSON.parse(err).error.code, 'usage')
+    }
+    assert.deepEqual(await executionIds(stage), [])
+  },
+  'a tick killed while its receiver hangs is not made up for later': async (t) => {
+    const { stage, shell, flags, tickArgv, receive } = await startReal(t)
+    const receiver = await receive((response) => {
+      if (receiver.received.length > 1) response.writeHead(204).end()
+    })
+    await stage.register(receiver.port)
+    await stage.addPlan('u1')
+    const killed = start(t, [...tickArgv, ...flags], shell)
+    await receiver.count(1)
+    killed.child.kill('SIGKILL')
+    assert.equal(await killed.ended, 'SIGKILL')
+
+    const idle = await finish(t, [...tickArgv, ...flags], shell)
+    assert.equal(JSON.parse(idle.out).webhooks_sent, 0)
+    assert.equal(receiver.received.length, 1)
+    await stage.addPlan('u2')
+    const next = await finish(t, [...tickArgv, ...flags], shell)
+    assert.equal(JSON.parse(next.out).webhooks_sent, 1)
+    const [first, second] = await executionIds(stage)
+    assert.deepEqual(
+      bodies(receiver).map(({ count, earliest_execution_id: earliest }) => [count, earliest]),
+      [
+        [1, first],
+        [1, second],
+      ],
+    )
+    assert.equal((await stage.webhook()).consecutiveFailures, 0)
+  },
+  'serve and cron together: every execution is announced once': async (t) => {
+    const { stage, shell, flags, tickArgv, serveArgv, receive } = await startReal(t)
+    const receiver = await receive()
+    const secret = await stage.register(receiver.port)
+    const served = await startServe(t, serveArgv, shell)
+    for (let round = 0; round < 3; round += 1) {
+      await Promise.all([0, 1, 2].map((plan) => stage.addPlan(`u${round}-${plan}`)))
+      const ticks = await Promise.all([0, 1].map(() => finish(t, [...tickArgv, ...flags], shell)))
+      for (const { code, err } of ticks) assert.deepEqual([code, err], [0, ''])
+    }
+    // The last plans may be for serve's next pass: wait until every execution there will be has been announced.
+    const announced = () => bodies(receiver).reduce((sum, { count }) => sum + count, 0)
+    for (let requests = receiver.received.length; announced() < 9; requests += 1)
+      await receiver.count(requests + 1)
+    served.child.kill('SIGTERM')
+    assert.equal(await served.ended, 0)
+    const ids = await executionIds(stage)
+    assert.equal(ids.length, 9)
+    assert.equal(announced(), 9)
+    const earliest = bodies(receiver).map((body) => body.earliest_execution_id)
+    assert.equal(new Set(earliest).size, earliest.length)
+    assert.ok(earliest.every((id) => ids.includes(id)))
+    assert.ok(!served.err().includes(secret))
+  },
+  'a slow receiver holds up neither another partner nor the next pass; serve warns and drains': async (t) => {
+    const { stage, shell, serveArgv, receive, failedSoFar } = await startReal(t)
+    const release = Promise.withResolvers<void>()
+    let ended = false
+    const slow = await receive(async (response) => {
+      response.on('close', () => {
+        ended = true
+      })
+      await release.promise
+      response.writeHead(500).end()
+    })
+    const fast = await receive()
+    const secret = await stage.register(slow.port)
+    await failedSoFar(4)
+    const other = await stage.issueKey('other', 'live')
+    await stage.register(fast.port, '/', other)
+    await stage.addPlan('slow')
+    await stage.addPlan('f0', other)
+    const served = await startServe(t, serveArgv, shell)
+    await slow.count(1)
+    for (let pass = 1; pass <= 2; pass += 1) {
+      await fast.count(pass)
+      await stage.addPlan(`f${pass}`, other)
+    }
+    assert.equal(ended, false, 'two passes came and went while one receiver was asked')
+    assert.equal(slow.received.length, 1)
+    release.resolve()
+    const warning = JSON.parse(await served.line('has failed 5 times in a row'))
+    assert.deepEqual(
+      [warning.level, warning.partner_slug, warning.environment, warning.reason],
+      ['warn', 'acme', 'test', 'HTTP 500'],
+    )
+    served.child.kill('SIGTERM')
+    assert.equal(await served.ended, 0)
+    assert.ok(!served.err().includes(secret))
+  },
+  'a stop lets a delivery under way come to its end': async (t) => {
+    const { stage, shell, serveArgv, receive } = await startReal(t)
+    const release = Promise.withResolvers<void>()
+    const receiver = await receive(async (response) => {
+      await release.promise
+      response.writeHead(204).end()
+    })
+    await stage.register(receiver.port)
+    await stage.addPlan('u1')
+    const served = await startServe(t, serveArgv, shell)
+    await receiver.count(1)
+    served.child.kill('SIGTERM')
+    await served.line('stopping')
+    release.resolve()
+    assert.equal(await served.ended, 0)
+    assert.equal((await stage.webhook()).lastStatusCode, 204)
+  },
+}
