@@ -1,23 +1,16 @@
 // A synthetic price path: made up, repeatable, and not a forecast of anything.
 
+import { seededRandom } from '../../core/chance.ts'
 import { CENT, type Price } from '../../core/money.ts'
 
 /** The same numbers for the same seed and stream, each in [0, 1). Never for anything secret. */
 export type Chance = () => number
 
-/** Mulberry32 (Tommy Ettinger, public domain): 32 bits of state are plenty for a demonstration. */
-export function createChance(seed: number, stream: string): Chance {
-  let state = [...stream].reduce(
-    (sum, letter) => Math.imul(sum ^ (letter.codePointAt(0) ?? 0), 0x01000193),
-    seed,
+/** A chance of its own for each stream, so that drawing from one leaves the others as they were. */
+export const createChance = (seed: number, stream: string): Chance =>
+  seededRandom(
+    [...stream].reduce((sum, letter) => Math.imul(sum ^ (letter.codePointAt(0) ?? 0), 0x01000193), seed),
   )
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
 
 const FIRST_PRICE_USD = 64_000
 const MINUTES_PER_YEAR = 365.25 * 24 * 60

@@ -1,5 +1,7 @@
 // The statistics of a backtest: order statistics, and intervals by bootstrap over calendar blocks.
 
+import { seededRandom } from '../../core/chance.ts'
+
 export const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length
 
@@ -40,16 +42,4 @@ export function meanInterval(
     return sum / n
   })
   return [quantile(means, 0.025), quantile(means, 0.975)]
-}
-
-/** Numbers in [0, 1) that are the same for the same seed: mulberry32. */
-export function seededRandom(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let t = state
-    t = Math.imul(t ^ (t >>> 15), t | 1)
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
-  }
 }
