@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { usd } from '../../src/core/money.ts'
 import { type Entry, enterInto, utc } from '../billing/books.ts'
 import { fill, type Service, startService } from '../harness.ts'
 import { confirmPath, sendFirst, succeed } from './steps.ts'
@@ -252,6 +253,28 @@ test('the present month at once, a future one as zeros, nothing of anybody else'
   assert.equal((await service.call('GET', `${MONTHLY}?month=2026-01`, undefined, { key: null })).status, 401)
   for (const method of ['POST', 'HEAD', 'DELETE'])
     assert.equal((await service.call(method, `${MONTHLY}?month=2026-01`)).status, 405)
+})
+
+test('no minimum for a month that was over before the partner came', async (t) => {
+  const service = await startService(t)
+  const keys = [await service.issueKey('acme', 'live')]
+  const tier = {
+    name: 'starter',
+    fromMonth: '2026-01',
+    minVolume: usd('0.00'),
+    rateBps: 50,
+    perActiveUser: usd('0.00'),
+    monthlyMinimum: usd('40.00'),
+  }
+  await service.store.putTier(tier, { osUser: 'test', action: 'test', subject: 'test', detail: {} })
+  service.setClock(utc(2026, 1))
+  keys.push(await service.issueKey('bolt', 'live'))
+  const totals = []
+  for (const month of ['2026-01', '2026-02'])
+    for (const key of keys) totals.push((await monthOf(service, key, month)).total_fee_usd)
+  assert.deepEqual(totals, ['40.00', '0.00', '0.00', '0.00'])
+  service.setClock(utc(2026, 1, 2))
+  for (const key of keys) assert.equal((await monthOf(service, key, '2026-02')).total_fee_usd, '40.00')
 })
 
 test('the API and the export say the same', async (t) => {
