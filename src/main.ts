@@ -36,12 +36,19 @@ export async function run(argv: readonly string[], { streams, machine, env }: Wo
     },
   })
   build(program, cli)
+  const json = argv.includes('--json')
   try {
-    warnOfUnknownVariables(program, env, streams)
+    for (const name of unknownVariables(program, env)) {
+      const text = `${name} is not a setting of tranche`
+      // Before the words are parsed: --json is known only as a word.
+      if (json) cli.warnings.push(text)
+      else streams.err.write(`warning: ${text}\n`)
+    }
     await program.parseAsync(argv, { from: 'user' })
+    if (json && cli.warnings.length > 0) streams.err.write(`${JSON.stringify({ warnings: cli.warnings })}\n`)
     return exitCode
   } catch (error) {
-    return report(error, argv.includes('--json'), streams)
+    return report(error, { json, warnings: cli.warnings }, streams)
   }
 }
 
@@ -96,28 +103,28 @@ function everyCommand(command: Command, apply: (command: Command) => void): void
 }
 
 /** A misspelt variable would otherwise be a setting silently not made. */
-function warnOfUnknownVariables(program: Command, env: NodeJS.ProcessEnv, { err }: Streams): void {
+function unknownVariables(program: Command, env: NodeJS.ProcessEnv): string[] {
   const known = new Set<string | undefined>(['TRANCHE_CACHE', 'TRANCHE_WEBHOOK_SECRET'])
   everyCommand(program, (command) => {
     for (const option of command.options) known.add(option.envVar)
   })
-  for (const name of Object.keys(env)) {
-    if (name.startsWith('TRANCHE_') && !known.has(name))
-      err.write(`warning: ${name} is not a setting of tranche\n`)
-  }
+  return Object.keys(env).filter((name) => name.startsWith('TRANCHE_') && !known.has(name))
 }
 
-function report(error: unknown, json: boolean, { err }: Streams): number {
+type Reporting = { json: boolean; warnings: readonly string[] }
+
+function report(error: unknown, { json, warnings }: Reporting, { err }: Streams): number {
+  const beside = warnings.length > 0 ? { warnings } : {}
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return EXIT.done
     // Without a command the parser shows the help, and has no message of its own.
     const isHelp = error.code === 'commander.help'
     const message = isHelp ? 'Name a command; --help lists them.' : error.message.replace(/^error: /, '')
-    if (json) err.write(`${JSON.stringify({ error: { code: 'usage', message } })}\n`)
+    if (json) err.write(`${JSON.stringify({ error: { code: 'usage', message }, ...beside })}\n`)
     return EXIT.usage
   }
   const { exitCode, code, message } = failureOf(error)
-  err.write(json ? `${JSON.stringify({ error: { code, message } })}\n` : `error: ${message}\n`)
+  err.write(json ? `${JSON.stringify({ error: { code, message }, ...beside })}\n` : `error: ${message}\n`)
   return exitCode
 }
 
@@ -125,11 +132,20 @@ function report(error: unknown, json: boolean, { err }: Streams): number {
 export async function main(): Promise<void> {
   const { stdout: out, stderr: err, stdin } = process
   // A reader that has seen enough (`| head`) is no failure.
-  out.on('error', (error: NodeJS.ErrnoException) =>
-    process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.failed),
-  )
+  out.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(EXIT.done)
+    const code = report(
+      new Error(`${UNWRITTEN} (${error.message})`),
+      { json: false, warnings: [] },
+      { out, err, in: stdin },
+    )
+    process.exit(code)
+  })
   // Nobody reads the complaint: the exit code has to do.
   err.on('error', () => {})
   const streams = { out, err, in: stdin }
   process.exitCode = await run(process.argv.slice(2), { streams, machine: realMachine, env: process.env })
 }
+
+const UNWRITTEN =
+  'the result could not be written, but what the command did is done; a key that nobody has seen is to be revoked'

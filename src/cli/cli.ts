@@ -22,6 +22,8 @@ export type Cli = {
     run: (store: Store) => Promise<T>,
     options?: { create?: boolean; cacheKib?: number },
   ): Promise<T>
+  /** What is not as it should be, gathered for --json. */
+  warnings: string[]
   /** Sets the code the process ends with. */
   exitWith(code: number): void
 }
@@ -32,6 +34,7 @@ export const dbOption = () =>
 export function createCli(options: Pick<Cli, 'streams' | 'machine' | 'globals' | 'exitWith'>): Cli {
   return {
     ...options,
+    warnings: [],
     async withStore(run, { create = false, ...more } = {}) {
       const { openStore } = await import('../store/sqlite/open.ts')
       const store = await openStore(options.globals().db, { clock: options.machine.clock, create, ...more })
@@ -56,7 +59,9 @@ export function note(cli: Cli, text: string): void {
 
 /** Something is not as it should be, and the command goes on all the same. */
 export function warn(cli: Cli, text: string): void {
-  cli.streams.err.write(`warning: ${text}\n`)
+  // For a script they stand together at the end: what it reads on stderr is one JSON object.
+  if (cli.globals().json) cli.warnings.push(text)
+  else cli.streams.err.write(`warning: ${text}\n`)
 }
 
 export type Column<T> = { title: string; of: (row: T) => string | number | boolean | null; right?: boolean }

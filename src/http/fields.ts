@@ -38,7 +38,12 @@ export function field<T>(schema: z.core.JSONSchema.BaseSchema, parse: (input: un
 export const text = ({ max = TEXT_MAX, min = 1, lines = false } = {}) =>
   field({ type: 'string', minLength: min, maxLength: max }, (input) => parseText(input, { max, min, lines }))
 
-export const id = () => text({ max: ID_MAX })
+/** An id that a path may have to carry: `.` and `..` are the two segments that every URL parser takes away. */
+export const id = () =>
+  field({ type: 'string', minLength: 1, maxLength: ID_MAX }, (input) => {
+    if (input !== '.' && input !== '..') return parseText(input, { max: ID_MAX })
+    return new FieldError('value_error', 'Value error, must not be "." or ".."')
+  })
 
 export const bool = () =>
   field({ type: 'boolean' }, (input) =>

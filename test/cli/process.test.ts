@@ -1,8 +1,11 @@
 // What only a process of its own can show: its environment, pipes that close, and the Node it is started with.
 
 import assert from 'node:assert/strict'
-import { existsSync, symlinkSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFileSync, existsSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { suite, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { temporaryFolder } from '../harness.ts'
@@ -79,7 +82,27 @@ function addPartners(file: string, count: number): void {
   const insert = db.prepare("insert into partners values (?, ?, 'active', 500000000, 0, 0)")
   const fill = db.transaction(() => {
     for (let n = 0; n < count; n++) insert.run(`partner-${n}`, 'a name that takes some room in the listing')
+  
+  test('a result that cannot be written is said to be so, and is no success', async () => {
+    const script = `exec ${JSON.stringify(NODE)} ${JSON.stringify(MAIN)} version > /dev/full`
+    const shell = spawn('sh', ['-c', script], { stdio: ['ignore', 'ignore', 'pipe'] })
+    const ended = once(shell, 'close')
+    assert.match(await text(shell.stderr), /^error: the result could not be written/)
+    assert.deepEqual(await ended, [1, null])
   })
-  fill()
-  db.close()
-}
+
+  test('the starter finds the Node of the packages also where npm has linked none', async (t) => {
+    const root = temporaryFolder(t)
+    for (const name of ['bin', 'src', 'sql', 'package.json']) {
+      symlinkSync(join(import.meta.dirname, '../..', name), join(root, name))
+    }
+    mkdirSync(join(root, 'node_modules/node-somewhere/bin'), { recursive: true })
+    const said = join(root, 'node_modules/node-somewhere/bin/node')
+    writeFileSync(said, '#!/bin/sh\necho "started $1"\n', { mode: 0o755 })
+    copyFileSync(join(import.meta.dirname, '../../bin/tranche'), join(root, 'tranche'))
+    mkdirSync(join(root, 'started'))
+    renameSync(join(root, 'tranche'), join(root, 'started/tranche'))
+    const { stdout } = spawnSync('sh', [join(root, 'started/tranche'), 'version'], { encoding: 'utf8' })
+    assert.match(stdout, /^started .*bin\/tranche\.mjs\n$/)
+  })
+})

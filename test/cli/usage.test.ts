@@ -106,10 +106,17 @@ test('--db before and after the command, and the last one wins', async (t) => {
 test('an unknown TRANCHE_ variable is warned of, a known one and others are not', async (t) => {
   const shell = openShell(t)
   const env = { TRANCHE_PROT: '1', TRANCHE_PORT: '1', TRANCHE_CACHE: '/x', PATH: '/bin' }
-  const { code, out, err } = await shell.tranche(['version', '--json'], { env })
-  assert.equal(code, 0)
-  assert.match(err, /^warning: TRANCHE_PROT [^\n]*\n$/)
-  assert.doesNotThrow(() => JSON.parse(out))
+  const words = await shell.tranche(['version'], { env })
+  assert.equal(words.code, 0)
+  assert.match(words.err, /^warning: TRANCHE_PROT [^\n]*\n$/)
+  // A script finds one JSON object on stderr, with or without an error beside the warnings.
+  const json = await shell.tranche(['version', '--json'], { env })
+  assert.equal(json.code, 0)
+  assert.deepEqual(JSON.parse(json.err), { warnings: ['TRANCHE_PROT is not a setting of tranche'] })
+  assert.doesNotThrow(() => JSON.parse(json.out))
+  const failed = await shell.tranche(['status', '--json'], { env })
+  assert.equal(JSON.parse(failed.err).error.code, 'database_not_found')
+  assert.equal(JSON.parse(failed.err).warnings.length, 1)
 })
 
 test('no colour on a terminal with --no-color or NO_COLOR', async (t) => {

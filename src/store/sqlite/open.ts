@@ -1,6 +1,6 @@
 // Opens a database file as a Store: creates it if asked to, brings its schema up, prepares every statement once.
 
-import { closeSync, existsSync, openSync, realpathSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, openSync, realpathSync, statSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Store } from '../store.ts'
@@ -66,10 +66,21 @@ export async function readMigrationStates(file: string): Promise<MigrationState[
 const oneName = (file: string): string => (file === ':memory:' ? file : realpathSync(file))
 
 function openDatabase(file: string, create: boolean) {
-  if (file !== ':memory:' && !existsSync(file)) {
+  if (file !== ':memory:' && isMissing(file)) {
     if (!create) throw new Problem('database_not_found', `There is no database at ${file}.`)
     // Made private before SQLite opens it: its log and index files take over the mode.
     closeSync(openSync(file, 'a', 0o600))
+    chmodSync(file, 0o600)
   }
-  return openFile(file)
+  try {
+    return openFile(file)
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'SQLITE_CANTOPEN') throw error
+    throw new Error(
+      `${file} cannot be opened: its folder must be writable, because SQLite keeps its log beside it.`,
+    )
+  }
 }
+
+/** An empty file is no database either: a mistyped redirection leaves one. */
+const isMissing = (file: string): boolean => !existsSync(file) || statSync(file).size === 0
