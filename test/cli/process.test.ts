@@ -75,14 +75,7 @@ suite('process', { concurrency: 4 }, () => {
     assert.deepEqual([ran.code, ran.err], [0, ''])
     assert.match(JSON.parse(ran.out).node, /^26\./)
   })
-})
 
-function addPartners(file: string, count: number): void {
-  const db = new SQLite(file)
-  const insert = db.prepare("insert into partners values (?, ?, 'active', 500000000, 0, 0)")
-  const fill = db.transaction(() => {
-    for (let n = 0; n < count; n++) insert.run(`partner-${n}`, 'a name that takes some room in the listing')
-  
   test('a result that cannot be written is said to be so, and is no success', async () => {
     const script = `exec ${JSON.stringify(NODE)} ${JSON.stringify(MAIN)} version > /dev/full`
     const shell = spawn('sh', ['-c', script], { stdio: ['ignore', 'ignore', 'pipe'] })
@@ -106,3 +99,13 @@ function addPartners(file: string, count: number): void {
     assert.match(stdout, /^started .*bin\/tranche\.mjs\n$/)
   })
 })
+
+function addPartners(file: string, count: number): void {
+  const db = new SQLite(file)
+  const insert = db.prepare("insert into partners values (?, ?, 'active', 500000000, 0, 0)")
+  const fill = db.transaction(() => {
+    for (let n = 0; n < count; n++) insert.run(`partner-${n}`, 'a name that takes some room in the listing')
+  })
+  fill()
+  db.close()
+}
