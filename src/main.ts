@@ -123,13 +123,20 @@ function report(error: unknown, json: boolean, { err }: Streams): number {
 
 /** Runs this process's own command line. */
 export async function main(): Promise<void> {
-  const { stdout: out, stderr: err, stdin } = process
+  const { stdout: out, stderr: err } = process
   // A reader that has seen enough (`| head`) is no failure.
   out.on('error', (error: NodeJS.ErrnoException) =>
     process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.failed),
   )
   // Nobody reads the complaint: the exit code has to do.
   err.on('error', () => {})
-  const streams = { out, err, in: stdin }
+  const streams = {
+    out,
+    err,
+    // Few commands read anything, and making the stream takes a start two milliseconds.
+    get in() {
+      return process.stdin
+    },
+  }
   process.exitCode = await run(process.argv.slice(2), { streams, machine: realMachine, env: process.env })
 }
