@@ -13,6 +13,7 @@ import { keyCommand } from './cli/key.ts'
 import { partnerCommand } from './cli/partner.ts'
 import { planCommand } from './cli/plan.ts'
 import { priceCommand } from './cli/price.ts'
+import { healthCommand } from './cli/probe.ts'
 import { serveCommand } from './cli/serve.ts'
 import { tickCommand } from './cli/tick.ts'
 import { tierCommand } from './cli/tier.ts'
@@ -70,6 +71,7 @@ function build(program: Command, cli: Cli): void {
     checkCommand(cli),
     auditCommand(cli),
     migrateCommand(cli),
+    healthCommand(cli),
     versionCommand(cli),
     demoCommand(cli),
   ]
