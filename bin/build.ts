@@ -1,5 +1,6 @@
-// Makes dist/tranche: one executable that needs no Node on the machine. The source is bundled into one script, and
-// that script, the migrations and the SQLite addon are put into a copy of the Node that runs this.
+// Makes dist/tranche: one executable that needs no Node on the machine. The source is bundled into scripts, and they,
+// the migrations and the SQLite addon are put into a copy of the Node that runs this; with --target, into the Node of
+// another system, of the same version.
 
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -13,82 +14,80 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
-import { build } from 'esbuild'
+import { join, relative } from 'node:path'
+import { parseArgs } from 'node:util'
+import { HASHES_ASSET } from '../src/resources.ts'
 import { ADDON_ASSET } from '../src/store/sqlite/addon.ts'
+import { type Bundle, bundle } from './bundle.ts'
+import { licenceNotice } from './licences.ts'
+import { type Target, targetOf } from './target.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const DIST = join(ROOT, 'dist')
-const NAME = process.platform === 'win32' ? 'tranche.exe' : 'tranche'
 
+const { values } = parseArgs({ options: { target: { type: 'string' } } })
 refuseMusl()
 mkdirSync(DIST, { recursive: true })
-// Beside the result, so that a finished executable takes its place in one rename and none is ever half there.
+// Beside the result, so that a finished file takes its place in one rename and none is ever half there.
 const scratch = mkdtempSync(join(DIST, '.build-'))
 try {
-  const script = join(scratch, 'tranche.cjs')
-  const executable = join(scratch, NAME)
-  await bundle(script)
-  embed(script, executable)
-  const digest = createHash('sha256').update(readFileSync(executable)).digest('hex')
-  renameSync(executable, join(DIST, NAME))
+  const target = targetOf(values.target, scratch)
+  const scripts = await bundle(scratch)
+  const notice = licenceNotice(scripts.bundled)
+  const executable = embed(scripts, target)
+  publish('LICENSES.txt', notice)
+  renameSync(executable, join(DIST, target.name))
   // In the form that `sha256sum --check` reads.
-  writeFileSync(join(DIST, `${NAME}.sha256`), `${digest}  ${NAME}\n`)
+  publish(`${target.name}.sha256`, `${sha256(join(DIST, target.name))}  ${target.name}\n`)
+  process.stdout.write(`dist/${target.name}\n`)
 } finally {
   rmSync(scratch, { recursive: true, force: true })
 }
-process.stdout.write(`dist/${NAME}\n`)
 
-/** One CommonJS script: what the program imports lazily stays a function that nobody has called yet. */
-async function bundle(outfile: string): Promise<void> {
-  await build({
-    stdin: {
-      contents: `import { main } from './src/main.ts'\nmain()\n`,
-      resolveDir: ROOT,
-      sourcefile: 'tranche.ts',
-    },
-    outfile,
-    bundle: true,
-    platform: 'node',
-    format: 'cjs',
-    // Some packages' main file (jsonc-parser's) hides its requires from a bundler; their ES modules do not.
-    mainFields: ['module', 'main'],
-    target: `node${process.versions.node}`,
-    // Only a checkout asks where its files are; the executable carries them.
-    define: { 'import.meta.dirname': '__dirname' },
-    // A script that starts from a code cache cannot import(): every lazy import becomes a require.
-    supported: { 'dynamic-import': false },
-    legalComments: 'inline',
-    logLevel: 'warning',
-  })
-}
-
-function embed(script: string, executable: string): void {
+function embed({ main, packages }: Bundle, { node, addon, isForeign }: Target): string {
+  const executable = join(scratch, 'executable')
   const sql = readdirSync(join(ROOT, 'sql')).filter((name) => name.endsWith('.sql'))
-  const assets = {
+  const files: Record<string, string> = {
     ...Object.fromEntries(sql.map((name) => [`sql/${name}`, join(ROOT, 'sql', name)])),
-    [ADDON_ASSET]: addonFile(),
+    ...packages,
+    [ADDON_ASSET]: addon,
   }
+  const hashes = join(scratch, HASHES_ASSET)
+  writeFileSync(hashes, JSON.stringify(hashesOf(files)))
   const sea = {
-    main: script,
+    // The executable records what it is told, and the folder it was built in is nobody's business.
+    main: relative(scratch, main),
     mainFormat: 'commonjs',
+    executable: node,
     output: executable,
     disableExperimentalSEAWarning: true,
-    // V8 then starts from compiled functions instead of compiling the whole bundle at every tick.
-    useCodeCache: true,
+    // V8 then starts from compiled functions instead of compiling the script at every tick. Compiled functions are of
+    // one processor: another one's V8 would refuse them.
+    useCodeCache: !isForeign,
     // A NODE_OPTIONS meant for another program must not change what this one does with money.
     execArgvExtension: 'none',
-    assets,
+    assets: { ...files, [HASHES_ASSET]: hashes },
   }
-  const config = join(scratch, 'sea.json')
-  writeFileSync(config, JSON.stringify(sea))
-  execFileSync(process.execPath, ['--build-sea', config], { stdio: ['ignore', 'ignore', 'inherit'] })
+  writeFileSync(join(scratch, 'sea.json'), JSON.stringify(sea))
+  execFileSync(process.execPath, ['--build-sea', 'sea.json'], {
+    cwd: scratch,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
   chmodSync(executable, 0o755)
+  return executable
 }
 
-/** The prebuilt addon that better-sqlite3 ships for this system. */
-function addonFile(): string {
-  return join(ROOT, 'node_modules/better-sqlite3/prebuilds', `${process.platform}-${process.arch}.node`)
+function hashesOf(files: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(files).map(([name, file]) => [name, sha256(file)]))
+}
+
+function sha256(file: string): string {
+  return createHash('sha256').update(readFileSync(file)).digest('hex')
+}
+
+function publish(name: string, text: string): void {
+  writeFileSync(join(scratch, name), text)
+  renameSync(join(scratch, name), join(DIST, name))
 }
 
 /** The Node that npm brings is linked against glibc, and so would be the executable. */

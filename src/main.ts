@@ -13,6 +13,7 @@ import { keyCommand } from './cli/key.ts'
 import { partnerCommand } from './cli/partner.ts'
 import { planCommand } from './cli/plan.ts'
 import { priceCommand } from './cli/price.ts'
+import { healthCommand } from './cli/probe.ts'
 import { serveCommand } from './cli/serve.ts'
 import { tickCommand } from './cli/tick.ts'
 import { tierCommand } from './cli/tier.ts'
@@ -77,6 +78,7 @@ function build(program: Command, cli: Cli): void {
     checkCommand(cli),
     auditCommand(cli),
     migrateCommand(cli),
+    healthCommand(cli),
     versionCommand(cli),
     demoCommand(cli),
   ]
@@ -130,7 +132,7 @@ function report(error: unknown, { json, warnings }: Reporting, { err }: Streams)
 
 /** Runs this process's own command line. */
 export async function main(): Promise<void> {
-  const { stdout: out, stderr: err, stdin } = process
+  const { stdout: out, stderr: err } = process
   // A reader that has seen enough (`| head`) is no failure.
   out.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(EXIT.done)
@@ -143,7 +145,14 @@ export async function main(): Promise<void> {
   })
   // Nobody reads the complaint: the exit code has to do.
   err.on('error', () => {})
-  const streams = { out, err, in: stdin }
+  const streams = {
+    out,
+    err,
+    // Few commands read anything, and making the stream takes a start two milliseconds.
+    get in() {
+      return process.stdin
+    },
+  }
   process.exitCode = await run(process.argv.slice(2), { streams, machine: realMachine, env: process.env })
 }
 

@@ -1,11 +1,9 @@
 // The executable, run as on a machine that has nothing: an empty environment, no PATH, another folder.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
-  existsSync,
   globSync,
   lstatSync,
   mkdirSync,
@@ -17,26 +15,37 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { before, suite, type TestContext, test } from 'node:test'
 import { VERSION } from '../src/version.ts'
+import { EXECUTABLE, ensureExecutable } from './executable.ts'
 import { fill, PLAN, temporaryFolder, USER } from './harness.ts'
 import { finish, type Program, startServe } from './process.ts'
 
-const ROOT = join(import.meta.dirname, '..')
-const EXECUTABLE = join(ROOT, 'dist', process.platform === 'win32' ? 'tranche.exe' : 'tranche')
 const program: Program = [EXECUTABLE]
 const CREATE = ['partner', 'create', 'acme', '--name', 'Acme']
 
 suite('binary', { concurrency: 2 }, () => {
-  before(() => {
-    if (isStale()) execFileSync(process.execPath, [join(ROOT, 'bin/build.ts')], { stdio: 'pipe' })
-  })
+  before(ensureExecutable)
 
   test('is executable, and its hash stands beside it', () => {
     assert.equal(statSync(EXECUTABLE).mode & 0o777, 0o755)
     const hash = createHash('sha256').update(readFileSync(EXECUTABLE)).digest('hex')
     assert.equal(readFileSync(`${EXECUTABLE}.sha256`, 'utf8').split(' ')[0], hash)
+  })
+
+  test('a notice of whose work is in it stands beside it', () => {
+    const notice = readFileSync(join(dirname(EXECUTABLE), 'LICENSES.txt'), 'utf8')
+    const titles = [...notice.matchAll(/^={80}\n(.+)\n={80}$/gm)].map(([, title = '']) => title)
+    assert.ok(titles.includes(`Node.js ${process.versions.node}`))
+    assert.match(notice, /^SQLite is in the public domain/m)
+    const { dependencies } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'))
+    for (const name of Object.keys(dependencies))
+      assert.ok(
+        titles.some((title) => title.startsWith(`${name} `)),
+        name,
+      )
+    for (const title of titles.slice(2)) assert.match(title, /^\S+ \d\S* \(.*[A-Z].*\)$/)
   })
 
   test('version needs nothing: no database, no addon, no warning', async (t) => {
@@ -162,14 +171,6 @@ suite('binary', { concurrency: 2 }, () => {
     assert.match(JSON.parse(err).error.message, /set TRANCHE_CACHE/)
   })
 })
-
-/** Whether the executable is missing, or older than anything it is made of. */
-function isStale(): boolean {
-  if (!existsSync(EXECUTABLE)) return true
-  const made = statSync(EXECUTABLE).mtimeMs
-  const sources = ['src/**/*.ts', 'sql/*.sql', 'bin/build.ts', 'package.json', 'package-lock.json']
-  return globSync(sources, { cwd: ROOT }).some((file) => statSync(join(ROOT, file)).mtimeMs > made)
-}
 
 async function withCache(t: TestContext) {
   const cwd = temporaryFolder(t)

@@ -20,6 +20,7 @@ const TEXTS = [
   ...list(
     'sql/*',
     'docs/**/*.md',
+    'deploy/*',
     'fixtures/**/*.*',
     '*.{md,json}',
     '.ci/*',

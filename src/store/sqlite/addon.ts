@@ -1,7 +1,7 @@
 // The native SQLite addon. From a checkout better-sqlite3 finds its own; the executable carries it as an asset and
 // unpacks it once, because the system loads shared libraries from files only.
 
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import {
   chmodSync,
   existsSync,
@@ -25,9 +25,9 @@ let loaded: object | undefined
 /** The addon to hand to better-sqlite3, or undefined to let it look for its own. */
 export function nativeBinding(): object | undefined {
   if (loaded) return loaded
-  const bytes = embedded(ADDON_ASSET)
-  if (!bytes) return undefined
-  loaded = load(bytes)
+  const addon = embedded(ADDON_ASSET)
+  if (!addon) return undefined
+  loaded = load(addon)
   return loaded
 }
 
@@ -43,12 +43,11 @@ function cacheFolders(): string[] {
 }
 
 /** Loads from the first cache folder that can be written, trusted and executed from, else from one for this process. */
-function load(bytes: Uint8Array): object {
-  const hash = sha256(bytes)
+function load({ bytes, sha256 }: { bytes: Uint8Array; sha256: string }): object {
   const refused: string[] = []
   for (const folder of cacheFolders()) {
     try {
-      return dlopen(unpackInto(folder, bytes, hash))
+      return dlopen(unpackInto(folder, bytes, sha256))
     } catch (error) {
       refused.push(`${folder}: ${(error as Error).message}`)
     }
@@ -87,7 +86,7 @@ function unpackInto(folder: string, bytes: Uint8Array, hash: string): string {
   for (const level of [dirname(folder), folder]) if (!existsSync(level)) mkdirSync(level, { mode: 0o700 })
   refuseUntrusted(folder)
   const file = join(folder, `better_sqlite3-${hash}.node`)
-  if (isIntact(file, hash)) return file
+  if (isIntact(file, bytes)) return file
   // Written aside and renamed, so that two first starts at once never load half a file.
   const aside = join(folder, `.${randomUUID()}`)
   try {
@@ -119,16 +118,17 @@ function refuseUntrusted(folder: string): void {
   }
 }
 
-/** Whether the file is a whole copy, and nobody else's to change between this look and the loading. */
-function isIntact(file: string, hash: string): boolean {
+/**
+ * Whether the file is a whole copy, and nobody else's to change between this look and the loading. It is compared
+ * byte by byte with the one in the executable at every start: that proves more than its hash, and takes a tenth.
+ */
+function isIntact(file: string, bytes: Uint8Array): boolean {
   try {
     const stat = lstatSync(file)
     const uid = process.getuid?.()
     if (!stat.isFile() || (uid !== undefined && (stat.uid !== uid || (stat.mode & 0o022) !== 0))) return false
-    return sha256(readFileSync(file)) === hash
+    return stat.size === bytes.length && readFileSync(file).equals(bytes)
   } catch {
     return false
   }
 }
-
-const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')

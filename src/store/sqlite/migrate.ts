@@ -1,6 +1,6 @@
 // Schema migrations: numbered files applied in order, each recorded with its hash.
 
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { chmodSync, renameSync } from 'node:fs'
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
@@ -23,7 +23,7 @@ export async function migrate(db: Database, file: string, clock: () => Instant):
 /** Every migration this program knows, with when it was applied. Throws schema_newer, or refuses a foreign file. */
 export function migrationStates(db: Database): MigrationState[] {
   const applied = readApplied(db)
-  const known = readMigrations().map(({ name, text }) => ({ name, sha256: sha256(text), text }))
+  const known = readMigrations()
   for (const [name, row] of applied) {
     const mine = known.find((migration) => migration.name === name)
     if (!mine) throw newer(name)
@@ -39,13 +39,9 @@ function applyPending(db: Database, now: Instant): string[] {
     // Read again under the lock: another process may have been first.
     const applied = readApplied(db)
     if (applied.size === 0) db.exec(MIGRATIONS_TABLE)
-    for (const { name, text } of readMigrations()) {
+    for (const { name, text, sha256 } of readMigrations()) {
       if (applied.has(name)) continue
-      db.prepare('insert into migrations (name, sha256, applied_at) values (?, ?, ?)').run(
-        name,
-        sha256(text),
-        now,
-      )
+      db.prepare('insert into migrations (name, sha256, applied_at) values (?, ?, ?)').run(name, sha256, now)
       db.exec(text)
       done.push(name)
     }
@@ -89,8 +85,6 @@ const newer = (name: string): Problem =>
     'schema_newer',
     `The database has migration ${name}, which this version of tranche does not know: upgrade it.`,
   )
-
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /** One line per migration, for a person. */
 export const describeMigration = (state: MigrationState): string =>

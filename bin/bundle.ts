@@ -1,0 +1,130 @@
+// The source as scripts for the executable: one that every start reads, and one for each package that only some need.
+//
+// What a start costs is mostly the size of its script, read or not: with all packages in it, 4 MB, `tranche version`
+// took twice as long. So a package that neither `version` nor an idle `tick` uses is a script of its own, embedded
+// beside the first and compiled when it is first asked for.
+
+import { readFileSync } from 'node:fs'
+import { builtinModules } from 'node:module'
+import { join, resolve } from 'node:path'
+import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild'
+
+const ROOT = join(import.meta.dirname, '..')
+
+/** Used by an idle tick: these stay in the script that has a code cache. */
+const START_PACKAGES = ['commander', 'decimal.js', 'better-sqlite3']
+
+/** Asked for by a development server's watching of files, which is never done here; it brings no licence text. */
+const LEFT_OUT = ['@parcel/watcher-wasm']
+
+/** Modules of Node that take milliseconds to load, and that a start may never come to use. */
+const COSTLY_MODULES = ['child_process', 'crypto']
+
+export type Bundle = {
+  /** The script to start from. */
+  main: string
+  /** The others: the name each is embedded under, and its file. */
+  packages: Record<string, string>
+  /** The folders of the packages that have gone into any of them. */
+  bundled: string[]
+}
+
+/** Writes the scripts into `scratch`. */
+export async function bundle(scratch: string): Promise<Bundle> {
+  const apart = new Set<string>()
+  const main = join(scratch, 'tranche.cjs')
+  const start = `import { main } from './src/main.ts'\nmain()\n`
+  const made = [await script(start, main, [packagesApart(apart), costlyModulesLater()])]
+  const packages: Record<string, string> = {}
+  for (const name of [...apart].sort()) {
+    const file = join(scratch, `${name.replaceAll('/', '-')}.cjs`)
+    made.push(await script(`module.exports = require('${name}')\n`, file, []))
+    packages[assetOf(name)] = file
+  }
+  return { main, packages, bundled: [...new Set(made.flatMap(packageFolders))].sort() }
+}
+
+const assetOf = (name: string): string => `packages/${name}.cjs`
+
+async function script(contents: string, outfile: string, plugins: Plugin[]): Promise<Metafile> {
+  const options = {
+    stdin: { contents, resolveDir: ROOT, sourcefile: 'tranche.ts' },
+    absWorkingDir: ROOT,
+    outfile,
+    plugins,
+    external: LEFT_OUT,
+    bundle: true,
+    platform: 'node',
+    format: 'cjs',
+    // Some packages' main file (jsonc-parser's) hides its requires from a bundler; their ES modules do not.
+    mainFields: ['module', 'main'],
+    target: `node${process.versions.node}`,
+    // Only a checkout asks where its files are; the executable carries them.
+    define: { 'import.meta.dirname': '__dirname' },
+    // A script that starts from a code cache cannot import(): every lazy import becomes a require.
+    supported: { 'dynamic-import': false },
+    // The licences stand beside the executable. In the script, one foreign letter of a name would double its size.
+    legalComments: 'none',
+    logLevel: 'warning',
+    metafile: true,
+  } satisfies BuildOptions
+  const { metafile } = await build(options)
+  return metafile
+}
+
+/** Sends the source's imports of a package to the script of that package, and notes which there have to be. */
+function packagesApart(apart: Set<string>): Plugin {
+  return {
+    name: 'packages-apart',
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: /^[a-z@]/ }, ({ path, importer }) => {
+        const isNode = path.startsWith('node:') || builtinModules.includes(path)
+        if (isNode || START_PACKAGES.includes(path) || importer.includes('node_modules')) return undefined
+        apart.add(path)
+        return { path, namespace: 'apart' }
+      })
+      onLoad({ filter: /.*/, namespace: 'apart' }, ({ path }) => ({
+        contents: `
+          const { getAsset } = require('node:sea')
+          const { Script } = require('node:vm')
+          const source = getAsset(${JSON.stringify(assetOf(path))}, 'utf8')
+          const wrapped = new Script('(function (module, exports, require) {' + source + '\\n})', {
+            filename: ${JSON.stringify(assetOf(path))},
+          })
+          wrapped.runInThisContext()(module, exports, require)`,
+      }))
+    },
+  }
+}
+
+/** Gives the importer an object that looks like the module and loads it when something is taken from it. */
+function costlyModulesLater(): Plugin {
+  const costly = new RegExp(`^(node:)?(${COSTLY_MODULES.join('|')})$`)
+  return {
+    name: 'costly-modules-later',
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: costly }, ({ path }) => ({ path: path.replace('node:', ''), namespace: 'later' }))
+      onLoad({ filter: /.*/, namespace: 'later' }, ({ path }) => {
+        const names = Object.keys(process.getBuiltinModule(path) ?? {})
+        const getters = names.map((name) => `get ${name}() { return load().${name} },`)
+        return {
+          contents: `const load = () => process.getBuiltinModule('${path}')\nmodule.exports = {${getters.join('\n')}}`,
+        }
+      })
+    },
+  }
+}
+
+/** The folder of each package of which something is in the script. */
+function packageFolders({ outputs }: Metafile): string[] {
+  const inputs = Object.values(outputs).flatMap((output) => Object.entries(output.inputs))
+  return inputs
+    .filter(([, { bytesInOutput }]) => bytesInOutput > 0)
+    .map(([file]) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1])
+    .filter((folder) => folder !== undefined)
+    .map((folder) => resolve(ROOT, folder))
+}
+
+/** The name, version and licence that a package states. */
+export const manifestOf = (folder: string): { name: string; version: string; license?: unknown } =>
+  JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))

@@ -1,0 +1,48 @@
+// The notice that goes with an executable: whose work is in it, and on which terms.
+
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { manifestOf } from './bundle.ts'
+
+const RULE = '='.repeat(80)
+
+/** The text of LICENSES.txt. Throws when a bundled package does not say its licence, or brings no text of it. */
+export function licenceNotice(packageFolders: readonly string[]): string {
+  const parts = [
+    'What tranche is made of, besides its own code.',
+    part(`Node.js ${process.versions.node}`, nodeLicence()),
+    part(`SQLite ${sqliteVersion(packageFolders)}`, SQLITE),
+    ...packageFolders.map(packagePart).sort(),
+  ]
+  return `${parts.join('\n\n')}\n`
+}
+
+const part = (title: string, text: string): string => `${RULE}\n${title}\n${RULE}\n\n${text.trim()}`
+
+const SQLITE = `SQLite is in the public domain: its authors have dedicated the code to it. See https://sqlite.org/copyright.html`
+
+function packagePart(folder: string): string {
+  const { name, version, license } = manifestOf(folder)
+  if (typeof license !== 'string' || license === 'UNLICENSED') throw new Error(`${name} states no licence`)
+  const file = readdirSync(folder).find((entry) => /^(licen[cs]e|copying)/i.test(entry))
+  if (file === undefined) throw new Error(`${name} brings no text of its licence, ${license}`)
+  return part(`${name} ${version} (${license})`, readFileSync(join(folder, file), 'utf8'))
+}
+
+/** Node's own, which lists the libraries inside it as well; it lies above the binary that runs this. */
+function nodeLicence(): string {
+  const folder = dirname(dirname(process.execPath))
+  const file = ['LICENSE', 'share/doc/node/LICENSE', 'share/doc/nodejs/LICENSE']
+    .map((path) => join(folder, path))
+    .find(existsSync)
+  if (file === undefined) throw new Error(`no LICENSE of Node in ${folder}`)
+  return readFileSync(file, 'utf8')
+}
+
+function sqliteVersion(packageFolders: readonly string[]): string {
+  const driver = packageFolders.find((folder) => folder.endsWith('/better-sqlite3'))
+  const header = join(driver ?? '', 'deps/sqlite3/sqlite3.h')
+  const version = /#define SQLITE_VERSION +"([\d.]+)"/.exec(readFileSync(header, 'utf8'))?.[1]
+  if (version === undefined) throw new Error(`${header} says no version`)
+  return version
+}

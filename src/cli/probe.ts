@@ -1,0 +1,68 @@
+// health: whether the service answers, asked by the executable itself. For a container, which has no curl to ask with.
+
+import { Command, Option } from 'commander'
+import { Problem } from '../core/problem.ts'
+import { isLoopback } from '../price/source.ts'
+import { type Cli, print } from './cli.ts'
+import { EXIT } from './exit.ts'
+import { wholeNumber } from './options.ts'
+
+const ANSWER_WAIT_MS = 3_000
+const PATH = '/healthz'
+
+type HealthOptions = { url?: string; port: number }
+
+export function healthCommand(cli: Cli): Command {
+  return new Command('health')
+    .description('ask a running serve whether it is up; exits 0 or 1')
+    .option('--url <url>', 'where it answers (default: this machine, plain HTTP)')
+    .addOption(
+      new Option('--port <number>', 'its port on this machine')
+        .env('TRANCHE_PORT')
+        .argParser(wholeNumber(1, 65_535))
+        .default(8080),
+    )
+    .action(async (options: HealthOptions) => {
+      const url = new URL(PATH, addressOf(options))
+      const answer = await ask(url)
+      print(cli, { ok: answer.ok, url: url.href, answer: answer.text }, () =>
+        answer.ok ? 'ok' : `${url.href}: ${answer.text}`,
+      )
+      if (!answer.ok) cli.exitWith(EXIT.failed)
+    })
+}
+
+function addressOf({ url, port }: HealthOptions): URL {
+  const address = URL.parse(url ?? `http://127.0.0.1:${port}`)
+  if (address?.protocol === 'http:' || address?.protocol === 'https:') return address
+  throw new Problem('usage', `${url} is no http or https address.`)
+}
+
+/** Whether a service answers, and what it said or why there is no answer. Nothing secret is sent. */
+async function ask(url: URL): Promise<{ ok: boolean; text: string }> {
+  const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
+  const options = {
+    signal: AbortSignal.timeout(ANSWER_WAIT_MS),
+    // Its certificate names the world's name for it, and on this machine it is asked by another.
+    rejectUnauthorized: !isLoopback(url.hostname),
+  }
+  return new Promise((resolve) => {
+    const asked = request(url, options, (response) => {
+      const status = response.statusCode ?? 0
+      resolve({ ok: isUp(status), text: `HTTP ${status}` })
+      // What it says besides is of no use here, and waiting for the end of it could take for ever.
+      asked.destroy()
+    })
+    asked.on('error', (error: NodeJS.ErrnoException) => {
+      const late = options.signal.aborted
+      resolve({ ok: false, text: late ? `no answer within ${ANSWER_WAIT_MS / 1000} s` : reasonOf(error) })
+    })
+    asked.end()
+  })
+}
+
+/** A refusal is an answer too: by a process that is up, and wants a token for more. */
+const isUp = (status: number): boolean => status >= 200 && status < 500
+
+/** An address with an IPv4 and an IPv6 side fails with an error that has a code and no message. */
+const reasonOf = (error: NodeJS.ErrnoException): string => error.code ?? error.message
