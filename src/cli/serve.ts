@@ -128,14 +128,17 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   log.info({ url: listener.url, db: cli.globals().db }, 'opening the database')
 
   let isOpen = false
-  const served = cli.withStore(
-    async (store) => {
-      isOpen = true
-      front.app = appOver(options.metrics.counting(store))
-      await options.ops.opened(store)
-      await run(cli, store, { ...options, listener, stopped })
-    },
-    { create: true },
+  const { migrateAside } = await import('./migrate-aside.ts')
+  const served = migrateAside(cli.globals().db, stopped).then(() =>
+    cli.withStore(
+      async (store) => {
+        isOpen = true
+        front.app = appOver(options.metrics.counting(store))
+        await options.ops.opened(store)
+        await run(cli, store, { ...options, listener, stopped })
+      },
+      { create: true },
+    ),
   )
   try {
     await Promise.race([served, stopped.then(() => (isOpen ? served : log.info({}, 'stopped')))])
