@@ -6,13 +6,16 @@ import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { isSea } from 'node:sea'
 
+type Aside = { stopped: Promise<unknown>; note: (message: string) => void }
+
 /**
  * Runs `tranche migrate` when the file is there and wants it. Should that fail, the opening that follows meets the same
  * trouble and says so. `stopped` ends it early: a migration is one transaction, and undone.
  */
-export async function migrateAside(file: string, stopped: Promise<unknown>): Promise<void> {
+export async function migrateAside(file: string, { stopped, note }: Aside): Promise<void> {
   const program = ownProgram()
   if (program === null || !existsSync(file) || !(await isPending(file))) return
+  note('migrating the database')
   const child = spawn(process.execPath, [...program, 'migrate', '--db', file, '--json'], { stdio: 'ignore' })
   const ended = once(child, 'close').catch(() => {})
   await Promise.race([ended, stopped.then(() => child.kill())])

@@ -128,9 +128,15 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   log.info({ url: listener.url, db: cli.globals().db }, 'opening the database')
 
   let isOpen = false
-  const { migrateAside } = await import('./migrate-aside.ts')
-  const served = migrateAside(cli.globals().db, stopped).then(() =>
-    cli.withStore(
+  let isStopping = false
+  stopped.then(() => {
+    isStopping = true
+  })
+  const openAndRun = async (): Promise<void> => {
+    const { migrateAside } = await import('./migrate-aside.ts')
+    await migrateAside(cli.globals().db, { stopped, note: (message) => log.info({}, message) })
+    if (isStopping) return
+    await cli.withStore(
       async (store) => {
         isOpen = true
         front.app = appOver(options.metrics.counting(store))
@@ -138,8 +144,9 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         await run(cli, store, { ...options, listener, stopped })
       },
       { create: true },
-    ),
-  )
+    )
+  }
+  const served = openAndRun()
   try {
     await Promise.race([served, stopped.then(() => (isOpen ? served : log.info({}, 'stopped')))])
   } finally {

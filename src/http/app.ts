@@ -60,7 +60,11 @@ export function createApp(options: AppOptions): H3 {
   async function answerOps(event: H3Event, ops: Ops, path: OpsPath): Promise<string> {
     const { headers } = event.res
     headers.set('cache-control', 'no-store')
-    const { status, type, text } = event.req.method === 'GET' ? await ops.answer(path) : NOT_ALLOWED
+    const asked = event.req.method === 'GET' ? ops.answer(path) : Promise.resolve(NOT_ALLOWED)
+    const { status, type, text } = await asked.catch((err) => {
+      log.error({ route: path, err }, 'ops request failed')
+      return FAILED
+    })
     if (status === 405) headers.set('allow', 'GET')
     headers.set('content-type', type)
     log.debug({ method: event.req.method, route: path, status }, 'ops request')
@@ -128,6 +132,7 @@ export function createApp(options: AppOptions): H3 {
 }
 
 const NOT_ALLOWED = { status: 405, type: 'application/json', text: '{"detail":"Method Not Allowed"}' }
+const FAILED = { status: 500, type: 'application/json', text: '{"detail":"Internal Server Error"}' }
 
 type Trail = { caller: KeySeen | null }
 type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }

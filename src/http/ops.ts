@@ -65,7 +65,8 @@ export function createOps({ clock, metrics, exposition, token, tickEveryMs }: Op
     noteRequest: metrics.noteRequest,
     async opened(open) {
       store = open
-      await metrics.begin(open)
+      // Should it fail, the first scrape begins.
+      await metrics.begin(open).catch(() => {})
     },
     admits: ({ req }) =>
       digest === null ? isFromHere(req) : isBearer(req.headers.get('authorization'), digest),

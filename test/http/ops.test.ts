@@ -6,12 +6,13 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
+import type { H3Event } from 'h3'
 import { MINUTE_MS } from '../../src/core/instant.ts'
 import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics.ts'
 import { createOps, OPS_PATHS, type OpsOptions } from '../../src/http/ops.ts'
 import type { OpsStore } from '../../src/store/ops.ts'
 import { readExposition, type Samples } from '../exposition.ts'
-import { fill, type Service, type ServiceOptions, startService } from '../harness.ts'
+import { fill, type Service, type ServiceOptions, startService, T0 } from '../harness.ts'
 import { confirmPath, link, plan, sendFirst, succeed, WEBHOOKS } from './steps.ts'
 
 type Monitored = Service & { samples: () => Promise<Samples> }
@@ -66,6 +67,20 @@ test('this machine sees them without a key, and nobody who came through a proxy'
   assert.deepEqual([posted.status, posted.headers.get('allow')], [405, 'GET'])
   await assertHidden(service, { 'x-forwarded-for': '127.0.0.1' })
   await assertHidden(service, { forwarded: 'for=192.0.2.1' })
+})
+
+test('which peers are this machine', () => {
+  const fixed = { clock: () => T0, metrics: createMetrics(), exposition: EXPOSITION_TYPE, tickEveryMs: null }
+  const { admits } = createOps({ ...fixed, token: null })
+  const from = (remoteAddress: string | undefined, headers = {}): boolean => {
+    const node = { req: { socket: { remoteAddress } } }
+    return admits({ req: { headers: new Headers(headers), runtime: { node } } } as unknown as H3Event)
+  }
+  for (const peer of ['127.0.0.1', '127.8.8.8', '::1', '::ffff:127.0.0.1']) assert.ok(from(peer), peer)
+  for (const peer of ['10.0.0.1', '192.0.2.1', '::ffff:192.0.2.1', 'fe80::1%eth0', '::', '', undefined])
+    assert.ok(!from(peer), String(peer))
+  for (const name of ['x-forwarded-for', 'Forwarded', 'x-real-ip', 'via'])
+    assert.ok(!from('127.0.0.1', { [name]: '127.0.0.1' }), name)
 })
 
 test('with a token they are seen by its bearer alone, from wherever', async (t) => {
