@@ -16,6 +16,8 @@ import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } fro
 
 /** How long a stop waits for calls in flight before it gives up on them. */
 const DRAIN_LIMIT_MS = 30_000
+/** How long an opening may take before it is worth a line. */
+const OPENING_UNSAID_MS = 2_000
 /** How long what was given up on may still take to come to its end by itself. */
 const LINGER_MS = 1_000
 
@@ -125,7 +127,12 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const front = { app: appOver(null) }
   const listener = await listenOn({ fetch: (request) => front.app.fetch(request) }, { host, port, tls })
   const stopped = stopSignal(cli)
-  log.info({ url: listener.url, db: cli.globals().db }, 'opening the database')
+  const db = cli.globals().db
+  // As a rule the first line says that all is ready. Only whoever has to wait is told what for.
+  const waiting = setTimeout(
+    () => log.info({ url: listener.url, db }, 'opening the database'),
+    OPENING_UNSAID_MS,
+  )
 
   let isOpen = false
   let isStopping = false
@@ -134,11 +141,12 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   })
   const openAndRun = async (): Promise<void> => {
     const { migrateAside } = await import('./migrate-aside.ts')
-    await migrateAside(cli.globals().db, { stopped, note: (message) => log.info({}, message) })
+    await migrateAside(db, { stopped, note: (message) => log.info({}, message) })
     if (isStopping) return
     await cli.withStore(
       async (store) => {
         isOpen = true
+        clearTimeout(waiting)
         front.app = appOver(options.metrics.counting(store))
         await options.ops.opened(store)
         await run(cli, store, { ...options, listener, stopped })
@@ -150,6 +158,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   try {
     await Promise.race([served, stopped.then(() => (isOpen ? served : log.info({}, 'stopped')))])
   } finally {
+    clearTimeout(waiting)
     listener.end()
     endLingering()
   }
