@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import { PinoPretty } from 'pino-pretty'
 
 export type Log = {
+  debug(fields: object, message: string): void
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void
@@ -11,10 +12,13 @@ export type Log = {
 
 export type LogFormat = 'json' | 'pretty'
 
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+
 const STDERR = 2
 
-export function createLog(format: LogFormat): Log {
+export function createLog(format: LogFormat, level: LogLevel = 'info'): Log {
   const options = {
+    level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (level: string) => ({ level }) },
@@ -30,4 +34,4 @@ export function createLog(format: LogFormat): Log {
 }
 
 /** Says nothing. */
-export const silentLog: Log = { info: () => {}, warn: () => {}, error: () => {} }
+export const silentLog: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }

@@ -10,10 +10,10 @@ import { plus } from '../src/core/instant.ts'
 import { price } from '../src/core/money.ts'
 import type { Environment } from '../src/core/partner.ts'
 import { runTick, type TickReport } from '../src/engine/tick.ts'
-import { createApp } from '../src/http/app.ts'
+import { type AppOptions, createApp } from '../src/http/app.ts'
 import { listenOn } from '../src/http/listen.ts'
 import { type Log, silentLog } from '../src/log.ts'
-import { machineAt } from '../src/machine.ts'
+import { type Machine, machineAt } from '../src/machine.ts'
 import { openStore } from '../src/store/sqlite/open.ts'
 import type { Store } from '../src/store/store.ts'
 import { createGuard, parseCidr } from '../src/webhook/guard.ts'
@@ -51,6 +51,8 @@ export type ServiceOptions = {
   log?: Log
   /** What HTTP sees of the store: the real one with a method that fails, say. */
   wrap?: (store: Store) => Store
+  /** Anything else that the app is to have. */
+  more?: (store: Store, machine: Machine) => Partial<AppOptions>
 }
 
 export const AUDIT = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
@@ -58,13 +60,13 @@ export const AUDIT = { osUser: 'test', action: 'test', subject: 'test', detail: 
 /** Starts the service with a partner and a key; stops it when the test ends. */
 export async function startService(
   t: Pick<TestContext, 'after'>,
-  { rateLimit = null, log = silentLog, wrap = (store) => store }: ServiceOptions = {},
+  { rateLimit = null, log = silentLog, wrap = (store) => store, more }: ServiceOptions = {},
 ): Promise<Service> {
   const { machine, setClock } = machineAt(T0)
   const file = join(temporaryFolder(t), 'tranche.db')
   const store = await openStore(file, { clock: machine.clock, create: true })
   const guard = createGuard({ allow: [parseCidr('127.0.0.0/8')] })
-  const app = createApp({ store: wrap(store), machine, guard, log, rateLimit })
+  const app = createApp({ store: wrap(store), machine, guard, log, rateLimit, ...more?.(store, machine) })
   const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null })
   t.after(async () => {
     await listener.close()

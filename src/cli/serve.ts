@@ -1,16 +1,25 @@
+import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
-import type { Log } from '../log.ts'
+import type { Listener } from '../http/listen.ts'
+import type { Metrics } from '../http/metrics.ts'
+import type { Ops } from '../http/ops.ts'
+import type { Log, LogLevel } from '../log.ts'
 import type { Feed } from '../price/feed.ts'
 import type { Store } from '../store/store.ts'
+import type { Deliver } from '../webhook/deliver.ts'
 import type { Cli } from './cli.ts'
 import { EXIT } from './exit.ts'
-import { durationOrOff, wholeNumber } from './options.ts'
+import { duration, durationOrOff, wholeNumber } from './options.ts'
 import { priceFeedOption } from './tick.ts'
 import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './webhook-options.ts'
 
 /** How long a stop waits for calls in flight before it gives up on them. */
-const DRAIN_MAX_MS = 30_000
+const DRAIN_LIMIT_MS = 30_000
+/** How long an opening may take before it is worth a line. */
+const OPENING_UNSAID_MS = 2_000
+/** How long what was given up on may still take to come to its end by itself. */
+const LINGER_MS = 1_000
 
 type ServeOptions = WebhookOptions & {
   host: string
@@ -21,6 +30,9 @@ type ServeOptions = WebhookOptions & {
   priceFeed: string
   rateLimit?: number
   logFormat?: 'json' | 'pretty'
+  logLevel: LogLevel
+  opsTokenFile?: string
+  drainLimit: number
 }
 
 export function serveCommand(cli: Cli): Command {
@@ -52,56 +64,150 @@ export function serveCommand(cli: Cli): Command {
         .choices(['json', 'pretty'])
         .env('TRANCHE_LOG_FORMAT'),
     )
+    .addOption(
+      new Option('--log-level <level>', 'the least that is logged; debug adds calls of the ops endpoints')
+        .choices(['debug', 'info', 'warn', 'error'])
+        .env('TRANCHE_LOG_LEVEL')
+        .default('info'),
+    )
+    .addOption(
+      new Option(
+        '--ops-token-file <file>',
+        'open /healthz, /readyz and /metrics to whoever bears this token, instead of to this machine',
+      ).env('TRANCHE_OPS_TOKEN_FILE'),
+    )
+    .addOption(
+      new Option('--drain-limit <time>', 'how long a stop waits for calls in flight')
+        .env('TRANCHE_DRAIN_LIMIT')
+        .argParser(duration)
+        .default(DRAIN_LIMIT_MS, '30s'),
+    )
     .action(async (options: ServeOptions) => {
-      // What was asked for is checked before a database is opened, or made.
-      const parts = await partsOf(cli, options)
-      await cli.withStore(async (store) => serve(cli, store, { ...options, ...parts }), { create: true })
+      // What was asked for is checked before a port or a database is opened, or made.
+      await serve(cli, { ...options, ...(await partsOf(cli, options)) })
     })
 }
 
-type Parts = { log: Log; tls: ReturnType<typeof tlsOf>; observe: Feed } & Webhooks
+type Parts = { log: Log; tls: ReturnType<typeof tlsOf>; observe: Feed; ops: Ops; metrics: Metrics } & Webhooks
 
 async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
   const [{ createLog }, { createFeed }] = await Promise.all([import('../log.ts'), import('../price/feed.ts')])
-  const log = createLog(options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'))
+  const log = createLog(options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'), options.logLevel)
   const warn = (message: string): void => log.warn({}, message)
   return {
     log,
     tls: tlsOf(options),
     observe: createFeed(options.priceFeed, { clock: cli.machine.clock, warn }),
+    ...(await opsOf(cli, options)),
     ...(await webhooksOf(options)),
   }
 }
 
-async function serve(cli: Cli, store: Store, options: ServeOptions & Parts): Promise<void> {
+async function opsOf(cli: Cli, options: ServeOptions): Promise<{ ops: Ops; metrics: Metrics }> {
+  const { createMetrics, EXPOSITION_TYPE } = await import('../http/metrics.ts')
+  const { createOps } = await import('../http/ops.ts')
+  const metrics = createMetrics()
+  const ops = createOps({
+    clock: cli.machine.clock,
+    metrics,
+    exposition: EXPOSITION_TYPE,
+    token: options.opsTokenFile === undefined ? null : readToken(options.opsTokenFile),
+    tickEveryMs: options.tickEvery,
+  })
+  return { ops, metrics }
+}
+
+/** Listens first and opens the database then: during a migration, or a wait for its lock, the process answers. */
+async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const { createApp } = await import('../http/app.ts')
   const { listenOn } = await import('../http/listen.ts')
+  const { log, host, port, tls } = options
+  const appOver = (store: Store | null) =>
+    createApp({ ...options, store, machine: cli.machine, rateLimit: options.rateLimit ?? null })
+  const front = { app: appOver(null) }
+  const listener = await listenOn({ fetch: (request) => front.app.fetch(request) }, { host, port, tls })
+  const stopped = stopSignal(cli)
+  const db = cli.globals().db
+  // As a rule the first line says that all is ready. Only whoever has to wait is told what for.
+  const waiting = setTimeout(
+    () => log.info({ url: listener.url, db }, 'opening the database'),
+    OPENING_UNSAID_MS,
+  )
+
+  let isOpen = false
+  let isStopping = false
+  stopped.then(() => {
+    isStopping = true
+  })
+  const openAndRun = async (): Promise<void> => {
+    const { migrateAside } = await import('./migrate-aside.ts')
+    await migrateAside(db, { stopped, note: (message) => log.info({}, message) })
+    if (isStopping) return
+    await cli.withStore(
+      async (store) => {
+        isOpen = true
+        clearTimeout(waiting)
+        front.app = appOver(options.metrics.counting(store))
+        await options.ops.opened(store)
+        await run(cli, store, { ...options, listener, stopped })
+      },
+      { create: true },
+    )
+  }
+  const served = openAndRun()
+  try {
+    await Promise.race([served, stopped.then(() => (isOpen ? served : log.info({}, 'stopped')))])
+  } finally {
+    clearTimeout(waiting)
+    listener.end()
+    endLingering()
+  }
+}
+
+type Running = ServeOptions & Parts & { listener: Listener; stopped: Promise<string> }
+
+/** Serves from an open database until it is told to stop, and then until what is in flight is done. */
+async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   const { startScheduler } = await import('./scheduler.ts')
-  const { log, guard, deliver, observe } = options
-  const { machine } = cli
-  const app = createApp({ store, machine, guard, log, rateLimit: options.rateLimit ?? null })
-  const listener = await listenOn(app, { host: options.host, port: options.port, tls: options.tls })
+  const { log, observe, metrics, listener } = options
+  const deliver: Deliver = async (delivery) => {
+    const attempt = await options.deliver(delivery)
+    metrics.noteDelivery(attempt.reason === null)
+    return attempt
+  }
   const scheduler =
     options.tickEvery === null
       ? null
-      : startScheduler({ store, machine, observe, deliver, log }, options.tickEvery)
-  const stopped = stopSignal(cli)
+      : startScheduler({ store, machine: cli.machine, observe, deliver, log }, options.tickEvery)
   log.info({ url: listener.url, db: cli.globals().db, tick_every_ms: options.tickEvery }, 'listening')
 
-  const signal = await stopped
+  const signal = await options.stopped
   log.info({ signal }, 'stopping: finishing what is in flight')
   const drained = Promise.all([listener.close(), scheduler?.stop()])
-  const inTime = await Promise.race([drained.then(() => true), after(DRAIN_MAX_MS).then(() => false)])
-  if (!inTime) log.warn({ waited_ms: DRAIN_MAX_MS }, 'stopped with calls still in flight')
+  const inTime = await Promise.race([drained.then(() => true), after(options.drainLimit).then(() => false)])
+  if (!inTime) log.warn({ waited_ms: options.drainLimit }, 'stopped with calls still in flight')
   log.info({}, 'stopped')
 }
 
 const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref())
 
-function tlsOf({ tlsCert: cert, tlsKey: key }: ServeOptions): { cert: string; key: string } | null {
-  if (cert === undefined && key === undefined) return null
-  if (cert !== undefined && key !== undefined) return { cert, key }
-  throw new Problem('usage', '--tls-cert and --tls-key go together.')
+/** Ends the process should anything given up on keep it alive. Does not itself keep it. */
+function endLingering(): void {
+  setTimeout(() => process.exit(), LINGER_MS).unref()
+}
+
+function tlsOf({ tlsCert, tlsKey }: ServeOptions): { cert: string; key: string } | null {
+  if (tlsCert === undefined && tlsKey === undefined) return null
+  if (tlsCert === undefined || tlsKey === undefined)
+    throw new Problem('usage', '--tls-cert and --tls-key go together.')
+  return { cert: readFileSync(tlsCert, 'utf8'), key: readFileSync(tlsKey, 'utf8') }
+}
+
+/** Throws usage when the file holds no token worth the name. */
+function readToken(file: string): string {
+  const token = readFileSync(file, 'utf8').trim()
+  if (/^[\x21-\x7e]{16,1024}$/.test(token)) return token
+  throw new Problem('usage', `${file} must hold one token: 16 to 1024 printable characters, no blanks.`)
 }
 
 /** Resolves at the first signal to stop; a second one, of either kind, ends the process at once. */

@@ -4,11 +4,13 @@ import { H3, type H3Event } from 'h3'
 import type { KeySeen } from '../core/key.ts'
 import { Problem } from '../core/problem.ts'
 import type { Log } from '../log.ts'
+import type { Store } from '../store/store.ts'
 import { authenticate, createThrottle, isUseStale } from './auth.ts'
 import { getMonthly, getMonthlyUsers } from './billing.ts'
 import { readBody, readQuery } from './body.ts'
 import { getDue, postConfirm } from './executions.ts'
 import { getMe } from './me.ts'
+import { OPS_PATHS, type Ops, type OpsPath } from './ops.ts'
 import { postPlan } from './plans.ts'
 import { Refusal, STATUS_OF } from './problem.ts'
 import type { Call, Route, Services } from './route.ts'
@@ -29,8 +31,11 @@ const ROUTES: readonly Route[] = [
   getMonthlyUsers,
 ]
 
-export type AppOptions = Services & {
+export type AppOptions = Omit<Services, 'store'> & {
+  /** Null while the database is being opened: every call is then put off. */
+  store: Store | null
   log: Log
+  ops?: Ops
   /** Requests a second and key; null for no limit. */
   rateLimit: number | null
 }
@@ -38,7 +43,7 @@ export type AppOptions = Services & {
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 export function createApp(options: AppOptions): H3 {
-  const { store, machine, log } = options
+  const { store, machine, log, ops } = options
   const throttle = options.rateLimit === null ? null : createThrottle(options.rateLimit)
   // h3 itself refuses a path that is no valid encoding: it names nothing, like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
@@ -46,8 +51,26 @@ export function createApp(options: AppOptions): H3 {
   for (const [path, routes] of Map.groupBy(ROUTES, (route) => route.path)) {
     app.all(path, (event) => answer(event, routes))
   }
+  for (const path of ops ? OPS_PATHS : []) {
+    app.all(path, (event) => (ops?.admits(event) ? answerOps(event, ops, path) : answer(event, [])))
+  }
   app.all('/**', (event) => answer(event, []))
   return app
+
+  async function answerOps(event: H3Event, ops: Ops, path: OpsPath): Promise<string> {
+    const { headers } = event.res
+    headers.set('cache-control', 'no-store')
+    const asked = event.req.method === 'GET' ? ops.answer(path) : Promise.resolve(NOT_ALLOWED)
+    const { status, type, text } = await asked.catch((err) => {
+      log.error({ route: path, err }, 'ops request failed')
+      return FAILED
+    })
+    if (status === 405) headers.set('allow', 'GET')
+    headers.set('content-type', type)
+    log.debug({ method: event.req.method, route: path, status }, 'ops request')
+    event.res.status = status
+    return text
+  }
 
   async function answer(event: H3Event, routes: readonly Route[]): Promise<string> {
     const started = performance.now()
@@ -73,21 +96,24 @@ export function createApp(options: AppOptions): H3 {
     }
     if (outcome.bug) log.error({ ...line, err: outcome.bug }, 'request failed')
     else log.info(line, 'request')
+    ops?.noteRequest(line)
     event.res.status = outcome.status
     return JSON.stringify(outcome.body)
   }
 
   async function call(event: H3Event, { routes, headers, trail }: Passage): Promise<Outcome> {
+    if (!store) throw new Refusal(503, 'The database is being opened; try again.', { 'retry-after': '1' })
     const now = machine.clock()
     const caller = await authenticate(store, event.req.headers.get('authorization'), now)
     trail.caller = caller
     throttle?.(caller.key.keyId, now)
-    if (isUseStale(caller, now)) noteUse(caller)
+    if (isUseStale(caller, now)) noteUse(store, caller)
     const route = routeFor(event.req.method, routes)
     const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
     const body = route.body ? await readBody(event.req, route.body) : undefined
     const checked: Call<unknown> = {
       ...options,
+      store,
       caller,
       tenant: caller.key.tenant,
       params: decodeParams(event.context.params ?? {}),
@@ -100,12 +126,15 @@ export function createApp(options: AppOptions): H3 {
   }
 
   /** Beside the request, not before its answer: a read must not wait for a write lock. */
-  function noteUse(caller: KeySeen): void {
+  function noteUse(store: Store, caller: KeySeen): void {
     store
       .markKeyUsed(caller.key.keyId)
       .catch((err) => log.warn({ err, key_id: caller.key.keyId }, 'key use not noted'))
   }
 }
+
+const NOT_ALLOWED = { status: 405, type: 'application/json', text: '{"detail":"Method Not Allowed"}' }
+const FAILED = { status: 500, type: 'application/json', text: '{"detail":"Internal Server Error"}' }
 
 type Trail = { caller: KeySeen | null }
 type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }

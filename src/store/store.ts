@@ -18,6 +18,7 @@ import type { User, UserChange } from '../core/user.ts'
 import type { Volatility } from '../core/volatility.ts'
 import type { WakeUp, Webhook } from '../core/webhook.ts'
 import type { Frequency, Opening, Window } from '../core/window.ts'
+import type { OpsStore } from './ops.ts'
 
 export interface Store
   extends PartnerStore,
@@ -29,6 +30,7 @@ export interface Store
     PriceStore,
     ReportStore,
     ListingStore,
+    OpsStore,
     HealthStore {
   close(): void
 }

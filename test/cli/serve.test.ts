@@ -4,13 +4,12 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { get as getTls } from 'node:https'
-import { connect } from 'node:net'
 import { join } from 'node:path'
-import { suite, type TestContext, test } from 'node:test'
+import { suite, test } from 'node:test'
 import { makeCertificate } from '../certificate.ts'
 import { PLAN, temporaryFolder, USER } from '../harness.ts'
 import { finish, start, startServe } from '../process.ts'
-import { openShell } from './shell.ts'
+import { halfSent, me, withKey } from './calls.ts'
 
 // Most of a test's time is a process that starts: several at once cost little more than one.
 suite('serve', { concurrency: 4 }, () => {
@@ -145,17 +144,6 @@ suite('serve', { concurrency: 4 }, () => {
   })
 })
 
-const me = (url: string, key: string): Promise<Response> =>
-  fetch(`${url}/partner/v1/me`, { headers: { authorization: `Bearer ${key}`, connection: 'close' } })
-
-/** A folder with a database in it, where serve finds it by default, and a key. */
-async function withKey(t: TestContext): Promise<{ cwd: string; key: string }> {
-  const shell = openShell(t)
-  assert.equal((await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])).code, 0)
-  const { out } = await shell.tranche(['key', 'create', 'acme', '--env', 'test'])
-  return { cwd: shell.folder, key: out.trim() }
-}
-
 /** Makes a call whose connection then stays open and idle. */
 const idle = (url: string, agent: Agent): Promise<number | undefined> =>
   new Promise((resolve, reject) => {
@@ -164,43 +152,3 @@ const idle = (url: string, agent: Agent): Promise<number | undefined> =>
     })
     call.on('error', reject).end()
   })
-
-/** A call the service has begun to read: it has been told to go on, and half of the body is still to come. */
-function halfSent(url: string, key: string): Promise<{ finish: () => Promise<number> }> {
-  const { hostname, port } = new URL(url)
-  const body = JSON.stringify(USER)
-  const socket = connect(Number(port), hostname)
-  const head = [
-    'POST /partner/v1/users HTTP/1.1',
-    `Host: ${hostname}`,
-    `Authorization: Bearer ${key}`,
-    `Content-Length: ${body.length}`,
-    'Expect: 100-continue',
-  ]
-  let received = ''
-  const until = (pattern: RegExp): Promise<RegExpExecArray> =>
-    new Promise((resolve, reject) => {
-      const look = (): void => {
-        const found = pattern.exec(received)
-        if (found) resolve(found)
-      }
-      socket.on('data', look).on('close', () => reject(new Error(`closed after ${received}`)))
-      look()
-    })
-  socket.setEncoding('utf8').on('data', (text) => {
-    received += text
-  })
-  // A service that is ended by force resets the connection; that is no failure of the test.
-  socket.on('error', () => {})
-  socket.write(`${head.join('\r\n')}\r\n\r\n`)
-  return until(/^HTTP\/1\.1 100/).then(() => {
-    socket.write(body.slice(0, 10))
-    return {
-      finish: async () => {
-        socket.write(body.slice(10))
-        const [, status] = await until(/HTTP\/1\.1 ([2-5]\d\d)/)
-        return Number(status)
-      },
-    }
-  })
-}

@@ -97,6 +97,7 @@ const leaveAfter = (url: string, text: string): Promise<void> =>
 test('a client that leaves at any byte of its request harms nobody', async (t) => {
   const failures: unknown[] = []
   const log: Log = {
+    debug: () => {},
     info: () => {},
     warn: (line) => failures.push(line),
     error: (line) => failures.push(line),
@@ -118,7 +119,7 @@ test("a body that never comes to its end is the client's doing, not a failure of
   const logged = Promise.withResolvers<{ level: string; line: object }>()
   const at = (level: string) => (line: object) => logged.resolve({ level, line })
   const { url, key } = await startService(t, {
-    log: { info: at('info'), warn: at('warn'), error: at('error') },
+    log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') },
   })
   const { hostname, port } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port) })

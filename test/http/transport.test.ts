@@ -142,6 +142,7 @@ test('a query string is no part of a route', async (t) => {
 test('an unexpected failure is a 500 that says nothing, and a log line that says all', async (t) => {
   const lines: Record<string, unknown>[] = []
   const log: Log = {
+    debug: () => {},
     info: () => {},
     warn: () => {},
     error: (fields, message) => lines.push({ ...fields, message }),

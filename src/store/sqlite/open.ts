@@ -11,6 +11,7 @@ import { createHealthStore } from './health.ts'
 import { createLedger } from './ledger.ts'
 import { createListingStore } from './listings.ts'
 import { type MigrationState, migrate, migrationStates } from './migrate.ts'
+import { createOpsStore } from './ops.ts'
 import { createPartnerStore } from './partners.ts'
 import { createPlanStore } from './plans.ts'
 import { createPriceBook, createPriceStore } from './prices.ts'
@@ -44,6 +45,7 @@ export async function openStore(file: string, { clock, create, cacheKib }: OpenO
       ...createReportStore(connection),
       ...createListingStore(connection, ledger, audit),
       ...createHealthStore(connection),
+      ...createOpsStore(connection),
       close: () => db.close(),
     }
   } catch (error) {

@@ -1,0 +1,100 @@
+// serve before its database is open: up, not ready, and every call put off.
+
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { readExposition } from '../exposition.ts'
+import { temporaryFolder } from '../harness.ts'
+import { finish, start } from '../process.ts'
+import { me } from './calls.ts'
+
+const SQL = join(import.meta.dirname, '../../sql')
+
+suite('serve before its database is open', { concurrency: 4 }, () => {
+  test('while another process holds the database: up, not ready, every call put off', async (t) => {
+    const cwd = temporaryFolder(t)
+    const other = new SQLite(join(cwd, 'tranche.db'))
+    t.after(() => other.close())
+    other.exec('begin exclusive')
+    const served = start(t, ['serve', '--port', '0'], { cwd })
+    const { url } = JSON.parse(await served.line('"opening the database"'))
+    await assertWaiting(url)
+    other.exec('rollback')
+    await served.line('"msg":"listening"')
+    assert.equal((await fetch(`${url}/readyz`)).status, 200)
+    assert.equal((await me(url, 'none')).status, 401)
+  })
+
+  test('during a migration, which another process does: the same', async (t) => {
+    const cwd = temporaryFolder(t)
+    const file = join(cwd, 'tranche.db')
+    const other = firstSchema(t, file)
+    other.exec('begin immediate')
+    const served = start(t, ['serve', '--port', '0'], { cwd })
+    const { url } = JSON.parse(await served.line('"opening the database"'))
+    await assertWaiting(url)
+    other.exec('rollback')
+    await served.line('"msg":"listening"')
+    assert.equal((await fetch(`${url}/readyz`)).status, 200)
+    const { out } = await finish(t, ['migrate', '--status', '--json'], { cwd })
+    assert.ok(JSON.parse(out).every((row: { applied_at: string | null }) => row.applied_at !== null))
+    assert.ok(existsSync(`${file}.before-migration-after-0001_start`))
+  })
+
+  test('told to stop while it waits for the database, it goes at once, with 0', async (t) => {
+    const cwd = temporaryFolder(t)
+    const other = new SQLite(join(cwd, 'tranche.db'))
+    t.after(() => other.close())
+    other.exec('begin exclusive')
+    const served = start(t, ['serve', '--port', '0'], { cwd })
+    await served.line('"opening the database"')
+    served.child.kill('SIGTERM')
+    assert.equal(await served.ended, 0)
+    assert.ok(served.err().includes('"msg":"stopped"'))
+  })
+
+  test('a database that cannot be opened ends serve with the reason', async (t) => {
+    const cwd = temporaryFolder(t)
+    const other = new SQLite(join(cwd, 'tranche.db'))
+    other.exec('create table theirs (x)')
+    other.close()
+    const { code, err } = await finish(t, ['serve', '--port', '0'], { cwd })
+    assert.equal(code, 2)
+    assert.match(err, /no tranche database/)
+  })
+})
+
+async function assertWaiting(url: string): Promise<void> {
+  assert.equal((await fetch(`${url}/healthz`)).status, 200)
+  const ready = await fetch(`${url}/readyz`)
+  assert.equal(ready.status, 503)
+  assert.deepEqual(await ready.json(), { ready: false, reasons: ['The database is not open yet.'] })
+  const metrics = readExposition(await (await fetch(`${url}/metrics`)).text())
+  assert.equal(metrics.value('tranche_database_up'), 0)
+  const call = await me(url, 'none')
+  assert.equal(call.status, 503)
+  assert.match(call.headers.get('retry-after') ?? '', /^\d+$/)
+  const body = (await call.json()) as { detail: unknown }
+  assert.equal(typeof body.detail, 'string')
+}
+
+/** A database as the first version of the program left it. */
+function firstSchema(t: TestContext, file: string): SQLite.Database {
+  const name = '0001_start.sql'
+  const text = readFileSync(join(SQL, name), 'utf8')
+  const db = new SQLite(file)
+  t.after(() => db.close())
+  db.pragma('journal_mode = wal')
+  db.exec(
+    'create table migrations (name text primary key, sha256 text not null, applied_at integer not null) strict',
+  )
+  db.prepare('insert into migrations values (?, ?, 1)').run(
+    name,
+    createHash('sha256').update(text).digest('hex'),
+  )
+  db.exec(text)
+  return db
+}

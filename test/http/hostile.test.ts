@@ -1,0 +1,186 @@
+// Clients that speak no HTTP, or only half of it: whatever they send, the process lives, its other callers are served,
+// and nothing is logged as a failure of ours.
+
+import assert from 'node:assert/strict'
+import { connect, type Socket } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { seededRandom } from '../../src/core/chance.ts'
+import { createApp } from '../../src/http/app.ts'
+import { listenOn } from '../../src/http/listen.ts'
+import type { Log } from '../../src/log.ts'
+import { machine } from '../../src/machine.ts'
+import { makeCertificate } from '../certificate.ts'
+import { PLAN, type Service, startService, USER } from '../harness.ts'
+import { exchange, head } from './raw.ts'
+import { assertSound, USERS } from './steps.ts'
+
+const ME = '/partner/v1/me'
+const SEED = 20_260_105
+
+function recordingLog(): { log: Log; failures: unknown[] } {
+  const failures: unknown[] = []
+  const keep = (line: object): void => void failures.push(line)
+  return { failures, log: { debug: () => {}, info: () => {}, warn: keep, error: keep } }
+}
+
+/** An error nobody catches ends a process: here it is caught, and fails the test. */
+function watchProcess(t: TestContext): unknown[] {
+  const escaped: unknown[] = []
+  const keep = (error: unknown): void => void escaped.push(error)
+  process.on('uncaughtException', keep).on('unhandledRejection', keep)
+  t.after(() => process.off('uncaughtException', keep).off('unhandledRejection', keep))
+  return escaped
+}
+
+const open = (url: string): Promise<Socket> =>
+  new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(url)
+    const socket = connect({ host: hostname, port: Number(port) }, () => resolve(socket))
+    socket.once('error', reject)
+  })
+
+/** Writes the parts with a turn of the loop between them, then leaves in the manner asked for. */
+async function play(url: string, parts: readonly (string | Uint8Array)[], leave: Leave): Promise<void> {
+  const socket = await open(url)
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
+  socket.on('error', () => {}).resume()
+  for (const part of parts) {
+    if (socket.writable) await new Promise<void>((resolve) => socket.write(part, () => resolve()))
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  if (leave === 'reset') socket.resetAndDestroy()
+  else if (leave === 'destroy') socket.destroy()
+  else socket.end()
+  await closed
+}
+
+type Leave = 'reset' | 'destroy' | 'end'
+const LEAVES: readonly Leave[] = ['reset', 'destroy', 'end']
+
+/** What a client might send, cut, doubled and spoiled by chance. */
+function createMischief(service: Service, random: () => number) {
+  const below = (n: number): number => Math.floor(random() * n)
+  const pick = <T>(from: readonly T[]): T => from[below(from.length)] as T
+  const body = JSON.stringify(pick([USER, PLAN]))
+  const post = (lines: string[], text: string) => head('POST', USERS, service.key, lines) + text
+  const bytes = (n: number) => Uint8Array.from({ length: n }, () => below(256))
+  const whole = [
+    () => head('GET', ME, service.key),
+    () => post([`Content-Length: ${body.length}`], body),
+    () => post([`Content-Length: ${body.length + 5}`], body),
+    () =>
+      post(
+        ['Transfer-Encoding: chunked'],
+        `5\r\nhello\r\n${pick(['0\r\n\r\n', 'zz\r\n', 'ffffffffffffffff\r\n'])}`,
+      ),
+    () => post(['Expect: 100-continue', 'Content-Length: 900000'], ''),
+    () => post(['Upgrade: websocket', 'Connection: Upgrade', 'Content-Length: 0'], ''),
+    () => head('CONNECT', 'example.org:443', service.key),
+    () =>
+      head(
+        'GET',
+        pick(['*', 'http://[', '//x', '/%', '/%00', '/\\..', 'http://other/metrics', '?']),
+        service.key,
+      ),
+    () => head('GET', ME, service.key, [`X-Padding: ${'p'.repeat(pick([100, 20_000]))}`]),
+    () => head('GET', ME, service.key, ['Host: other', 'Host: another', 'X-Request-Id: \u0001']),
+    () =>
+      head(
+        'GET',
+        ME,
+        service.key,
+        Array.from({ length: 2_500 }, (_, i) => `X-${i}: ${i}`),
+      ),
+    () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+    () => 'GET / HTTP/9.9\r\n\r\n',
+    () => '\u0016\u0003\u0001\u0002\u0000\u0001\u0000\u0001',
+  ]
+
+  return (): readonly (string | Uint8Array)[] => {
+    const text = Array.from({ length: 1 + below(3) }, () => pick(whole)()).join('')
+    switch (below(4)) {
+      case 0:
+        return [text.slice(0, below(text.length))]
+      case 1:
+        return [text.slice(0, below(text.length)), bytes(1 + below(200))]
+      case 2:
+        return [...text.slice(0, 40)].concat(text.slice(40))
+      default:
+        return [text]
+    }
+  }
+}
+
+test('a thousand broken clients, ten at a time', async (t) => {
+  const escaped = watchProcess(t)
+  const { log, failures } = recordingLog()
+  const service = await startService(t, { log })
+  const random = seededRandom(SEED)
+  const mischief = createMischief(service, random)
+  for (let round = 0; round < 100; round++) {
+    const clients = Array.from({ length: 10 }, () =>
+      play(service.url, mischief(), LEAVES[Math.floor(random() * 3)] as Leave),
+    )
+    await Promise.all(clients)
+  }
+  assert.deepEqual(escaped, [])
+  assert.deepEqual(failures, [])
+  assert.equal((await service.call('GET', ME)).status, 200)
+  await assertSound(service)
+})
+
+test('a client that sends a byte now and then holds up nobody, and not the end', async (t) => {
+  const service = await startService(t)
+  const slow = await Promise.all(Array.from({ length: 50 }, () => open(service.url)))
+  for (const socket of slow) socket.on('error', () => {})
+  const request = head('GET', ME, service.key)
+  for (const letter of request.slice(0, 30)) {
+    for (const socket of slow) socket.write(letter)
+    assert.equal((await service.call('GET', ME)).status, 200)
+  }
+  // The service is stopped with all of them still connected: see the harness.
+  t.after(() => slow.forEach((socket) => void socket.destroy()))
+})
+
+test('headers beyond every measure are refused with 431, in JSON', async (t) => {
+  const { url, key } = await startService(t)
+  const answer = await exchange(url, [head('GET', ME, key, [`X-Padding: ${'p'.repeat(100_000)}`])])
+  assert.equal(answer.status, 431)
+  assert.equal(typeof JSON.parse(answer.body).detail, 'string')
+})
+
+test('an answer that fails outside the routes ends its own connection only', async (t) => {
+  const escaped = watchProcess(t)
+  let calls = 0
+  const broken = {
+    fetch: () => {
+      calls += 1
+      if (calls === 1) throw new Error('before it began')
+      return Promise.reject(new Error('on its way'))
+    },
+  }
+  const listener = await listenOn(broken, { host: '127.0.0.1', port: 0, tls: null })
+  t.after(() => listener.close())
+  for (const _ of [1, 2]) await assert.rejects(fetch(listener.url))
+  assert.equal(calls, 2)
+  assert.deepEqual(escaped, [])
+})
+
+test('TLS: clients that never finish their handshake, or speak none, harm nobody', async (t) => {
+  const escaped = watchProcess(t)
+  const { store } = await startService(t)
+  const { log, failures } = recordingLog()
+
+  const app = createApp({ store, machine, guard: { checkUrl: async () => {} }, log, rateLimit: null })
+  const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: makeCertificate() })
+  for (const parts of [['GET / HTTP/1.1\r\n\r\n'], ['\u0016\u0003\u0001'], [new Uint8Array(500)]])
+    for (const leave of LEAVES) await play(listener.url, parts, leave)
+  const stuck = await open(listener.url)
+  stuck.on('error', () => {})
+  const gone = new Promise((resolve) => stuck.once('close', resolve))
+  const closed = listener.close()
+  listener.end()
+  await Promise.all([closed, gone])
+  assert.deepEqual(escaped, [])
+  assert.deepEqual(failures, [])
+})
