@@ -1,6 +1,6 @@
 // The log: one JSON line per event on stderr, or readable lines when a person is watching.
 
-import { pino } from 'pino'
+import { type DestinationStream, pino } from 'pino'
 import { PinoPretty } from 'pino-pretty'
 
 export type Log = {
@@ -23,14 +23,29 @@ export function createLog(format: LogFormat, level: LogLevel = 'info'): Log {
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (level: string) => ({ level }) },
   }
-  if (format === 'json') return pino(options, pino.destination({ dest: STDERR, sync: true }))
-  const pretty = PinoPretty({
-    destination: STDERR,
-    sync: true,
-    translateTime: 'HH:MM:ss',
-    ignore: 'request_id',
-  })
-  return pino(options, pretty)
+  if (format === 'json') return pino(options, forgiving())
+  return pino(
+    options,
+    PinoPretty({ destination: forgiving(), translateTime: 'HH:MM:ss', ignore: 'request_id', colorize: true }),
+  )
+}
+
+/** The most text held back for a log that takes no more: what comes after it is lost. */
+const BACKLOG_CHARS = 1 << 20
+
+/** Writes to stderr and lets a full disk there take lines, not purchases: what was done stays answered as done. */
+function forgiving(): DestinationStream {
+  const stderr = pino.destination({ dest: STDERR, sync: true, maxLength: BACKLOG_CHARS })
+  stderr.on('error', () => {})
+  return {
+    write(line) {
+      try {
+        stderr.write(line)
+      } catch {
+        // The next line tries again.
+      }
+    },
+  }
 }
 
 /** Says nothing. */

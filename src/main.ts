@@ -115,7 +115,7 @@ function unknownVariables(program: Command, env: NodeJS.ProcessEnv): string[] {
 
 type Reporting = { json: boolean; warnings: readonly string[] }
 
-function report(error: unknown, { json, warnings }: Reporting, { err }: Streams): number {
+function report(error: unknown, { json, warnings }: Reporting, { err }: Pick<Streams, 'err'>): number {
   const beside = warnings.length > 0 ? { warnings } : {}
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return EXIT.done
@@ -136,12 +136,8 @@ export async function main(): Promise<void> {
   // A reader that has seen enough (`| head`) is no failure.
   out.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(EXIT.done)
-    const code = report(
-      new Error(`${UNWRITTEN} (${error.message})`),
-      { json: false, warnings: [] },
-      { out, err, in: stdin },
-    )
-    process.exit(code)
+    const unwritten = new Error(`${UNWRITTEN} (${error.message})`)
+    process.exit(report(unwritten, { json: false, warnings: [] }, { err }))
   })
   // Nobody reads the complaint: the exit code has to do.
   err.on('error', () => {})
