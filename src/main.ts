@@ -3,6 +3,7 @@
 import { Command, CommanderError } from 'commander'
 import { auditCommand } from './cli/audit.ts'
 import { backtestCommand } from './cli/backtest.ts'
+import { backupCommand, restoreCommand } from './cli/backup.ts'
 import { billingCommand } from './cli/billing.ts'
 import { type Cli, createCli, dbOption, type Globals, print, type Streams } from './cli/cli.ts'
 import { demoCommand } from './cli/demo.ts'
@@ -69,6 +70,8 @@ function build(program: Command, cli: Cli): void {
     statusCommand(cli),
     checkCommand(cli),
     auditCommand(cli),
+    backupCommand(cli),
+    restoreCommand(cli),
     migrateCommand(cli),
     versionCommand(cli),
     demoCommand(cli),
