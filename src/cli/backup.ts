@@ -1,7 +1,6 @@
-import { existsSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { Command } from 'commander'
-import { Problem } from '../core/problem.ts'
-import { type Cli, confirmOnTerminal, print } from './cli.ts'
+import { auditEntry, type Cli, confirmOnTerminal, print } from './cli.ts'
 
 export function backupCommand(cli: Cli): Command {
   return new Command('backup')
@@ -9,12 +8,8 @@ export function backupCommand(cli: Cli): Command {
     .argument('<file>', 'where to')
     .option('--force', 'replace the file if it is there')
     .action(async (copy: string, { force }: { force?: boolean }) => {
-      const { db } = cli.globals()
-      if (!existsSync(db)) throw new Problem('database_not_found', `There is no database at ${db}.`)
-      if (existsSync(copy) && !force)
-        throw new Problem('file_exists', `${copy} is there already; --force replaces it.`)
       const { backUp } = await import('../store/sqlite/backup.ts')
-      await backUp(db, copy)
+      await backUp(cli.globals().db, copy, { replace: force ?? false })
       const json = { file: copy, bytes: statSync(copy).size }
       print(cli, json, () => `${json.file} ${json.bytes} bytes`)
     })
@@ -31,7 +26,8 @@ export function restoreCommand(cli: Cli): Command {
         `Replace ${db} by ${copy}? What happened since that copy is gone from the service.`,
       )
       const { restore } = await import('../store/sqlite/backup.ts')
-      const kept = restore(copy, db, cli.machine.clock())
+      const audit = auditEntry(cli, 'database.restore', db, { from: copy })
+      const kept = restore(copy, db, { now: cli.machine.clock(), audit })
       print(cli, { file: db, replaced: kept }, () =>
         kept ? `${db} restored; the old one is ${kept}` : `${db} restored`,
       )

@@ -1,6 +1,6 @@
 // Where a database may live: on a disk of this machine.
 
-import { statfsSync } from 'node:fs'
+import { existsSync, realpathSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../core/problem.ts'
 
@@ -15,12 +15,16 @@ const NETWORK = new Map([
   [0x00c36400, 'Ceph'],
   [0x0bd00bd0, 'Lustre'],
   [0x47504653, 'GPFS'],
+  [0x01161970, 'GFS2'],
+  [0x7461636f, 'OCFS2'],
+  [0x786f4256, 'a VirtualBox shared folder'],
 ])
 
 /** Throws a usage Problem for a file on a network file system: two machines would write to it at once and lose money. */
 export function refuseNetworkFile(file: string, typeOf: (folder: string) => number = fileSystemType): void {
   if (file === ':memory:') return
-  const name = NETWORK.get(typeOf(dirname(file)) >>> 0)
+  // Through a link, it is the file at its end that counts.
+  const name = NETWORK.get(typeOf(dirname(existsSync(file) ? realpathSync(file) : file)) >>> 0)
   if (!name) return
   throw new Problem(
     'usage',
