@@ -1,11 +1,10 @@
-// status, check and migrate: how an operator sees whether all is well.
+// status and migrate: how an operator sees whether all is well.
 
 import { Command } from 'commander'
 import { DAY_MS, formatInstant, type Instant, plus } from '../core/instant.ts'
 import { formatUsd } from '../core/money.ts'
-import type { Finding, Status } from '../store/store.ts'
-import { type Cli, type Column, print, renderFields, renderTable } from './cli.ts'
-import { EXIT } from './exit.ts'
+import type { Status } from '../store/store.ts'
+import { type Cli, print, renderFields } from './cli.ts'
 
 /** How far back status looks for windows that ended with money unspent. */
 const UNSPENT_DAYS = 7
@@ -18,19 +17,6 @@ export function statusCommand(cli: Cli): Command {
       print(cli, json, () => inWords(json))
     }),
   )
-}
-
-export function checkCommand(cli: Cli): Command {
-  return new Command('check')
-    .description('verify the file and recompute the ledger; exits 3 when something is off')
-    .action(() =>
-      cli.withStore(async (store) => {
-        const findings = await store.findFaults()
-        const table = findings.length === 0 ? 'ok' : await renderTable(FINDING_COLUMNS, findings)
-        print(cli, { ok: findings.length === 0, findings }, () => table)
-        if (findings.length > 0) cli.exitWith(EXIT.found)
-      }),
-    )
 }
 
 export function migrateCommand(cli: Cli): Command {
@@ -99,9 +85,3 @@ function age(seconds: number | null): string {
   if (seconds < 7_200) return `${Math.round(seconds / 60)} min`
   return seconds < 172_800 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} days`
 }
-
-const FINDING_COLUMNS: Column<Finding>[] = [
-  { title: 'WHAT', of: (row) => row.kind },
-  { title: 'WHERE', of: (row) => row.subject },
-  { title: 'FOUND', of: (row) => row.message },
-]

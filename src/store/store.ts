@@ -294,5 +294,7 @@ export interface HealthStore {
   readStatus(now: Instant, unspentSince: Instant): Promise<Status>
   /** Integrity, foreign keys and every ledger rule, recomputed from executions and trades. */
   findFaults(): Promise<Finding[]>
+  /** What is no fault and asks for a look: keys that end, ticks that stopped, executions nobody confirms, open files. */
+  findWarnings(): Promise<Finding[]>
   schemaVersion(): number
 }

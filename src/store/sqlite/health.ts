@@ -3,6 +3,7 @@ import { instant, instantOrNull, type TenantRow, tenantOf } from '../rows.ts'
 import type { HealthStore } from '../store.ts'
 import { createCheck } from './check.ts'
 import type { Connection } from './connection.ts'
+import { createWarnings } from './warnings.ts'
 
 export function createHealthStore(connection: Connection): HealthStore {
   const { db, read } = connection
@@ -61,6 +62,7 @@ export function createHealthStore(connection: Connection): HealthStore {
       }),
 
     findFaults: createCheck(connection),
+    findWarnings: createWarnings(connection),
 
     schemaVersion: () => Number(sql.migrations.get()),
   }
