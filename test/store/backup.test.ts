@@ -5,7 +5,19 @@ import { existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from '
 import { dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
 import { finish, SOURCE, start } from '../process.ts'
-import { act, beside, fatten, filled, mode, partials, says, soundUsers, tamper, tranche } from './copies.ts'
+import {
+  act,
+  beside,
+  fatten,
+  filled,
+  mode,
+  partials,
+  says,
+  soundUsers,
+  tamper,
+  tranche,
+  trancheHere,
+} from './copies.ts'
 
 const backup = (file: string) => join(dirname(file), 'copy.db')
 
@@ -49,11 +61,11 @@ suite('backup', { concurrency: 3 }, () => {
     const file = await filled(t)
     const copy = backup(file)
     writeFileSync(copy, 'precious', { mode: 0o644 })
-    const refused = await tranche(t, file, 'backup', copy, '--json')
+    const refused = await trancheHere(file, 'backup', copy, '--json')
     assert.equal(refused.code, 5)
     assert.equal(JSON.parse(refused.err).error.code, 'file_exists')
     assert.equal(readFileSync(copy, 'utf8'), 'precious')
-    const forced = await tranche(t, file, 'backup', copy, '--force', '--json')
+    const forced = await trancheHere(file, 'backup', copy, '--force', '--json')
     assert.deepEqual(JSON.parse(forced.out).file, copy)
     assert.equal(mode(copy), 0o600)
     assert.deepEqual(await soundUsers(t, copy), ['u1'])
@@ -69,7 +81,7 @@ suite('backup', { concurrency: 3 }, () => {
     await says(idle, 'open')
     const before = readFileSync(file)
     for (const name of ['tranche.db', 'link.db', 'second.db', 'tranche.db-wal']) {
-      const { code, err } = await tranche(t, file, 'backup', join(folder, name), '--force')
+      const { code, err } = await trancheHere(file, 'backup', join(folder, name), '--force')
       assert.equal(code, 2, name)
       assert.match(err, /belongs to the database itself/)
     }
@@ -113,14 +125,14 @@ suite('backup', { concurrency: 3 }, () => {
   test('what is damaged or no database of ours is not passed off as a backup', async (t) => {
     const file = await filled(t)
     tamper(file, 'pragma ignore_check_constraints = on; update windows set reserved = budget + 1')
-    const bent = await tranche(t, file, 'backup', backup(file))
+    const bent = await trancheHere(file, 'backup', backup(file))
     assert.equal(bent.code, 1)
     assert.match(bent.err, /damaged: CHECK constraint failed in windows/)
     const other = join(dirname(file), 'other.db')
     tamper(other, 'create table theirs (x)')
-    assert.equal((await tranche(t, other, 'backup', backup(file))).code, 2)
-    assert.equal((await tranche(t, `${file}-none`, 'backup', backup(file))).code, 4)
-    const nowhere = await tranche(t, file, 'backup', join(dirname(file), 'no', 'folder.db'))
+    assert.equal((await trancheHere(other, 'backup', backup(file))).code, 2)
+    assert.equal((await trancheHere(`${file}-none`, 'backup', backup(file))).code, 4)
+    const nowhere = await trancheHere(file, 'backup', join(dirname(file), 'no', 'folder.db'))
     assert.equal(nowhere.code, 1)
     assert.deepEqual(beside(file), ['other.db', 'tranche.db'])
   })

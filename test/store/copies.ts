@@ -6,7 +6,9 @@ import { readdirSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
 import SQLite from 'better-sqlite3'
+import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
+import { runHere } from '../command.ts'
 import { temporaryFolder } from '../harness.ts'
 import { finish, type Program, type Started, start } from '../process.ts'
 import { firstTranche, openWorld, T0 } from './world.ts'
@@ -32,6 +34,9 @@ export function fatten(file: string): void {
 
 export const tranche = (t: TestContext, file: string, ...argv: string[]) =>
   finish(t, ['--db', file, ...argv], { cwd: dirname(file) })
+
+/** The same in this process, for all that does not depend on there being two. */
+export const trancheHere = (file: string, ...argv: string[]) => runHere(['--db', file, ...argv], machine)
 
 /** Starts a process that does what child.ts knows by that verb. */
 export const act = (t: TestContext, verb: string, file: string, argument = ''): Started =>

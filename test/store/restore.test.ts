@@ -17,13 +17,13 @@ import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { temporaryFolder } from '../harness.ts'
-import { act, beside, filled, mode, says, soundUsers, tamper, tranche } from './copies.ts'
+import { act, beside, filled, mode, says, soundUsers, tamper, tranche, trancheHere } from './copies.ts'
 
 /** A database, and a copy of it in another folder from before user u2. */
 async function withCopy(t: TestContext): Promise<{ file: string; copy: string }> {
   const file = await filled(t)
   const copy = join(temporaryFolder(t), 'copy.db')
-  assert.equal((await tranche(t, file, 'backup', copy)).code, 0)
+  assert.equal((await trancheHere(file, 'backup', copy)).code, 0)
   tamper(file, "update users set email = 'later@example.com'")
   return { file, copy }
 }
@@ -40,9 +40,9 @@ const kept = (file: string): string[] =>
     .filter((name) => name.includes('.replaced-'))
     .map((name) => join(dirname(file), name))
 
-async function refused(t: TestContext, file: string, copy: string, code: number, reason: RegExp) {
+async function refused(file: string, copy: string, code: number, reason: RegExp) {
   const before = readFileSync(file)
-  const outcome = await tranche(t, file, 'restore', copy)
+  const outcome = await trancheHere(file, 'restore', copy)
   assert.deepEqual([outcome.code, outcome.out], [code, ''])
   assert.match(outcome.err, reason)
   assert.deepEqual(readFileSync(file), before)
@@ -53,7 +53,7 @@ suite('restore', { concurrency: 3 }, () => {
   test('the copy takes the place of the database, which is kept, and the audit log says so', async (t) => {
     const { file, copy } = await withCopy(t)
     const before = readFileSync(copy)
-    const { code, out } = await tranche(t, file, 'restore', copy, '--json')
+    const { code, out } = await trancheHere(file, 'restore', copy, '--json')
     assert.equal(code, 0)
     const [replaced = ''] = kept(file)
     assert.deepEqual(JSON.parse(out), { file, replaced })
@@ -63,15 +63,15 @@ suite('restore', { concurrency: 3 }, () => {
     assert.deepEqual(readdirSync(dirname(copy)), ['copy.db'])
     assert.equal(beside(file).length, 2)
     assert.deepEqual(await soundUsers(t, replaced), ['u1'])
-    const { action, detail } = JSON.parse((await tranche(t, file, 'audit', '--json')).out).at(-1)
+    const { action, detail } = JSON.parse((await trancheHere(file, 'audit', '--json')).out).at(-1)
     assert.deepEqual([action, detail], ['database.restore', { from: copy }])
-    assert.equal((await tranche(t, file, 'check')).code, 0)
+    assert.equal((await trancheHere(file, 'check')).code, 0)
   })
 
   test('on a machine without a database there is one afterwards', async (t) => {
     const { copy } = await withCopy(t)
     const file = join(temporaryFolder(t), 'tranche.db')
-    const { code, out } = await tranche(t, file, 'restore', copy)
+    const { code, out } = await trancheHere(file, 'restore', copy)
     assert.deepEqual([code, out], [0, `${file} restored\n`])
     assert.deepEqual([mode(file), await soundUsers(t, file)], [0o600, ['u1']])
   })
@@ -80,39 +80,39 @@ suite('restore', { concurrency: 3 }, () => {
     const { file, copy } = await withCopy(t)
     const idle = act(t, 'idle', file)
     await says(idle, 'open')
-    await refused(t, file, copy, 11, /open in another process: stop serve and cron first/)
+    await refused(file, copy, 11, /open in another process: stop serve and cron first/)
     // A file that can no longer be read does not hide who has it open.
     const healthy = readFileSync(file)
     writeFileSync(file, 'damaged '.repeat(64), { flag: 'r+' })
-    await refused(t, file, copy, 11, /open in another process/)
+    await refused(file, copy, 11, /open in another process/)
     writeFileSync(file, healthy)
     idle.child.kill('SIGKILL')
     await idle.ended
-    assert.equal((await tranche(t, file, 'restore', copy)).code, 0)
+    assert.equal((await trancheHere(file, 'restore', copy)).code, 0)
     assert.equal(email(file), null)
   })
 
   test('what cannot be used is refused, and everything stays as it was', async (t) => {
     const { file, copy } = await withCopy(t)
     const bad = join(dirname(copy), 'bad.db')
-    await refused(t, file, bad, 1, /There is no file/)
-    await refused(t, file, file, 2, /is the database itself/)
+    await refused(file, bad, 1, /There is no file/)
+    await refused(file, file, 2, /is the database itself/)
     writeFileSync(bad, 'a letter, and no database '.repeat(100))
-    await refused(t, file, bad, 1, /bad\.db is damaged: file is not a database/)
+    await refused(file, bad, 1, /bad\.db is damaged: file is not a database/)
     writeFileSync(bad, '')
-    await refused(t, file, bad, 1, /is no tranche database: it is empty/)
+    await refused(file, bad, 1, /is no tranche database: it is empty/)
     copyFileSync(copy, bad)
     truncateSync(bad, statSync(copy).size - 4096)
-    await refused(t, file, bad, 1, /is damaged/)
+    await refused(file, bad, 1, /is damaged/)
     rmSync(bad)
     tamper(bad, 'create table theirs (x)')
-    await refused(t, file, bad, 1, /is no tranche database/)
+    await refused(file, bad, 1, /is no tranche database/)
     copyFileSync(copy, bad)
     tamper(bad, "insert into migrations values ('9999_future.sql', 'ff', 1)")
-    await refused(t, file, bad, 12, /does not know: upgrade it/)
+    await refused(file, bad, 12, /does not know: upgrade it/)
     copyFileSync(copy, bad)
     tamper(bad, "update migrations set sha256 = 'other'")
-    await refused(t, file, bad, 1, /another content/)
+    await refused(file, bad, 1, /another content/)
   })
 
   test('a database copied as files is restored with the log beside it', async (t) => {
@@ -125,7 +125,7 @@ suite('restore', { concurrency: 3 }, () => {
     for (const suffix of ['', '-wal']) copyFileSync(source + suffix, raw + suffix)
     assert.ok(statSync(`${raw}-wal`).size > 0)
     const before = [raw, `${raw}-wal`].map((name) => readFileSync(name))
-    assert.equal((await tranche(t, file, 'restore', raw)).code, 0)
+    assert.equal((await trancheHere(file, 'restore', raw)).code, 0)
     assert.equal(email(file), 'in-the-log@example.com')
     assert.deepEqual(
       [raw, `${raw}-wal`].map((name) => readFileSync(name)),
@@ -137,7 +137,7 @@ suite('restore', { concurrency: 3 }, () => {
   test('a log left by a kill goes with the old database and never into the new one', async (t) => {
     const { file, copy } = await withCopy(t)
     await killedWithLog(t, file, 'killed@example.com')
-    assert.equal((await tranche(t, file, 'restore', copy)).code, 0)
+    assert.equal((await trancheHere(file, 'restore', copy)).code, 0)
     assert.equal(email(file), null)
     assert.equal(email(kept(file)[0] ?? ''), 'killed@example.com')
     assert.equal(kept(file).length, 1)
@@ -152,7 +152,7 @@ suite('restore', { concurrency: 3 }, () => {
       if (how === 'lost') renameSync(file, join(dirname(copy), 'lost.db'))
       else writeFileSync(file, 'damaged '.repeat(64), { flag: 'r+' })
       writeFileSync(`${file}-shm`, '')
-      const { code, err } = await tranche(t, file, 'restore', copy)
+      const { code, err } = await trancheHere(file, 'restore', copy)
       assert.deepEqual([code, err], [0, ''])
       assert.equal(email(file), null)
       assert.deepEqual(await soundUsers(t, file), ['u1'])
@@ -182,9 +182,9 @@ suite('restore', { concurrency: 3 }, () => {
     const { file, copy } = await withCopy(t)
     const link = join(dirname(copy), 'link.db')
     symlinkSync(file, link)
-    assert.equal((await tranche(t, link, 'restore', copy)).code, 0)
+    assert.equal((await trancheHere(link, 'restore', copy)).code, 0)
     assert.deepEqual([email(file), email(link), kept(file).length], [null, null, 1])
-    assert.equal((await tranche(t, file, 'restore', link)).code, 2)
+    assert.equal((await trancheHere(file, 'restore', link)).code, 2)
   })
 
   test('a process that had the file open when it gave way cannot write to what is no longer there', async (t) => {
