@@ -1,7 +1,7 @@
 // check: faults of the file and the ledger, and what an operator should look after before it becomes one.
 
 import { Command } from 'commander'
-import type { Finding } from '../store/store.ts'
+import type { Finding } from '../store/health.ts'
 import { type Cli, print } from './cli.ts'
 import { EXIT } from './exit.ts'
 

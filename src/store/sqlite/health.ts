@@ -1,8 +1,9 @@
 import type { Usd } from '../../core/money.ts'
+import type { HealthStore } from '../health.ts'
 import { instant, instantOrNull, type TenantRow, tenantOf } from '../rows.ts'
-import type { HealthStore } from '../store.ts'
 import { createCheck } from './check.ts'
 import type { Connection } from './connection.ts'
+import { createPulse } from './pulse.ts'
 import { createWarnings } from './warnings.ts'
 
 export function createHealthStore(connection: Connection): HealthStore {
@@ -60,6 +61,8 @@ export function createHealthStore(connection: Connection): HealthStore {
           pausedWebhooks: sql.pausedWebhooks.all().map(tenantOf),
         }
       }),
+
+    readPulse: createPulse(connection),
 
     findFaults: createCheck(connection),
     findWarnings: createWarnings(connection),
