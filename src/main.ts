@@ -3,12 +3,14 @@
 import { Command, CommanderError } from 'commander'
 import { auditCommand } from './cli/audit.ts'
 import { backtestCommand } from './cli/backtest.ts'
+import { backupCommand, restoreCommand } from './cli/backup.ts'
 import { billingCommand } from './cli/billing.ts'
+import { checkCommand } from './cli/check.ts'
 import { type Cli, createCli, dbOption, type Globals, print, type Streams } from './cli/cli.ts'
 import { demoCommand } from './cli/demo.ts'
 import { executionCommand } from './cli/execution.ts'
 import { EXIT, failureOf } from './cli/exit.ts'
-import { checkCommand, migrateCommand, statusCommand } from './cli/health.ts'
+import { migrateCommand, statusCommand } from './cli/health.ts'
 import { keyCommand } from './cli/key.ts'
 import { partnerCommand } from './cli/partner.ts'
 import { planCommand } from './cli/plan.ts'
@@ -77,6 +79,8 @@ function build(program: Command, cli: Cli): void {
     statusCommand(cli),
     checkCommand(cli),
     auditCommand(cli),
+    backupCommand(cli),
+    restoreCommand(cli),
     migrateCommand(cli),
     healthCommand(cli),
     versionCommand(cli),

@@ -36,6 +36,7 @@ const EXIT_OF: Record<ProblemCode, number> = {
   webhook_not_found: EXIT.notFound,
   webhook_refused: EXIT.failed,
   database_locked: EXIT.locked,
+  database_in_use: EXIT.locked,
   schema_newer: EXIT.schemaNewer,
   consent_required: EXIT.failed,
   user_not_found: EXIT.notFound,

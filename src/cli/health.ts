@@ -1,36 +1,52 @@
-// status, check and migrate: how an operator sees whether all is well.
+// status and migrate: how an operator sees whether all is well.
 
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { DAY_MS, formatInstant, type Instant, plus } from '../core/instant.ts'
 import { formatUsd } from '../core/money.ts'
-import type { Finding, Status } from '../store/store.ts'
-import { type Cli, type Column, print, renderFields, renderTable } from './cli.ts'
-import { EXIT } from './exit.ts'
+import type { Status } from '../store/health.ts'
+import type { Store } from '../store/store.ts'
+import { type Cli, print, renderFields } from './cli.ts'
+import { duration } from './options.ts'
 
 /** How far back status looks for windows that ended with money unspent. */
 const UNSPENT_DAYS = 7
 
 export function statusCommand(cli: Cli): Command {
-  return new Command('status').description('how the scheduler and the plans are doing').action(() =>
-    cli.withStore(async (store) => {
-      const now = cli.machine.clock()
-      const json = statusJson(await store.readStatus(now, plus(now, -UNSPENT_DAYS * DAY_MS)), now)
-      print(cli, json, () => inWords(json))
-    }),
-  )
+  return new Command('status')
+    .description('how the scheduler and the plans are doing')
+    .option('--watch', 'a live screen; without a terminal, one status after the other')
+    .addOption(new Option('--every <duration>', 'between two looks').argParser(duration).default(2_000, '2s'))
+    .action(async ({ watch: isWatched, every }: { watch?: boolean; every: number }) => {
+      if (!isWatched) {
+        const json = await cli.withStore((store) => readJson(cli, store))
+        return print(cli, json, () => inWords(json))
+      }
+      const [{ watch }, { drawScreen, PASSES_SHOWN, EXECUTIONS_SHOWN }] = await Promise.all([
+        import('./watch.ts'),
+        import('./watch-screen.ts'),
+      ])
+      const shown = { ticks: PASSES_SHOWN, executions: EXECUTIONS_SHOWN }
+      // Opened anew for every look: a screen left running keeps nobody from restoring or upgrading.
+      await watch(cli, {
+        everyMs: every,
+        look: () =>
+          cli.withStore(async (store) => {
+            const at = cli.machine.clock()
+            const status = await store.readStatus(at, plus(at, -UNSPENT_DAYS * DAY_MS))
+            return { at, db: cli.globals().db, everyMs: every, status, pulse: await store.readPulse(shown) }
+          }),
+        line: ({ at, status }) => {
+          const json = statusJson(status, at)
+          return cli.globals().json ? JSON.stringify(json) : `at  ${json.at}\n${inWords(json)}\n`
+        },
+        draw: drawScreen,
+      })
+    })
 }
 
-export function checkCommand(cli: Cli): Command {
-  return new Command('check')
-    .description('verify the file and recompute the ledger; exits 3 when something is off')
-    .action(() =>
-      cli.withStore(async (store) => {
-        const findings = await store.findFaults()
-        const table = findings.length === 0 ? 'ok' : await renderTable(FINDING_COLUMNS, findings)
-        print(cli, { ok: findings.length === 0, findings }, () => table)
-        if (findings.length > 0) cli.exitWith(EXIT.found)
-      }),
-    )
+async function readJson(cli: Cli, store: Store) {
+  const now = cli.machine.clock()
+  return statusJson(await store.readStatus(now, plus(now, -UNSPENT_DAYS * DAY_MS)), now)
 }
 
 export function migrateCommand(cli: Cli): Command {
@@ -93,15 +109,10 @@ function inWords(json: ReturnType<typeof statusJson>): string {
   })
 }
 
-function age(seconds: number | null): string {
+/** A time span as people say it. */
+export function age(seconds: number | null): string {
   if (seconds === null) return '-'
   if (seconds < 120) return `${seconds} s`
   if (seconds < 7_200) return `${Math.round(seconds / 60)} min`
   return seconds < 172_800 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} days`
 }
-
-const FINDING_COLUMNS: Column<Finding>[] = [
-  { title: 'WHAT', of: (row) => row.kind },
-  { title: 'WHERE', of: (row) => row.subject },
-  { title: 'FOUND', of: (row) => row.message },
-]

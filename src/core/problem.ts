@@ -30,6 +30,7 @@ export type ProblemCode =
   | 'no_price'
   | 'database_not_found'
   | 'database_locked'
+  | 'database_in_use'
   | 'schema_newer'
   | 'usage'
 

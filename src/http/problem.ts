@@ -49,6 +49,7 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   no_price: 500,
   database_not_found: 500,
   database_locked: 500,
+  database_in_use: 500,
   schema_newer: 500,
   usage: 500,
 }

@@ -18,6 +18,7 @@ import type { User, UserChange } from '../core/user.ts'
 import type { Volatility } from '../core/volatility.ts'
 import type { WakeUp, Webhook } from '../core/webhook.ts'
 import type { Frequency, Opening, Window } from '../core/window.ts'
+import type { HealthStore } from './health.ts'
 import type { OpsStore } from './ops.ts'
 
 export interface Store
@@ -276,25 +277,4 @@ export interface ListingStore {
   ): Promise<{ execution: ExecutionRow; window: Window; trade: Trade | null } | null>
   listLateFills(page: PageRequest): Promise<LateFillRow[]>
   listAudit(page: PageRequest): Promise<AuditRow[]>
-}
-
-export type Status = {
-  lastTick: { at: Instant; finishedAt: Instant | null; executionsCreated: number } | null
-  plans: Record<'active' | 'paused' | 'cancelled', number>
-  due: { count: number; oldestAt: Instant | null }
-  openExecutions: number
-  /** Windows that ran their course with money left over, since `since`. */
-  unspentWindows: { count: number; released: Usd; since: Instant }
-  partners: Record<'active' | 'disabled', number>
-  pausedWebhooks: Tenant[]
-}
-
-/** Something the check found: where, and what is wrong with it. */
-export type Finding = { kind: string; subject: string; message: string }
-
-export interface HealthStore {
-  readStatus(now: Instant, unspentSince: Instant): Promise<Status>
-  /** Integrity, foreign keys and every ledger rule, recomputed from executions and trades. */
-  findFaults(): Promise<Finding[]>
-  schemaVersion(): number
 }

@@ -109,6 +109,8 @@ function createAliases() {
         .replace(/"duration_ms":\d+/, '"duration_ms":<n>')
         .replace(/(duration_ms +)\d+/, '$1<n>')
         .replace(/in \d+ ms\./, 'in <n> ms.')
+        .replace(/"bytes":\d+/, '"bytes":<n>')
+        .replace(/ \d+ bytes$/, ' <n> bytes')
         .replaceAll(VERSION, '<version>')
         .replaceAll(process.versions.node, '<node>'),
     reveal: (line: string): string => {

@@ -76,6 +76,31 @@ const VERBS: Record<string, () => Promise<void>> = {
     say(JSON.stringify({ confirmed }))
   },
 
+  /** Links one user after the other and says each once it is stored, until stdin ends. */
+  async write() {
+    const store = await open()
+    const tenant = await store.findTenant('acme', 'test')
+    if (!tenant) throw new Error('no tenant')
+    let ended = false
+    process.stdin.resume().once('end', () => {
+      ended = true
+    })
+    for (let n = 0; !ended; n++) {
+      await link(store, tenant, `${argument}-${n}`)
+      say(`${argument}-${n}`)
+    }
+    store.close()
+  },
+
+  /** Has the database open and does nothing, until stdin ends. */
+  async idle() {
+    const store = await open()
+    say('open')
+    process.stdin.resume()
+    await once(process.stdin, 'end')
+    store.close()
+  },
+
   /** Opens a database that may not exist yet and adds a partner of its own. */
   async create() {
     const store = await open(true)

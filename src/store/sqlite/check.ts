@@ -2,8 +2,8 @@
 
 import { formatInstant } from '../../core/instant.ts'
 import { formatUsd, type Usd } from '../../core/money.ts'
+import type { Finding } from '../health.ts'
 import { instant } from '../rows.ts'
-import type { Finding } from '../store.ts'
 import { type Connection, type Database, isCorrupt } from './connection.ts'
 import { type TradeRow, tradeDigest, tradeOf } from './executions.ts'
 

@@ -73,6 +73,10 @@ export const isBusy = (error: unknown): boolean =>
 export const isCorrupt = (error: unknown): boolean =>
   error instanceof SQLite.SqliteError && error.code.startsWith('SQLITE_CORRUPT')
 
+/** Whether SQLite cannot make sense of the file at all, or of a part it needed. */
+export const isUnreadable = (error: unknown): boolean =>
+  isCorrupt(error) || (error instanceof SQLite.SqliteError && error.code === 'SQLITE_NOTADB')
+
 /** Tries `work` again for as long as another process holds the lock. Throws database_locked when it stays held. */
 export async function whenFree<T>(work: () => T): Promise<T> {
   for (let waitedMs = 0, tries = 0; ; tries++) {

@@ -1,8 +1,10 @@
 import type { Usd } from '../../core/money.ts'
+import type { HealthStore } from '../health.ts'
 import { instant, instantOrNull, type TenantRow, tenantOf } from '../rows.ts'
-import type { HealthStore } from '../store.ts'
 import { createCheck } from './check.ts'
 import type { Connection } from './connection.ts'
+import { createPulse } from './pulse.ts'
+import { createWarnings } from './warnings.ts'
 
 export function createHealthStore(connection: Connection): HealthStore {
   const { db, read } = connection
@@ -60,7 +62,10 @@ export function createHealthStore(connection: Connection): HealthStore {
         }
       }),
 
+    readPulse: createPulse(connection),
+
     findFaults: createCheck(connection),
+    findWarnings: createWarnings(connection),
 
     schemaVersion: () => Number(sql.migrations.get()),
   }

@@ -1,7 +1,7 @@
 // A lock between processes that the system releases when its holder dies, however it dies: SQLite's own lock on an
 // empty file beside the database. Nothing is ever written to it.
 
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs'
 import { isBusy, openFile } from './connection.ts'
 
 const heldHere = new Set<string>()
@@ -27,4 +27,22 @@ function hold(file: string, free: () => void): () => void {
   return () => {
     if (heldHere.delete(file)) free()
   }
+}
+
+/**
+ * Whether a process other than this one holds any lock on the file, as Linux tells it; elsewhere nobody can be asked.
+ * A process that has a database of ours open holds one all the time.
+ */
+export function isLockedByAnother(file: string): boolean {
+  const locks = '/proc/locks'
+  if (!existsSync(locks)) return false
+  // Lines such as "3: POSIX  ADVISORY  READ 1234 fe:01:5678 128 128"; the last number of the triple is the inode.
+  const { ino } = statSync(file)
+  return readFileSync(locks, 'utf8')
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .some((words) => {
+      const at = words.findIndex((word) => /^[0-9a-f]+:[0-9a-f]+:\d+$/.test(word))
+      return at > 0 && words[at]?.split(':')[2] === String(ino) && words[at - 1] !== String(process.pid)
+    })
 }

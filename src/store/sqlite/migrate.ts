@@ -1,11 +1,10 @@
 // Schema migrations: numbered files applied in order, each recorded with its hash.
 
-import { randomUUID } from 'node:crypto'
-import { chmodSync, renameSync } from 'node:fs'
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import { readMigrations } from '../../resources.ts'
 import { type Database, whenFree } from './connection.ts'
+import { copyTo } from './copy.ts'
 
 /** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */
 const APPLICATION_ID = 0x74726e63
@@ -74,10 +73,9 @@ type MigrationRow = { name: string; sha256: string; applied_at: bigint }
 /** A copy of the database as it was, beside it, named after its last migration. */
 function backUp(db: Database, file: string): void {
   const last = [...readApplied(db).keys()].sort().at(-1) ?? 'empty'
-  const aside = `${file}.${randomUUID()}`
-  db.prepare('vacuum into ?').run(aside)
-  chmodSync(aside, 0o600)
-  renameSync(aside, `${file}.before-migration-after-${last.replace(/\.sql$/, '')}`)
+  const copy = `${file}.before-migration-after-${last.replace(/\.sql$/, '')}`
+  // A migration that fails is tried again by every tick: one copy of that state is enough, and the newest is right.
+  copyTo(db, copy, { replace: true })
 }
 
 const newer = (name: string): Problem =>

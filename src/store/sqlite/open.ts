@@ -13,6 +13,7 @@ import { createListingStore } from './listings.ts'
 import { type MigrationState, migrate, migrationStates } from './migrate.ts'
 import { createOpsStore } from './ops.ts'
 import { createPartnerStore } from './partners.ts'
+import { refuseNetworkFile } from './place.ts'
 import { createPlanStore } from './plans.ts'
 import { createPriceBook, createPriceStore } from './prices.ts'
 import { createReportStore, reportedUntil } from './reports.ts'
@@ -68,6 +69,7 @@ export async function readMigrationStates(file: string): Promise<MigrationState[
 const oneName = (file: string): string => (file === ':memory:' ? file : realpathSync(file))
 
 function openDatabase(file: string, create: boolean) {
+  refuseNetworkFile(file)
   if (file !== ':memory:' && isMissing(file)) {
     if (!create) throw new Problem('database_not_found', `There is no database at ${file}.`)
     // Made private before SQLite opens it: its log and index files take over the mode.

@@ -1,0 +1,79 @@
+// check: faults of the file and the ledger, and what an operator should look after before it becomes one.
+
+import { Command } from 'commander'
+import type { Finding } from '../store/health.ts'
+import { type Cli, print } from './cli.ts'
+import { EXIT } from './exit.ts'
+
+type Level = 'error' | 'warning'
+type Reported = { level: Level } & Finding & { mend: string }
+
+export function checkCommand(cli: Cli): Command {
+  return new Command('check')
+    .description('verify the file and recompute the ledger; exits 3 when something is off')
+    .option('--strict', 'exit 3 for warnings too')
+    .action(({ strict = false }: { strict?: boolean }) =>
+      cli.withStore(async (store) => {
+        const faults = (await store.findFaults()).map((finding) => reported('error', finding))
+        const warnings = (await store.findWarnings()).map((finding) => reported('warning', finding))
+        const ok = faults.length === 0 && (!strict || warnings.length === 0)
+        const findings = [...faults, ...warnings]
+        print(cli, { ok, findings }, () => inWords(findings))
+        if (!ok) cli.exitWith(EXIT.found)
+      }),
+    )
+}
+
+const reported = (level: Level, { kind, subject, message }: Finding): Reported => ({
+  level,
+  kind,
+  subject,
+  message,
+  mend: mendOf({ kind, subject, message }),
+})
+
+/** The command that mends what was found, or shows what there is to know about it. */
+export function mendOf({ kind, subject }: Finding): string {
+  const [partner = '', environment = ''] = subject.split(' ')
+  const tenant = `${partner} --env ${environment}`
+  switch (kind) {
+    case 'key_ends':
+      return `tranche key rotate ${subject.split(' ').at(-1)}`
+    case 'ticks_stopped':
+      return 'tranche tick'
+    case 'executions_stuck':
+      return `tranche execution list --stuck --partner ${tenant}`
+    case 'webhook_paused':
+      return `tranche webhook test ${tenant}`
+    case 'clock_back':
+      return 'timedatectl status'
+    case 'wal_large':
+      return `lsof ${quoted(subject)}`
+    case 'file_open':
+      return `chmod 600 ${quoted(subject)}`
+    case 'import_left':
+      return 'tranche price import FILE'
+  }
+  const plan = /^\S+ (?:test|live) plan (.*?)(?: window \d\S+Z)?$/s.exec(subject)?.[1]
+  if (plan !== undefined) return `tranche plan show ${quoted(plan)}`
+  const execution = /^(?:execution|trade) (exec_\w+)$/.exec(subject)?.[1]
+  if (execution !== undefined) return `tranche execution show ${execution}`
+  return 'tranche restore BACKUP'
+}
+
+/** As a shell takes it: partners choose the names of their plans. */
+const quoted = (word: string): string =>
+  /^[\w./:@%+=,][\w./:@%+=,-]*$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
+
+function inWords(findings: Reported[]): string {
+  if (findings.length === 0) return 'ok'
+  const errors = findings.filter(({ level }) => level === 'error').length
+  return [
+    ...findings.map(({ level, kind, subject, message, mend }) =>
+      [`${level.padEnd(7)}  ${kind}  ${subject}`, message, `> ${mend}`].join('\n         '),
+    ),
+    `${counted(errors, 'error')}, ${counted(findings.length - errors, 'warning')}`,
+  ].join('\n\n')
+}
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

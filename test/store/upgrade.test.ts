@@ -1,0 +1,183 @@
+// A database from the first schema, with years of use in it, becomes one of the present.
+
+import assert from 'node:assert/strict'
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { readMigrations } from '../../src/resources.ts'
+import { temporaryFolder } from '../harness.ts'
+import { finish, type Program, start } from '../process.ts'
+import { beside, filled, mode, soundUsers, tranche, trancheHere } from './copies.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const NAMES = readMigrations().map(({ name }) => name)
+const [FIRST = ''] = NAMES
+
+/**
+ * A database as the first release left it: the first migration alone, and the rows that a present one has in the
+ * tables it had then.
+ */
+async function firstSchema(t: TestContext): Promise<string> {
+  const present = await filled(t)
+  const file = join(temporaryFolder(t), 'tranche.db')
+  const db = new SQLite(file)
+  db.pragma('foreign_keys = off')
+  db.exec(readMigrations()[0]?.text ?? '')
+  db.exec(
+    'create table migrations (name text primary key, sha256 text not null, applied_at integer not null) strict',
+  )
+  db.prepare('attach ? as present').run(present)
+  const tables = db
+    .prepare<[], string>("select name from main.sqlite_schema where type = 'table'")
+    .pluck()
+    .all()
+  for (const table of tables.filter((name) => name !== 'migrations')) {
+    const columns = db
+      .prepare<[string], string>('select name from pragma_table_info(?)')
+      .pluck()
+      .all(table)
+      .join()
+    db.exec(
+      `delete from main.${table}; insert into main.${table} (${columns}) select ${columns} from present.${table}`,
+    )
+  }
+  db.prepare('insert into main.migrations select * from present.migrations where name = ?').run(FIRST)
+  db.exec('detach present; pragma application_id = 1953656419; pragma journal_mode = wal')
+  db.close()
+  return file
+}
+
+const backups = (file: string) => beside(file).filter((name) => name.includes('before-migration'))
+const applied = (out: string) =>
+  (JSON.parse(out) as { name: string; applied_at: string | null }[])
+    .filter(({ applied_at }) => applied_at !== null)
+    .map(({ name }) => name)
+
+/** This program as it would be if it knew other migrations: fewer, or one more. */
+function programWith(t: TestContext, sql: Record<string, string>): Program {
+  const folder = temporaryFolder(t)
+  for (const part of ['bin', 'src', 'package.json']) {
+    cpSync(join(ROOT, part), join(folder, part), { recursive: true })
+  }
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+  mkdirSync(join(folder, 'sql'))
+  for (const [name, text] of Object.entries(sql)) writeFileSync(join(folder, 'sql', name), text)
+  return [process.execPath, join(folder, 'bin', 'tranche.mjs')]
+}
+
+const known = () => Object.fromEntries(readMigrations().map(({ name, text }) => [name, text]))
+
+suite('upgrade', { concurrency: 3 }, () => {
+  test('from the first schema to the last: nothing is lost, a copy is kept, and check is content', async (t) => {
+    const file = await firstSchema(t)
+    const seen = await trancheHere(file, 'migrate', '--status', '--json')
+    assert.deepEqual([seen.code, applied(seen.out)], [0, [FIRST]])
+    assert.match((await trancheHere(file, 'migrate', '--status')).out, /^0002\S+ pending$/m)
+    assert.deepEqual(beside(file), ['tranche.db'], 'looking changes nothing')
+
+    const done = await trancheHere(file, 'migrate', '--json')
+    assert.deepEqual([done.code, done.err, applied(done.out)], [0, '', NAMES])
+    const [backup = '', another] = backups(file)
+    assert.deepEqual(
+      [backup, another],
+      [`tranche.db.before-migration-after-${FIRST.slice(0, -4)}`, undefined],
+    )
+    assert.equal(mode(join(dirname(file), backup)), 0o600)
+    assert.deepEqual(await soundUsers(t, file), ['u1'])
+    const { code, out } = await trancheHere(file, 'check', '--json')
+    assert.deepEqual([code, JSON.parse(out).ok], [0, true])
+    for (const command of [['tick', '--price', '60000'], ['status'], ['execution', 'list'], ['audit']]) {
+      assert.equal((await trancheHere(file, ...command)).code, 0, command.join(' '))
+    }
+    const fresh = join(temporaryFolder(t), 'tranche.db')
+    await trancheHere(fresh, 'migrate')
+    assert.deepEqual(schemaOf(file), schemaOf(fresh))
+  })
+
+  test('every command upgrades on its way, several at once only once', async (t) => {
+    const file = await firstSchema(t)
+    const ends = await Promise.all(
+      [['tick', '--price', '60000'], ['status'], ['plan', 'list'], ['check']].map((command) =>
+        tranche(t, file, ...command),
+      ),
+    )
+    assert.deepEqual(
+      ends.map(({ code }) => code),
+      [0, 0, 0, 0],
+      JSON.stringify(ends),
+    )
+    assert.equal(backups(file).length, 1)
+    assert.deepEqual(await soundUsers(t, file), ['u1'])
+  })
+
+  test('rolling back: the old program refuses the new schema with 12, and takes the copy', async (t) => {
+    const file = await firstSchema(t)
+    const { [FIRST]: first = '' } = known()
+    const old = programWith(t, { [FIRST]: first })
+    await trancheHere(file, 'migrate')
+    const cwd = dirname(file)
+    for (const argv of [
+      ['status'],
+      ['tick'],
+      ['migrate', '--status'],
+      ['backup', 'x.db'],
+      ['check', '--json'],
+    ]) {
+      const { code, out, err } = await finish(t, ['--db', file, ...argv], { cwd, program: old })
+      assert.deepEqual([code, out], [12, ''], argv.join(' '))
+      assert.match(err, /does not know: upgrade it/)
+    }
+    const back = await finish(t, ['--db', file, 'restore', backups(file)[0] ?? ''], { cwd, program: old })
+    assert.deepEqual([back.code, back.err], [0, ''])
+    const states = await finish(t, ['--db', file, 'migrate', '--status', '--json'], { cwd, program: old })
+    assert.deepEqual([states.code, applied(states.out)], [0, [FIRST]])
+    // And forward once more.
+    assert.equal((await trancheHere(file, 'migrate')).code, 0)
+    assert.deepEqual(await soundUsers(t, file), ['u1'])
+  })
+
+  test('without room for the copy nothing is migrated, and nothing is left lying about', async (t) => {
+    const file = await firstSchema(t)
+    const words = [process.execPath, join(ROOT, 'bin/tranche.mjs'), '--db', file, 'migrate']
+    const command = words.map((word) => `'${word}'`).join(' ')
+    const { code } = await finish(t, ['-c', `ulimit -f 70; exec ${command}`], {
+      cwd: dirname(file),
+      program: ['/bin/sh'],
+    })
+    assert.equal(code, 1)
+    assert.deepEqual(beside(file), ['tranche.db'])
+    const { out } = await trancheHere(file, 'migrate', '--status', '--json')
+    assert.deepEqual(applied(out), [FIRST])
+  })
+
+  test('a migration killed half way has not happened', async (t) => {
+    const file = await filled(t)
+    const slow = `create table more (x integer) strict;
+      insert into more with recursive n(i) as (select 1 union all select i + 1 from n where i < 100000000) select i from n;`
+    const program = programWith(t, { ...known(), '9999_slow.sql': slow })
+    const running = start(t, ['--db', file, 'migrate'], { cwd: dirname(file), program })
+    while (backups(file).length === 0) {
+      assert.equal(running.child.exitCode, null, running.err())
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    running.child.kill('SIGKILL')
+    assert.equal(await running.ended, 'SIGKILL')
+    const { code, out } = await trancheHere(file, 'migrate', '--status', '--json')
+    assert.deepEqual([code, applied(out)], [0, NAMES])
+    assert.deepEqual(await soundUsers(t, file), ['u1'])
+  })
+})
+
+/** What the schema says, without the spaces it says it with. */
+function schemaOf(file: string): string[] {
+  const db = new SQLite(file, { readonly: true })
+  const rows = db
+    .prepare<[], string>(
+      "select type || ' ' || name || ' ' || coalesce(sql, '') from sqlite_schema order by 1",
+    )
+    .pluck()
+    .all()
+  db.close()
+  return rows.map((text) => text.replace(/\s+/g, ' '))
+}
