@@ -17,6 +17,7 @@ import { machineAt } from '../src/machine.ts'
 import { openStore } from '../src/store/sqlite/open.ts'
 import type { Store } from '../src/store/store.ts'
 import { createGuard, parseCidr } from '../src/webhook/guard.ts'
+import { assertDescribed } from './openapi/described.ts'
 
 export const T0 = Date.UTC(2026, 0, 5) as Instant
 
@@ -100,11 +101,14 @@ export async function startService(
         ...(body !== undefined && { body: raw ? (body as string) : JSON.stringify(body) }),
       })
       const text = await response.text()
-      return {
+      const answer = {
         status: response.status,
         headers: response.headers,
         body: text === '' ? null : JSON.parse(text),
       }
+      // Whatever a test is about, its answers are what the API description says.
+      assertDescribed(method, path, answer)
+      return answer
     },
 
     async tick(priceUsd) {

@@ -1,0 +1,67 @@
+// Completion scripts, made from the command tree. A script holds all it needs: completing never starts the program.
+
+import { Argument, Command, type Option } from 'commander'
+import type { Cli } from './cli.ts'
+import { bashScript } from './completion/bash.ts'
+import { fishScript } from './completion/fish.ts'
+import { zshScript } from './completion/zsh.ts'
+
+/** One command as a completion sees it. The path is empty for the program, "/key/create" for a command of a noun. */
+export type Place = {
+  path: string
+  commands: Word[]
+  options: Flag[]
+  /** What its first argument may be, where that is a closed list. */
+  choices: readonly string[]
+}
+export type Word = { name: string; description: string }
+export type Flag = Word & { takesValue: boolean; choices: readonly string[] }
+
+const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const
+const SHELLS = Object.keys(SCRIPTS) as (keyof typeof SCRIPTS)[]
+
+export function completionCommand(cli: Cli, program: Command): Command {
+  return new Command('completion')
+    .description('print a script that completes commands and options in your shell')
+    .addArgument(new Argument('<shell>', 'the shell it is for').choices(SHELLS))
+    .action((shell: keyof typeof SCRIPTS) => {
+      cli.streams.out.write(SCRIPTS[shell](placesOf(program)))
+    })
+}
+
+export function placesOf(program: Command): Place[] {
+  const globals = flagsOf(program)
+  const visit = (command: Command, path: string): Place[] => [
+    {
+      path,
+      commands: command.commands.map((inner) => ({
+        name: inner.name(),
+        description: oneLine(inner.description()),
+      })),
+      options: [...(command === program ? [] : flagsOf(command)), ...globals, HELP],
+      choices: command.registeredArguments[0]?.argChoices ?? [],
+    },
+    ...command.commands.flatMap((inner) => visit(inner, `${path}/${inner.name()}`)),
+  ]
+  return visit(program, '')
+}
+
+/** The flags of any command that are followed by a value: the word after one is no command. */
+export function valueFlags(places: readonly Place[]): string[] {
+  const flags = places.flatMap(({ options }) => options).filter(({ takesValue }) => takesValue)
+  return [...new Set(flags.map(({ name }) => name))].sort()
+}
+
+const HELP: Flag = { name: '--help', description: 'show what it takes', takesValue: false, choices: [] }
+
+const flagsOf = (command: Command): Flag[] =>
+  command.options
+    .filter(({ hidden }) => !hidden)
+    .map((option: Option) => ({
+      name: option.long ?? option.flags,
+      description: oneLine(option.description),
+      takesValue: option.required || option.optional,
+      choices: option.argChoices ?? [],
+    }))
+
+const oneLine = (text: string): string => text.replace(/\s+/g, ' ')
