@@ -17,7 +17,7 @@ import { machineAt } from '../src/machine.ts'
 import { openStore } from '../src/store/sqlite/open.ts'
 import type { Store } from '../src/store/store.ts'
 import { createGuard, parseCidr } from '../src/webhook/guard.ts'
-import { assertDescribed } from './openapi/described.ts'
+import { assertAccepted, assertDescribed } from './openapi/described.ts'
 
 export const T0 = Date.UTC(2026, 0, 5) as Instant
 
@@ -108,6 +108,7 @@ export async function startService(
       }
       // Whatever a test is about, its answers are what the API description says.
       assertDescribed(method, path, answer)
+      if (answer.status === 200 && body !== undefined && !raw) assertAccepted(method, path, body)
       return answer
     },
 

@@ -1,10 +1,8 @@
 // Completion scripts, made from the command tree. A script holds all it needs: completing never starts the program.
 
 import { Argument, Command, type Option } from 'commander'
-import type { Cli } from './cli.ts'
-import { bashScript } from './completion/bash.ts'
-import { fishScript } from './completion/fish.ts'
-import { zshScript } from './completion/zsh.ts'
+import { unreachable } from '../core/assert.ts'
+import { type Cli, print } from './cli.ts'
 
 /** One command as a completion sees it. The path is empty for the program, "/key/create" for a command of a noun. */
 export type Place = {
@@ -17,16 +15,30 @@ export type Place = {
 export type Word = { name: string; description: string }
 export type Flag = Word & { takesValue: boolean; choices: readonly string[] }
 
-const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const
-const SHELLS = Object.keys(SCRIPTS) as (keyof typeof SCRIPTS)[]
+const SHELLS = ['bash', 'zsh', 'fish'] as const
 
 export function completionCommand(cli: Cli, program: Command): Command {
   return new Command('completion')
     .description('print a script that completes commands and options in your shell')
     .addArgument(new Argument('<shell>', 'the shell it is for').choices(SHELLS))
-    .action((shell: keyof typeof SCRIPTS) => {
-      cli.streams.out.write(SCRIPTS[shell](placesOf(program)))
+    .action(async (shell: (typeof SHELLS)[number]) => {
+      const script = (await scriptOf(shell))(placesOf(program)).trimEnd()
+      print(cli, { shell, script }, () => script)
     })
+}
+
+/** Loaded when asked for: a start needs none of them. */
+async function scriptOf(shell: (typeof SHELLS)[number]): Promise<(places: Place[]) => string> {
+  switch (shell) {
+    case 'bash':
+      return (await import('./completion/bash.ts')).bashScript
+    case 'zsh':
+      return (await import('./completion/zsh.ts')).zshScript
+    case 'fish':
+      return (await import('./completion/fish.ts')).fishScript
+    default:
+      return unreachable(shell)
+  }
 }
 
 export function placesOf(program: Command): Place[] {

@@ -92,9 +92,11 @@ export const decimal = <T extends bigint>(read: (text: string) => T, bounds: Dec
     return value
   })
 
-/** The pattern within these bounds: every lower bound there is leaves no room for a sign. */
-const patternOf = ({ placesMax = 18, above, atLeast }: DecimalBounds): string =>
-  `^${above === undefined && atLeast === undefined ? '-?' : ''}\\d{1,18}(\\.\\d{1,${placesMax}})?$`
+/** The pattern within these bounds. A sign is part of it only where a zero may be written -0. */
+function patternOf({ placesMax = 18, above, atLeast }: DecimalBounds): string {
+  const positive = above !== undefined || (atLeast !== undefined && Number(atLeast) > 0)
+  return `^${positive ? '' : '-?'}\\d{1,18}(\\.\\d{1,${placesMax}})?$`
+}
 
 export const datetime = () =>
   field({ type: 'string', format: 'date-time' }, (input): Instant | FieldError => {

@@ -73,6 +73,13 @@ for (const [name, complete] of Object.entries(SHELLS)) {
   })
 }
 
+test('with --json the script is a field of the one document', async (t) => {
+  const shell = openShell(t)
+  const { out } = await shell.tranche(['completion', 'fish', '--json'])
+  const script = (await shell.tranche(['completion', 'fish'])).out
+  assert.deepEqual(JSON.parse(out), { shell: 'fish', script: script.trimEnd() })
+})
+
 test('a shell there is no script for', async (t) => {
   const { code, err } = await openShell(t).tranche(['completion', 'tcsh'])
   assert.equal(code, 2)

@@ -13,7 +13,11 @@ type Response = {
   headers: Record<string, Reference>
   content: { 'application/json': { schema: Reference; examples?: Record<string, Example> } }
 }
-export type DescribedOperation = { operationId: string; responses: Record<string, Response> }
+export type DescribedOperation = {
+  operationId: string
+  requestBody?: { content: { 'application/json': { schema: Reference } } }
+  responses: Record<string, Response>
+}
 export type Description = {
   paths: Record<string, Record<string, DescribedOperation>>
   components: { schemas: Record<string, Schema>; headers: Record<string, { schema: Schema }> }
@@ -27,6 +31,8 @@ const PATHS = Object.entries(DESCRIPTION.paths)
   .sort((a, b) => a.matches.source.length - b.matches.source.length)
 
 let loaded: Ajv2020 | undefined
+/** Dates alone and other ways to write an instant are taken too; the description names the one to use. */
+let requests: Ajv2020 | undefined
 const compiled = new Map<string, ValidateFunction>()
 
 /** Throws when an answer of a described operation is not as described. What is no operation is nobody's promise. */
@@ -48,6 +54,18 @@ export function assertDescribed(
     const given = schema.type === 'integer' ? Number(value) : value
     assert.ok(validator(`${$ref}/schema`)(given), `${what} with ${name}: ${value}`)
   }
+}
+
+/** Throws when a body that was accepted is not one the description allows. */
+export function assertAccepted(method: string, path: string, body: unknown): void {
+  const reference = operationAt(method, path)?.requestBody?.content['application/json'].schema.$ref
+  if (reference === undefined) return
+  requests ??= new Ajv2020({ strict: false, formats: { 'date-time': true, uri: true } }).addSchema({
+    $id: 'api',
+    components: DESCRIPTION.components,
+  })
+  const validate = requests.getSchema(`api${reference}`)
+  assert.ok(validate?.(body), `${method} ${path} accepted ${JSON.stringify(body)}`)
 }
 
 export function operationAt(method: string, path: string): DescribedOperation | undefined {
