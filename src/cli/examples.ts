@@ -29,6 +29,8 @@ const HELP: Record<string, Help> = {
   'partner show': { examples: ['partner show acme'] },
   'partner disable': { examples: ['partner disable acme'] },
   'partner enable': { examples: ['partner enable acme'] },
+  'partner hold': { examples: ['partner hold acme'] },
+  'partner release': { examples: ['partner release acme'] },
   'partner set-tier': {
     examples: ['partner set-tier acme growth --from 2030-01', 'partner set-tier acme none'],
   },
@@ -51,6 +53,7 @@ const HELP: Record<string, Help> = {
   },
   user: { examples: ['user list acme --env live'] },
   'user list': { examples: ['user list acme --env live'] },
+  'user erase': { examples: ['user erase acme user-1 --env live'] },
   plan: { examples: ['plan list --partner acme'] },
   'plan list': { examples: ['plan list --partner acme --env test'] },
   'plan show': { examples: ['plan show plan-1'] },
@@ -63,6 +66,17 @@ const HELP: Record<string, Help> = {
   'execution accept-late': {
     examples: ['execution accept-late exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'],
     exits: '5 its outcome is recorded already, or there are several reports to choose from.',
+  },
+  'execution cancel': {
+    examples: ['execution cancel exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --reason "the venue is closed"'],
+    exits: '5 it is no longer open.',
+  },
+  trade: { examples: ['trade --help'] },
+  'trade adjust': {
+    examples: [
+      'trade adjust exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --usd 9.50 --btc 0.00014785 --reason "fee counted twice"',
+    ],
+    exits: '5 there is no recorded fill, or the amounts do not fit it.',
   },
   price: { examples: ['price list'] },
   'price fetch': {
@@ -81,6 +95,14 @@ const HELP: Record<string, Help> = {
     examples: ['webhook verify --signature "$SIGNATURE" --secret-file secret.txt < body.json'],
     exits: '3 the signature does not fit.',
   },
+  sandbox: { examples: ['sandbox advance acme 7d'] },
+  'sandbox advance': { examples: ['sandbox advance acme 7d'] },
+  'sandbox fire': { examples: ['sandbox fire acme plan-1'] },
+  'sandbox reset': { examples: ['sandbox reset acme --yes'] },
+  'partner-sim': {
+    examples: ['partner-sim acme --key-file key.txt --once'],
+    exits: '130 stopped by Ctrl-C.',
+  },
   billing: { examples: ['billing show --month 2026-01'] },
   'billing show': { examples: ['billing show --month 2026-01 --partner acme'] },
   'billing export': {
@@ -93,10 +115,19 @@ const HELP: Record<string, Help> = {
   },
   status: { examples: ['status', 'status --json'] },
   check: {
-    examples: ['check', 'check --json'],
+    examples: ['check', 'check --json > findings.json'],
     exits: '3 something is off; the findings name it.',
   },
   audit: { examples: ['audit --json'] },
+  backup: {
+    examples: ['backup /var/backups/tranche.db --force'],
+    exits: '1 the copy is damaged, 5 the file is there and --force is not.',
+  },
+  restore: {
+    examples: ['restore /var/backups/tranche.db'],
+    exits: '1 the copy is damaged, 11 another process has the database open.',
+  },
+  health: { examples: ['health'], exits: '0 it is up, 1 it is not.' },
   migrate: { examples: ['migrate --status'], exits: '12 the database is newer than this program.' },
   openapi: { examples: ['openapi > openapi.json'] },
   completion: { examples: ['completion bash > ~/.local/share/bash-completion/completions/tranche'] },

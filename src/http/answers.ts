@@ -26,8 +26,12 @@ const instant = (description: string, example = '2026-01-05T00:00:00.000Z') =>
 const dollars = (description: string, example = '10.00') =>
   z.string().meta({ pattern: '^\\d+\\.\\d{2,8}$', ...said(description, example) })
 
-const coins = (description: string, example = '0.00015564') =>
-  z.string().meta({ pattern: '^\\d+\\.\\d{8}$', ...said(description, example) })
+/** Sums of a month: what corrects an earlier one may outweigh what was bought in it. */
+const dollarSum = (description: string, example: string) =>
+  z.string().meta({ pattern: '^-?\\d+\\.\\d{2,8}$', ...said(description, example) })
+
+const coinSum = (description: string, example: string) =>
+  z.string().meta({ pattern: '^-?\\d+\\.\\d{8}$', ...said(description, example) })
 
 const count = (description: string, example = 1) => z.int().min(0).meta(said(description, example))
 
@@ -136,7 +140,7 @@ export const webhookDeletedAnswer = z.object({
 const averagePrice = z
   .string()
   .nullable()
-  .meta({ pattern: '^\\d+\\.\\d{2,8}$', ...said('Dollars per bitcoin; null without volume.', '64250.50') })
+  .meta({ pattern: '^-?\\d+\\.\\d{2,8}$', ...said('Dollars per bitcoin; null without volume.', '64250.50') })
 const month = z.string().meta(said('The UTC month.', '2026-01'))
 
 export const monthlyAnswer = z.object({
@@ -159,23 +163,23 @@ export const monthlyAnswer = z.object({
   executions_failed: count('Confirmed as failed in this month.', 0),
   executions_cancelled: count('Cancelled in this month.', 0),
   trade_count: count('Filled and partial ones.', 2),
-  volume_usd: dollars('Dollars spent.', '20.00'),
-  volume_btc: coins('Bitcoin bought.', '0.00031128'),
+  volume_usd: dollarSum('Dollars spent.', '20.00'),
+  volume_btc: coinSum('Bitcoin bought.', '0.00031128'),
   average_price_usd: averagePrice,
-  partner_fees_usd: dollars('Fees the partner reported.', '0.00'),
-  volume_fee_usd: dollars('The rate on the volume.', '0.10'),
-  user_fee_usd: dollars('Per active user.', '0.00'),
-  minimum_fee_usd: dollars('The least a month costs.', '0.00'),
-  total_fee_usd: dollars('What the month costs.', '0.10'),
+  partner_fees_usd: dollarSum('Fees the partner reported.', '0.00'),
+  volume_fee_usd: dollarSum('The rate on the volume.', '0.10'),
+  user_fee_usd: dollarSum('Per active user.', '0.00'),
+  minimum_fee_usd: dollarSum('The least a month costs.', '0.00'),
+  total_fee_usd: dollarSum('What the month costs.', '0.10'),
 })
 
 const sums = {
   trade_count: count('Filled and partial ones.', 2),
-  volume_usd: dollars('Dollars spent.', '20.00'),
-  volume_btc: coins('Bitcoin bought.', '0.00031128'),
+  volume_usd: dollarSum('Dollars spent.', '20.00'),
+  volume_btc: coinSum('Bitcoin bought.', '0.00031128'),
   average_price_usd: averagePrice,
-  partner_fees_usd: dollars('Fees the partner reported.', '0.00'),
-  fee_usd: dollars("The share of the month's fee.", '0.10'),
+  partner_fees_usd: dollarSum('Fees the partner reported.', '0.00'),
+  fee_usd: dollarSum("The share of the month's fee.", '0.10'),
 }
 
 export const monthlyUsersAnswer = z.object({

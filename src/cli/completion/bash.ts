@@ -40,7 +40,8 @@ ${words.join('\n')}
     esac
     ;;
   esac
-  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+  # Not mapfile: the bash of macOS has none.
+  COMPREPLY=($(compgen -W "$words" -- "$cur"))
 }
 complete -o default -F _tranche tranche
 `

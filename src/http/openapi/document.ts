@@ -128,11 +128,13 @@ const MEANING: Record<number, string> = {
   422: 'Fields are missing or wrong; every one is listed.',
   429: 'Too many requests for this key.',
   500: 'A failure of the service.',
+  503: 'Not ready yet.',
 }
 
 const REFUSAL_HEADERS: Record<number, Record<string, string>> = {
   401: { 'WWW-Authenticate': 'Challenge' },
   429: { 'Retry-After': 'RetryAfter' },
+  503: { 'Retry-After': 'RetryAfter' },
 }
 
 function headersOf(more: Record<string, string> = {}): Json {
