@@ -7,11 +7,14 @@ import { backupCommand, restoreCommand } from './cli/backup.ts'
 import { billingCommand } from './cli/billing.ts'
 import { checkCommand } from './cli/check.ts'
 import { type Cli, createCli, dbOption, type Globals, print, type Streams } from './cli/cli.ts'
+import { completionCommand } from './cli/completion.ts'
 import { demoCommand } from './cli/demo.ts'
+import { addExamples, HELP_COLUMNS } from './cli/examples.ts'
 import { executionCommand } from './cli/execution.ts'
 import { EXIT, failureOf } from './cli/exit.ts'
 import { migrateCommand, statusCommand } from './cli/health.ts'
 import { keyCommand } from './cli/key.ts'
+import { openapiCommand } from './cli/openapi.ts'
 import { partnerCommand } from './cli/partner.ts'
 import { planCommand } from './cli/plan.ts'
 import { priceCommand } from './cli/price.ts'
@@ -38,7 +41,7 @@ export async function run(argv: readonly string[], { streams, machine, env }: Wo
       exitCode = code
     },
   })
-  build(program, cli)
+  build(program, cli, (text) => misspelt(program, argv, text))
   const json = argv.includes('--json')
   try {
     for (const name of unknownVariables(program, env)) {
@@ -51,17 +54,19 @@ export async function run(argv: readonly string[], { streams, machine, env }: Wo
     if (json && cli.warnings.length > 0) streams.err.write(`${JSON.stringify({ warnings: cli.warnings })}\n`)
     return exitCode
   } catch (error) {
+    if (error instanceof CommanderError) error.message += misspelt(program, argv, error.message)
     return report(error, { json, warnings: cli.warnings }, streams)
   }
 }
 
-function build(program: Command, cli: Cli): void {
+function build(program: Command, cli: Cli, remark: (text: string) => string): void {
   const { out, err } = cli.streams
   program
     .description('Recurring Bitcoin purchases with careful timing, over one SQLite file')
     .addOption(dbOption())
     .option('--json', 'answer with one JSON document', false)
     .option('--no-color', 'never colour the output')
+    .version(VERSION, '--version', 'print the version')
     .showHelpAfterError('Add --help to see what it takes.')
   const commands = [
     serveCommand(cli),
@@ -83,19 +88,28 @@ function build(program: Command, cli: Cli): void {
     restoreCommand(cli),
     migrateCommand(cli),
     healthCommand(cli),
+    openapiCommand(cli),
+    completionCommand(cli, program),
     versionCommand(cli),
     demoCommand(cli),
   ]
   for (const command of commands) program.addCommand(command)
+  addExamples(program)
   everyCommand(program, (command) =>
     command.exitOverride().configureOutput({
       writeOut: (text) => out.write(text),
+      // Text wraps by the stream it goes to, which is not always this process's own.
+      getOutHelpWidth: () => widthOf(out),
+      getErrHelpWidth: () => widthOf(err),
+      outputError: (text, write) => write(text.replace(/\n$/, (end) => remark(text) + end)),
       writeErr: (text) => {
         if (!program.opts<Globals>().json) err.write(text)
       },
     }),
   )
 }
+
+const widthOf = (stream: Streams['out']): number => (stream.isTTY && stream.columns) || HELP_COLUMNS
 
 function versionCommand(cli: Cli): Command {
   return new Command('version').description('the version of this program').action(() => {
@@ -106,6 +120,17 @@ function versionCommand(cli: Cli): Command {
 function everyCommand(command: Command, apply: (command: Command) => void): void {
   apply(command)
   for (const inner of command.commands) everyCommand(inner, apply)
+}
+
+/** A required option that is missing may be there, misspelt: the parser complains of it first, and of nothing else. */
+function misspelt(program: Command, argv: readonly string[], complaint: string): string {
+  if (!/^error: required option/.test(complaint)) return ''
+  const known = new Set(['--help'])
+  everyCommand(program, ({ options }) => {
+    for (const { long } of options) if (long) known.add(long)
+  })
+  const unknown = argv.find((word) => /^--\w/.test(word) && !known.has(word.split('=')[0] ?? ''))
+  return unknown === undefined ? '' : ` (there is no option '${unknown}')`
 }
 
 /** A misspelt variable would otherwise be a setting silently not made. */
@@ -125,7 +150,8 @@ function report(error: unknown, { json, warnings }: Reporting, { err }: Pick<Str
     if (error.exitCode === 0) return EXIT.done
     // Without a command the parser shows the help, and has no message of its own.
     const isHelp = error.code === 'commander.help'
-    const message = isHelp ? 'Name a command; --help lists them.' : error.message.replace(/^error: /, '')
+    const said = error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ')
+    const message = isHelp ? 'Name a command; --help lists them.' : said
     if (json) err.write(`${JSON.stringify({ error: { code: 'usage', message }, ...beside })}\n`)
     return EXIT.usage
   }

@@ -102,11 +102,17 @@ export async function startService(
         ...(body !== undefined && { body: raw ? (body as string) : JSON.stringify(body) }),
       })
       const text = await response.text()
-      return {
+      const answer = {
         status: response.status,
         headers: response.headers,
         body: text === '' ? null : JSON.parse(text),
       }
+      // Whatever a test is about, its answers are what the API description says. Loaded at the first call, because
+      // many tests make none.
+      const { assertAccepted, assertDescribed } = await import('./openapi/described.ts')
+      assertDescribed(method, path, answer)
+      if (answer.status === 200 && body !== undefined && !raw) assertAccepted(method, path, body)
+      return answer
     },
 
     async tick(priceUsd) {

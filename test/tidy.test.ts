@@ -42,7 +42,7 @@ const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   billing: { may: ['core', 'billing', 'types of store'], packages: [] },
   'store/sqlite': { may: ['core', 'store', 'store/sqlite', 'resources'] },
   store: { may: ['core', 'store'], packages: [] },
-  http: { may: ['core', 'billing', 'http', 'types of store', 'types of machine', 'types of log'] },
+  http: { may: ['core', 'billing', 'http', 'version', 'types of store', 'types of machine', 'types of log'] },
   webhook: { may: ['core', 'version', 'webhook', 'types of store', 'types of http'] },
   price: { may: ['core', 'price', 'types of store'] },
   cli: {

@@ -53,7 +53,7 @@ export const statementJson = ({ tenant, period, tier, activity, fees, ...rest }:
   month: period.month,
   period_start: formatInstant(period.start),
   period_end: formatInstant(period.end),
-  currency: 'USD',
+  currency: 'USD' as const,
   final: rest.final,
   billable: rest.billable,
   pricing_tier: tier.name,

@@ -6,7 +6,7 @@ import type { Machine } from '../machine.ts'
 import type { AuditEntry, PageRequest, Store } from '../store/store.ts'
 
 export type Streams = {
-  out: NodeJS.WritableStream & { isTTY?: boolean }
+  out: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   err: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   in: NodeJS.ReadableStream & { isTTY?: boolean }
 }

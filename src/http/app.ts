@@ -1,4 +1,4 @@
-// The HTTP service: the whole route table, and what every call goes through on its way to a handler and back.
+// The HTTP service: what every call goes through on its way to a handler and back.
 
 import { H3, type H3Event } from 'h3'
 import type { KeySeen } from '../core/key.ts'
@@ -6,30 +6,12 @@ import { Problem } from '../core/problem.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import { authenticate, createThrottle, isUseStale } from './auth.ts'
-import { getMonthly, getMonthlyUsers } from './billing.ts'
 import { readBody, readQuery } from './body.ts'
-import { getDue, postConfirm } from './executions.ts'
-import { getMe } from './me.ts'
+import { getDescription } from './openapi/route.ts'
 import { OPS_PATHS, type Ops, type OpsPath } from './ops.ts'
-import { postPlan } from './plans.ts'
 import { Refusal, STATUS_OF } from './problem.ts'
 import type { Call, Route, Services } from './route.ts'
-import { patchUser, postUser } from './users.ts'
-import { deleteWebhook, getWebhook, postWebhook } from './webhooks.ts'
-
-const ROUTES: readonly Route[] = [
-  getMe,
-  postUser,
-  patchUser,
-  postPlan,
-  getDue,
-  postConfirm,
-  postWebhook,
-  getWebhook,
-  deleteWebhook,
-  getMonthly,
-  getMonthlyUsers,
-]
+import { ROUTES } from './routes.ts'
 
 export type AppOptions = Omit<Services, 'store'> & {
   /** Null while the database is being opened: every call is then put off. */
@@ -54,6 +36,7 @@ export function createApp(options: AppOptions): H3 {
   for (const path of ops ? OPS_PATHS : []) {
     app.all(path, (event) => (ops?.admits(event) ? answerOps(event, ops, path) : answer(event, [])))
   }
+  app.all(getDescription.path, (event) => answer(event, [getDescription]))
   app.all('/**', (event) => answer(event, []))
   return app
 
@@ -102,6 +85,10 @@ export function createApp(options: AppOptions): H3 {
   }
 
   async function call(event: H3Event, { routes, headers, trail }: Passage): Promise<Outcome> {
+    if (routes.some((candidate) => candidate.public)) {
+      const body = await routeFor(event.req.method, routes).handle(undefined as never)
+      return { status: 200, body, headers: {}, bug: null }
+    }
     if (!store) throw new Refusal(503, 'The database is being opened; try again.', { 'retry-after': '1' })
     const now = machine.clock()
     const caller = await authenticate(store, event.req.headers.get('authorization'), now)

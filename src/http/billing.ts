@@ -2,7 +2,8 @@ import { z } from 'zod'
 import { bill, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
 import { MONTH_PATTERN } from '../core/instant.ts'
 import { periodOf } from '../core/month.ts'
-import { FieldError, field } from './fields.ts'
+import { monthlyAnswer, monthlyUsersAnswer } from './answers.ts'
+import { FieldError, field, said } from './fields.ts'
 import { route } from './route.ts'
 
 const PAGE_DEFAULT = 100
@@ -37,10 +38,13 @@ const cursor = field({ type: 'string' }, (input) => {
 
 const wrap = (partnerUserId: string): string => Buffer.from(partnerUserId, 'utf8').toString('base64url')
 
+const MONTH = said('The month, YYYY-MM, in UTC.', '2026-01')
+
 export const getMonthly = route({
   method: 'GET',
   path: '/partner/v1/billing/monthly',
-  query: z.object({ month }),
+  query: z.object({ month: month.meta(MONTH) }),
+  answer: monthlyAnswer,
   handle: async ({ store, tenant, query }) => {
     const { statement } = await bill(store, tenant, await store.fixPeriod(query.month))
     return statementJson(statement)
@@ -50,7 +54,12 @@ export const getMonthly = route({
 export const getMonthlyUsers = route({
   method: 'GET',
   path: '/partner/v1/billing/monthly/users',
-  query: z.object({ month, limit: limit.optional(), cursor: cursor.optional() }),
+  query: z.object({
+    month: month.meta(MONTH),
+    limit: limit.meta(said(`The users of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+    cursor: cursor.meta(said('The next_cursor of the page before.', 'dXNlci0x')).optional(),
+  }),
+  answer: monthlyUsersAnswer,
   handle: async ({ store, tenant, query }) => {
     const { users } = await bill(store, tenant, await store.fixPeriod(query.month))
     const from =

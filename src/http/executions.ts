@@ -1,10 +1,12 @@
 import { z } from 'zod'
+import { assert } from '../core/assert.ts'
 import { confirm, deliver, type Execution, idempotencyKey } from '../core/execution.ts'
 import { formatInstant } from '../core/instant.ts'
 import { btc, formatUsd, price, usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import { REPORT_STATUSES, type Report } from '../core/trade.ts'
-import { datetime, decimal, id, oneOf, text } from './fields.ts'
+import { type ConfirmedJson, confirmedAnswer, type DueJson, duePageAnswer } from './answers.ts'
+import { datetime, decimal, id, oneOf, said, text } from './fields.ts'
 import { route } from './route.ts'
 
 /** The most executions one poll is handed. */
@@ -14,6 +16,7 @@ const REASON_MAX = 2_000
 export const getDue = route({
   method: 'GET',
   path: '/partner/v1/executions/due',
+  answer: duePageAnswer,
   handle: async ({ store, tenant, setHeader }) => {
     const { executions, remaining } = await store.deliverDue(tenant, DUE_PAGE_MAX, deliver)
     setHeader('x-due-remaining', String(remaining))
@@ -22,22 +25,32 @@ export const getDue = route({
 })
 
 // The order of the members is the order of errors in an answer: the contract's field table.
-const common = { partner_order_id: id() }
-const when = { executed_at: datetime().nullish() }
-const fillBody = z.object({
+const common = {
+  partner_order_id: id().meta(said('The order on your venue. Deduplicates retries.', 'order-1')),
+}
+const when = {
+  executed_at: datetime().meta(said('When it was filled; by default now.', '2026-01-05T00:00:30Z')).nullish(),
+}
+export const fillBody = z.object({
   ...common,
   status: oneOf(REPORT_STATUSES),
   ...when,
-  usd_amount: decimal(usd, { above: '0' }),
-  btc_amount: decimal(btc, { above: '0', atMost: '21000000' }),
-  execution_price: decimal(price, { above: '0', atMost: '50000000' }),
-  partner_fee_usd: decimal(usd, { atLeast: '0', atMost: '1000000' }).nullish(),
+  usd_amount: decimal(usd, { above: '0' }).meta(said('Dollars spent: at most what was reserved.', '10.00')),
+  btc_amount: decimal(btc, { above: '0', atMost: '21000000' }).meta(said('Bitcoin bought.', '0.00015564')),
+  execution_price: decimal(price, { above: '0', atMost: '50000000' }).meta(
+    said('Dollars per bitcoin.', '64250.50'),
+  ),
+  partner_fee_usd: decimal(usd, { atLeast: '0', atMost: '1000000' })
+    .meta(said('The fee you charged the user.', '0.05'))
+    .nullish(),
 })
-const noFillBody = z.object({
+export const noFillBody = z.object({
   ...common,
   status: oneOf(REPORT_STATUSES),
   ...when,
-  failure_reason: text({ max: REASON_MAX, min: 0, lines: true }).nullish(),
+  failure_reason: text({ max: REASON_MAX, min: 0, lines: true })
+    .meta(said('Why nothing was bought; recommended with failed.', 'insufficient funds'))
+    .nullish(),
 })
 const unknownBody = z.object({ ...common, status: oneOf(REPORT_STATUSES), ...when })
 
@@ -78,29 +91,38 @@ export const postConfirm = route({
   method: 'POST',
   path: '/partner/v1/executions/:execution_id/confirm',
   body: confirmBody,
+  answer: confirmedAnswer,
   handle: async ({ store, tenant, params, body: report }) => {
     const executionId = params.execution_id ?? ''
     const ids = { executionId, partnerOrderId: report.partnerOrderId }
     const confirmation = await store.changeExecution(tenant, ids, (seen, now) => confirm(seen, report, now))
     if (confirmation.kind === 'kept_late') throw confirmation.problem
     const { partnerOrderId, status } = confirmation.trade.report
-    const answer = { ok: true, execution_id: executionId, status, partner_order_id: partnerOrderId }
-    return confirmation.kind === 'replayed' ? { ...answer, replayed: true } : answer
+    const answer: ConfirmedJson = {
+      ok: true,
+      execution_id: executionId,
+      status,
+      partner_order_id: partnerOrderId,
+    }
+    return confirmation.kind === 'replayed' ? { ...answer, replayed: true as const } : answer
   },
 })
 
-const dueJson = (tenant: Tenant, execution: Execution) => ({
-  execution_id: execution.executionId,
-  partner_slug: tenant.partnerSlug,
-  partner_user_id: execution.partnerUserId,
-  partner_plan_id: execution.partnerPlanId,
-  side: 'buy',
-  asset: 'BTC',
-  spend_currency: 'USD',
-  amount_usd: formatUsd(execution.amount),
-  reason: 'smart_timing',
-  idempotency_key: idempotencyKey(execution, formatInstant),
-  created_at: formatInstant(execution.createdAt),
-  lease_expires_at: execution.leaseExpiresAt === null ? null : formatInstant(execution.leaseExpiresAt),
-  delivered_count: execution.deliveredCount,
-})
+function dueJson(tenant: Tenant, execution: Execution): DueJson {
+  assert(execution.leaseExpiresAt !== null, 'what is delivered is leased')
+  return {
+    execution_id: execution.executionId,
+    partner_slug: tenant.partnerSlug,
+    partner_user_id: execution.partnerUserId,
+    partner_plan_id: execution.partnerPlanId,
+    side: 'buy',
+    asset: 'BTC',
+    spend_currency: 'USD',
+    amount_usd: formatUsd(execution.amount),
+    reason: 'smart_timing',
+    idempotency_key: idempotencyKey(execution, formatInstant),
+    created_at: formatInstant(execution.createdAt),
+    lease_expires_at: formatInstant(execution.leaseExpiresAt),
+    delivered_count: execution.deliveredCount,
+  }
+}

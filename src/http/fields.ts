@@ -38,6 +38,13 @@ export function field<T>(schema: z.core.JSONSchema.BaseSchema, parse: (input: un
 export const text = ({ max = TEXT_MAX, min = 1, lines = false } = {}) =>
   field({ type: 'string', minLength: min, maxLength: max }, (input) => parseText(input, { max, min, lines }))
 
+/**
+ * What the API description says of a field: words, and a value as it is sent. Under a name of our own, because zod
+ * takes the examples away from whatever it reads by a transform.
+ */
+export const said = (description: string, example: unknown) => ({ description, [SAMPLE]: example })
+export const SAMPLE = 'x-sample'
+
 /** An id that a path may have to carry: `.` and `..` are the two segments that every URL parser takes away. */
 export const id = () =>
   field({ type: 'string', minLength: 1, maxLength: ID_MAX }, (input) => {
@@ -66,7 +73,7 @@ export type DecimalBounds = {
 
 /** A decimal string within bounds, read by `read` (which rounds), bounded after rounding. */
 export const decimal = <T extends bigint>(read: (text: string) => T, bounds: DecimalBounds) =>
-  field({ type: 'string', pattern: DECIMAL_PATTERN.source }, (input): T | FieldError => {
+  field({ type: 'string', pattern: patternOf(bounds) }, (input): T | FieldError => {
     if (typeof input !== 'string') return notText
     if (!DECIMAL_PATTERN.test(input))
       return new FieldError('decimal_parsing', 'Input should be a valid decimal')
@@ -89,6 +96,12 @@ export const decimal = <T extends bigint>(read: (text: string) => T, bounds: Dec
     }
     return value
   })
+
+/** The pattern within these bounds. A sign is part of it only where a zero may be written -0. */
+function patternOf({ placesMax = 18, above, atLeast }: DecimalBounds): string {
+  const positive = above !== undefined || (atLeast !== undefined && Number(atLeast) > 0)
+  return `^${positive ? '' : '-?'}\\d{1,18}(\\.\\d{1,${placesMax}})?$`
+}
 
 export const datetime = () =>
   field({ type: 'string', format: 'date-time' }, (input): Instant | FieldError => {

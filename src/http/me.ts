@@ -1,8 +1,10 @@
+import { meAnswer } from './answers.ts'
 import { route } from './route.ts'
 
 export const getMe = route({
   method: 'GET',
   path: '/partner/v1/me',
+  answer: meAnswer,
   handle: async ({ caller }) => ({
     partner_slug: caller.key.tenant.partnerSlug,
     partner_name: caller.partnerName,

@@ -2,24 +2,37 @@ import { z } from 'zod'
 import { usd } from '../core/money.ts'
 import { PLAN_STATUSES, writePlan } from '../core/plan.ts'
 import { FREQUENCIES } from '../core/window.ts'
-import { bool, datetime, decimal, id, oneOf } from './fields.ts'
+import { planAnswer } from './answers.ts'
+import { bool, datetime, decimal, id, oneOf, said } from './fields.ts'
 import { planJson } from './resource.ts'
 import { route } from './route.ts'
 
 export const planBody = z.object({
-  partner_user_id: id(),
-  partner_plan_id: id(),
-  amount_usd: decimal(usd, { placesMax: 2, atLeast: '1.00', atMost: '1000000.00' }),
-  frequency: oneOf(FREQUENCIES),
-  smart_timing_enabled: bool().optional(),
-  start_date: datetime().nullish(),
-  status: oneOf(PLAN_STATUSES).optional(),
+  partner_user_id: id().meta(said('The owner; linked, and for ever the same.', 'user-1')),
+  partner_plan_id: id().meta(said('Your id of the plan.', 'plan-1')),
+  amount_usd: decimal(usd, { placesMax: 2, atLeast: '1.00', atMost: '1000000.00' }).meta(
+    said('Dollars per buying window, 1.00 to 1000000.00.', '60.00'),
+  ),
+  frequency: oneOf(FREQUENCIES).meta(said('The length of a buying window: 1, 7 or 14 days.', 'daily')),
+  smart_timing_enabled: bool()
+    .meta(said('When false, the plan produces no executions. True for a new plan.', true))
+    .optional(),
+  start_date: datetime()
+    .meta(
+      said(
+        'Where the windows are anchored; a date alone is midnight UTC. By default now.',
+        '2026-01-05T00:00:00Z',
+      ),
+    )
+    .nullish(),
+  status: oneOf(PLAN_STATUSES).meta(said('Active for a new plan; left out, it stays.', 'active')).optional(),
 })
 
 export const postPlan = route({
   method: 'POST',
   path: '/partner/v1/plans',
   body: planBody,
+  answer: planAnswer,
   handle: async ({ store, tenant, body }) => {
     const request = {
       partnerUserId: body.partner_user_id,

@@ -7,8 +7,9 @@ import type { Tenant } from '../core/partner.ts'
 import type { PlanTerms } from '../core/plan.ts'
 import type { User } from '../core/user.ts'
 import type { Webhook } from '../core/webhook.ts'
+import type { PlanJson, UserJson, WebhookJson } from './answers.ts'
 
-export const userJson = (user: User) => ({
+export const userJson = (user: User): UserJson => ({
   partner_user_id: user.partnerUserId,
   email: user.email,
   auth_provider: user.authProvider,
@@ -21,7 +22,7 @@ export const userJson = (user: User) => ({
   updated_at: formatInstant(user.updatedAt),
 })
 
-export const planJson = (plan: PlanTerms) => ({
+export const planJson = (plan: PlanTerms): PlanJson => ({
   partner_user_id: plan.partnerUserId,
   partner_plan_id: plan.partnerPlanId,
   amount_usd: formatUsd(plan.amount),
@@ -33,7 +34,7 @@ export const planJson = (plan: PlanTerms) => ({
   updated_at: formatInstant(plan.updatedAt),
 })
 
-export const webhookJson = (tenant: Tenant, webhook: Webhook | null) => ({
+export const webhookJson = (tenant: Tenant, webhook: Webhook | null): WebhookJson => ({
   partner_slug: tenant.partnerSlug,
   environment: tenant.environment,
   url: webhook?.url ?? null,

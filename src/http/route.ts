@@ -29,22 +29,32 @@ export type Route = {
   path: string
   body: z.ZodType | null
   query: z.ZodType | null
+  /** The shape of its answer, with 200. */
+  answer: z.ZodType
+  /** Answered to anyone, without a key. */
+  public: boolean
   handle: (call: Call<never, never>) => Promise<unknown>
 }
 
-type RouteOptions<B extends z.ZodType, Q extends z.ZodType> = {
+type RouteOptions<B extends z.ZodType, Q extends z.ZodType, A extends z.ZodType> = {
   method: string
   path: string
   body?: B
   query?: Q
-  handle: (call: Call<z.output<B>, z.output<Q>>) => Promise<unknown>
+  answer: A
+  handle: (call: Call<z.output<B>, z.output<Q>>) => Promise<z.output<A>>
 }
 
-export const route = <B extends z.ZodType = z.ZodNever, Q extends z.ZodType = z.ZodNever>(
-  options: RouteOptions<B, Q>,
+export const route = <
+  A extends z.ZodType,
+  B extends z.ZodType = z.ZodNever,
+  Q extends z.ZodType = z.ZodNever,
+>(
+  options: RouteOptions<B, Q, A>,
 ): Route => ({
   ...options,
   body: options.body ?? null,
   query: options.query ?? null,
+  public: false,
   handle: options.handle as Route['handle'],
 })

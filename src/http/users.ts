@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
-import { bool, datetime, id, oneOf, text } from './fields.ts'
+import { userAnswer, userChangedAnswer } from './answers.ts'
+import { bool, datetime, id, oneOf, said, text } from './fields.ts'
 import { userJson } from './resource.ts'
 import { route } from './route.ts'
 
@@ -9,18 +10,19 @@ const EMAIL_MAX = 320
 const PATCH_STATUSES = ['disabled', 'linked'] as const satisfies readonly UserStatus[]
 
 export const userBody = z.object({
-  partner_user_id: id(),
-  email: text({ max: EMAIL_MAX }).nullish(),
-  auth_provider: text().nullish(),
-  consent_accepted: bool(),
-  consent_version: text(),
-  consent_timestamp: datetime(),
+  partner_user_id: id().meta(said('Your id of the user: permanent, never given to another one.', 'user-1')),
+  email: text({ max: EMAIL_MAX }).meta(said('Contact or relay address.', 'user@example.com')).nullish(),
+  auth_provider: text().meta(said('Where the user signs in.', 'apple')).nullish(),
+  consent_accepted: bool().meta(said('Must be true.', true)),
+  consent_version: text().meta(said('Which consent text was shown. Every version is kept.', '2026-01')),
+  consent_timestamp: datetime().meta(said('When it was accepted.', '2026-01-05T09:30:00Z')),
 })
 
 export const postUser = route({
   method: 'POST',
   path: '/partner/v1/users',
   body: userBody,
+  answer: userAnswer,
   handle: async ({ store, tenant, body }) => {
     const request = {
       partnerUserId: body.partner_user_id,
@@ -37,10 +39,15 @@ export const postUser = route({
   },
 })
 
+export const userPatch = z.object({
+  status: oneOf(PATCH_STATUSES).meta(said('What the user is to be.', 'disabled')),
+})
+
 export const patchUser = route({
   method: 'PATCH',
   path: '/partner/v1/users/:partner_user_id',
-  body: z.object({ status: oneOf(PATCH_STATUSES) }),
+  body: userPatch,
+  answer: userChangedAnswer,
   handle: async ({ store, tenant, params, body }) => {
     const changed = await store.changeUser(tenant, params.partner_user_id ?? '', (seen, now) =>
       setUserStatus(seen, body.status, now),

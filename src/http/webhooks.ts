@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { register, WEBHOOK_URL_MAX } from '../core/webhook.ts'
-import { FieldError, field, notText } from './fields.ts'
+import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answers.ts'
+import { FieldError, field, notText, said } from './fields.ts'
 import { webhookJson } from './resource.ts'
 import { route } from './route.ts'
 
@@ -8,13 +9,16 @@ const SECRET_PREFIX = 'sse_whsec_'
 const SECRET_BYTES = 32
 
 export const webhookBody = z.object({
-  url: field({ type: 'string', format: 'uri', maxLength: WEBHOOK_URL_MAX }, parseUrl),
+  url: field({ type: 'string', format: 'uri', maxLength: WEBHOOK_URL_MAX }, parseUrl).meta(
+    said('An https address on the public internet.', 'https://partner.example/tranche'),
+  ),
 })
 
 export const postWebhook = route({
   method: 'POST',
   path: '/partner/v1/webhooks',
   body: webhookBody,
+  answer: webhookRegisteredAnswer,
   handle: async ({ store, machine, guard, tenant, body }) => {
     await guard.checkUrl(body.url)
     const secret = SECRET_PREFIX + Buffer.from(machine.random(SECRET_BYTES)).toString('base64url')
@@ -26,14 +30,16 @@ export const postWebhook = route({
 export const getWebhook = route({
   method: 'GET',
   path: '/partner/v1/webhooks',
+  answer: webhookAnswer,
   handle: async ({ store, tenant }) => webhookJson(tenant, await store.findWebhook(tenant)),
 })
 
 export const deleteWebhook = route({
   method: 'DELETE',
   path: '/partner/v1/webhooks',
+  answer: webhookDeletedAnswer,
   handle: async ({ store, tenant }) => ({
-    ok: true,
+    ok: true as const,
     partner_slug: tenant.partnerSlug,
     environment: tenant.environment,
     deleted: await store.deleteWebhook(tenant),

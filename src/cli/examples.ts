@@ -1,0 +1,164 @@
+// What --help adds to every command: an example or two, and exit codes where they say more than done or failed.
+
+import type { Command } from 'commander'
+
+/** Where help wraps when nobody says how wide a line is. */
+export const HELP_COLUMNS = 80
+
+type Help = { examples: string[]; exits?: string }
+
+/** Keyed by the words of the command. */
+const HELP: Record<string, Help> = {
+  serve: {
+    examples: [
+      'serve --tick-every 60s',
+      'serve --host 0.0.0.0 --port 8443 --tls-cert cert.pem --tls-key key.pem',
+    ],
+    exits: '0 stopped by SIGTERM with every call answered, 130 stopped by Ctrl-C.',
+  },
+  tick: {
+    examples: ['--db /var/lib/tranche/tranche.db tick', 'tick --price 64250.50 --dry-run'],
+    exits: '0 also when another pass is running or a webhook failed, 3 some plans failed.',
+  },
+  partner: { examples: ['partner list'] },
+  'partner create': {
+    examples: ['partner create acme --name "Acme Exchange"'],
+    exits: '5 there is one of this name.',
+  },
+  'partner list': { examples: ['partner list --json'] },
+  'partner show': { examples: ['partner show acme'] },
+  'partner disable': { examples: ['partner disable acme'] },
+  'partner enable': { examples: ['partner enable acme'] },
+  'partner hold': { examples: ['partner hold acme'] },
+  'partner release': { examples: ['partner release acme'] },
+  'partner set-tier': {
+    examples: ['partner set-tier acme growth --from 2030-01', 'partner set-tier acme none'],
+  },
+  'partner set-min-tranche': { examples: ['partner set-min-tranche acme 10.00'] },
+  key: { examples: ['key list acme'] },
+  'key create': {
+    examples: ['key create acme --env test', 'key create acme --env live --label prod --expires-in 90d'],
+  },
+  'key list': { examples: ['key list acme'] },
+  'key rotate': {
+    examples: ['key rotate key_0123456789abcdef --overlap 24h'],
+    exits: '5 the key has ended already.',
+  },
+  'key revoke': { examples: ['key revoke key_0123456789abcdef'] },
+  tier: { examples: ['tier list'] },
+  'tier list': { examples: ['tier list'] },
+  'tier set': {
+    examples: ['tier set growth --rate-bps 30 --from 2030-01'],
+    exits: '5 the month is over.',
+  },
+  user: { examples: ['user list acme --env live'] },
+  'user list': { examples: ['user list acme --env live'] },
+  'user erase': { examples: ['user erase acme user-1 --env live'] },
+  plan: { examples: ['plan list --partner acme'] },
+  'plan list': { examples: ['plan list --partner acme --env test'] },
+  'plan show': { examples: ['plan show plan-1'] },
+  execution: { examples: ['execution list --stuck'] },
+  'execution list': {
+    examples: ['execution list --stuck', 'execution list --partner acme --status sent --json'],
+  },
+  'execution show': { examples: ['execution show exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'] },
+  'execution late-fills': { examples: ['execution late-fills'] },
+  'execution accept-late': {
+    examples: ['execution accept-late exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'],
+    exits: '5 its outcome is recorded already, or there are several reports to choose from.',
+  },
+  'execution cancel': {
+    examples: ['execution cancel exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --reason "the venue is closed"'],
+    exits: '5 it is no longer open.',
+  },
+  trade: { examples: ['trade --help'] },
+  'trade adjust': {
+    examples: [
+      'trade adjust exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --usd 9.50 --btc 0.00014785 --reason "fee counted twice"',
+    ],
+    exits: '5 there is no recorded fill, or the amounts do not fit it.',
+  },
+  price: { examples: ['price list'] },
+  'price fetch': {
+    examples: ['price fetch --price-feed static:64250.50'],
+    exits: '1 the feed gave no price.',
+  },
+  'price list': { examples: ['price list --json'] },
+  'price import': { examples: ['price import prices.csv'], exits: '5 another import is running.' },
+  backtest: {
+    examples: ['backtest prices.csv', 'backtest prices.csv --frequency weekly --chart weekly.svg'],
+  },
+  webhook: { examples: ['webhook show acme --env live'] },
+  'webhook show': { examples: ['webhook show acme --env live'] },
+  'webhook test': { examples: ['webhook test acme --env test'], exits: '1 it was not delivered.' },
+  'webhook verify': {
+    examples: ['webhook verify --signature "$SIGNATURE" --secret-file secret.txt < body.json'],
+    exits: '3 the signature does not fit.',
+  },
+  sandbox: { examples: ['sandbox advance acme 7d'] },
+  'sandbox advance': { examples: ['sandbox advance acme 7d'] },
+  'sandbox fire': { examples: ['sandbox fire acme plan-1'] },
+  'sandbox reset': { examples: ['sandbox reset acme --yes'] },
+  'partner-sim': {
+    examples: ['partner-sim acme --key-file key.txt --once'],
+    exits: '130 stopped by Ctrl-C.',
+  },
+  billing: { examples: ['billing show --month 2026-01'] },
+  'billing show': { examples: ['billing show --month 2026-01 --partner acme'] },
+  'billing export': {
+    examples: ['billing export --month 2026-01 --report trades --output trades.csv'],
+    exits: '5 the file is there and --force is not.',
+  },
+  'billing reconcile': {
+    examples: ['billing reconcile --month 2026-01'],
+    exits: '3 the reports do not agree.',
+  },
+  status: { examples: ['status', 'status --json'] },
+  check: {
+    examples: ['check', 'check --json > findings.json'],
+    exits: '3 something is off; the findings name it.',
+  },
+  audit: { examples: ['audit --json'] },
+  backup: {
+    examples: ['backup /var/backups/tranche.db --force'],
+    exits: '1 the copy is damaged, 5 the file is there and --force is not.',
+  },
+  restore: {
+    examples: ['restore /var/backups/tranche.db'],
+    exits: '1 the copy is damaged, 11 another process has the database open.',
+  },
+  health: { examples: ['health'], exits: '0 it is up, 1 it is not.' },
+  migrate: { examples: ['migrate --status'], exits: '12 the database is newer than this program.' },
+  openapi: { examples: ['openapi > openapi.json'] },
+  completion: { examples: ['completion bash > ~/.local/share/bash-completion/completions/tranche'] },
+  version: { examples: ['version --json'] },
+  demo: { examples: ['demo', 'demo --seed 7'], exits: '1 the ledger did not add up.' },
+}
+
+const OF_ALL: Help = {
+  examples: ['demo', 'status --help'],
+  exits:
+    '0 done, 1 failed, 2 usage, 3 found something or some items failed, 4 not found, 5 conflict, ' +
+    '11 the database is locked, 12 the database is newer than this program, 130 interrupted.',
+}
+
+export function addExamples(program: Command): void {
+  const visit = (command: Command, words: string): void => {
+    const help = words === '' ? OF_ALL : HELP[words]
+    // Made when it is asked for: a start pays for none of it.
+    if (help) command.addHelpText('after', ({ error }) => textOf(help, command, error))
+    for (const inner of command.commands) visit(inner, `${words} ${inner.name()}`.trim())
+  }
+  visit(program, '')
+}
+
+function textOf({ examples, exits }: Help, command: Command, error: boolean): string {
+  const title = examples.length === 1 ? 'Example:' : 'Examples:'
+  const lines = ['', title, ...examples.map((example) => `  $ tranche ${example}`)]
+  if (exits !== undefined) {
+    const { getErrHelpWidth, getOutHelpWidth } = command.configureOutput()
+    const width = (error ? getErrHelpWidth : getOutHelpWidth)?.() ?? HELP_COLUMNS
+    lines.push('', command.createHelp().boxWrap(`Exit codes: ${exits}`, width))
+  }
+  return lines.join('\n')
+}

@@ -1,0 +1,200 @@
+// The shapes of answers, on zod: handlers are typed by them, and the API description is made from them. Whoever only
+// writes such an answer imports the types alone, and loads nothing.
+
+import { z } from 'zod'
+import { ENVIRONMENTS, type PartnerStatus } from '../core/partner.ts'
+import { PLAN_STATUSES } from '../core/plan.ts'
+import { REPORT_STATUSES } from '../core/trade.ts'
+import type { UserStatus } from '../core/user.ts'
+import type { Webhook } from '../core/webhook.ts'
+import { FREQUENCIES } from '../core/window.ts'
+
+const PARTNER_STATUSES = ['active', 'disabled'] as const satisfies readonly PartnerStatus[]
+const USER_STATUSES = ['linked', 'disabled'] as const satisfies readonly UserStatus[]
+const WEBHOOK_STATUSES = ['active', 'paused'] as const satisfies readonly Webhook['status'][]
+const DATE_TIME = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$'
+
+const said = (description: string, example?: unknown) => ({
+  description,
+  ...(example !== undefined && { examples: [example] }),
+})
+
+const instant = (description: string, example = '2026-01-05T00:00:00.000Z') =>
+  z.string().meta({ format: 'date-time', pattern: DATE_TIME, ...said(description, example) })
+
+/** Dollars: at least two places, at most eight. */
+const dollars = (description: string, example = '10.00') =>
+  z.string().meta({ pattern: '^\\d+\\.\\d{2,8}$', ...said(description, example) })
+
+/** Sums of a month: what corrects an earlier one may outweigh what was bought in it. */
+const dollarSum = (description: string, example: string) =>
+  z.string().meta({ pattern: '^-?\\d+\\.\\d{2,8}$', ...said(description, example) })
+
+const coinSum = (description: string, example: string) =>
+  z.string().meta({ pattern: '^-?\\d+\\.\\d{8}$', ...said(description, example) })
+
+const count = (description: string, example = 1) => z.int().min(0).meta(said(description, example))
+
+const partnerSlug = z.string().meta(said('The partner the key belongs to.', 'acme'))
+const environment = z.enum(ENVIRONMENTS).meta(said('The environment the key belongs to.', 'test'))
+const partnerUserId = z.string().meta(said("The partner's id of the user.", 'user-1'))
+const partnerPlanId = z.string().meta(said("The partner's id of the plan.", 'plan-1'))
+const executionId = z.string().meta({
+  pattern: '^exec_[0-9a-f]{32}$',
+  ...said('Stable across deliveries.', 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'),
+})
+const createdAt = instant('When it was created.')
+const updatedAt = instant('When it last changed.')
+const ok = z.literal(true).meta(said('Always true.', true))
+
+export const meAnswer = z.object({
+  partner_slug: partnerSlug,
+  partner_name: z.string().meta(said('Its name as shown.', 'Acme Exchange')),
+  status: z.enum(PARTNER_STATUSES).meta(said('A disabled partner is answered 403 instead.', 'active')),
+  environment,
+})
+
+export const userAnswer = z.object({
+  partner_user_id: partnerUserId,
+  email: z.string().nullable().meta(said('Contact or relay address.', 'user@example.com')),
+  auth_provider: z.string().nullable().meta(said('Where the user signs in.', 'apple')),
+  consent_accepted: z.literal(true).meta(said('A user exists only with consent.', true)),
+  consent_version: z.string().meta(said('The consent text that was accepted last.', '2026-01')),
+  consent_timestamp: instant('When it was accepted, as sent.', '2026-01-05T09:30:00.000Z'),
+  status: z.enum(USER_STATUSES).meta(said('Plans of a disabled user do not fire.', 'linked')),
+  created_at: createdAt,
+  updated_at: updatedAt,
+})
+
+export const userChangedAnswer = userAnswer.extend({
+  plans_paused: count('Only on a disable: how many plans it paused.').optional(),
+  executions_cancelled: count('Only on a disable: how many executions it cancelled.', 0).optional(),
+})
+
+export const planAnswer = z.object({
+  partner_user_id: partnerUserId,
+  partner_plan_id: partnerPlanId,
+  amount_usd: dollars('Dollars per buying window.', '60.00'),
+  frequency: z.enum(FREQUENCIES).meta(said('The length of a buying window.', 'daily')),
+  smart_timing_enabled: z.boolean().meta(said('When false, the plan produces no executions.', true)),
+  start_date: instant('Where the windows are anchored.'),
+  status: z.enum(PLAN_STATUSES).meta(said('A cancelled plan stays cancelled.', 'active')),
+  created_at: createdAt,
+  updated_at: updatedAt,
+})
+
+export const dueAnswer = z.object({
+  execution_id: executionId,
+  partner_slug: partnerSlug,
+  partner_user_id: partnerUserId,
+  partner_plan_id: partnerPlanId,
+  side: z.literal('buy').meta(said('The only side there is.', 'buy')),
+  asset: z.literal('BTC').meta(said('What to buy.', 'BTC')),
+  spend_currency: z.literal('USD').meta(said('What to spend.', 'USD')),
+  amount_usd: dollars('The most to spend on this tranche.'),
+  reason: z.literal('smart_timing').meta(said('The only reason there is.', 'smart_timing')),
+  idempotency_key: z
+    .string()
+    .meta(said('Plan id, window start and tranche index.', 'plan-1:2026-01-05T00:00:00.000Z:0')),
+  created_at: createdAt,
+  lease_expires_at: instant('Unconfirmed by then, it is delivered again.', '2026-01-05T00:05:00.000Z'),
+  delivered_count: z.int().min(1).meta(said('1 on the first delivery.', 1)),
+})
+
+export const duePageAnswer = z.array(dueAnswer)
+
+export const confirmedAnswer = z.object({
+  ok,
+  execution_id: executionId,
+  status: z.enum(REPORT_STATUSES).meta(said('The recorded outcome.', 'filled')),
+  partner_order_id: z.string().meta(said('The recorded order.', 'order-1')),
+  replayed: z.literal(true).meta(said('Present when this was recorded before.', true)).optional(),
+})
+
+export const webhookAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  url: z.string().nullable().meta(said('Null when none is registered.', 'https://partner.example/tranche')),
+  status: z.enum(WEBHOOK_STATUSES).nullable().meta(said('Paused after ten failures in a row.', 'active')),
+  created_at: createdAt.nullable(),
+  updated_at: updatedAt.nullable(),
+  last_delivered_at: instant('The last delivery answered with a 2xx.').nullable(),
+  last_status_code: z.int().nullable().meta(said('The last status the receiver answered.', 204)),
+  consecutive_failures: z.int().min(0).nullable().meta(said('Starts again at 0 after a success.', 0)),
+})
+
+export const webhookRegisteredAnswer = webhookAnswer.extend({
+  secret: z.string().meta({
+    pattern: '^sse_whsec_',
+    ...said('Signs the wake-ups. Shown this once.', 'sse_whsec_JkLh0cQ2vT5xYz8aB1dE4fG7hI0jK3lM6nO9pQ2rS5t'),
+  }),
+})
+
+export const webhookDeletedAnswer = z.object({
+  ok,
+  partner_slug: partnerSlug,
+  environment,
+  deleted: z.boolean().meta(said('False when there was none.', true)),
+})
+
+const averagePrice = z
+  .string()
+  .nullable()
+  .meta({ pattern: '^-?\\d+\\.\\d{2,8}$', ...said('Dollars per bitcoin; null without volume.', '64250.50') })
+const month = z.string().meta(said('The UTC month.', '2026-01'))
+
+export const monthlyAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  month,
+  period_start: instant('The first instant of the month.', '2026-01-01T00:00:00.000Z'),
+  period_end: instant('The first instant after it.', '2026-02-01T00:00:00.000Z'),
+  currency: z.literal('USD').meta(said('Of every amount.', 'USD')),
+  final: z.boolean().meta(said('True once the month is over: it never changes again.', false)),
+  billable: z.boolean().meta(said('False in the test environment, whose fees are 0.00.', true)),
+  pricing_tier: z.string().meta(said('The tier in force.', 'starter')),
+  pricing_tier_source: z.enum(['override', 'volume']).meta(said('How the tier was chosen.', 'volume')),
+  rate_bps: count('Of the volume, in hundredths of a percent.', 50),
+  active_users: count('Users with a filled or partial trade.'),
+  active_plans: count('Plans with a filled or partial trade.'),
+  executions_created: count('Created in this month.', 3),
+  executions_filled: count('Confirmed as filled in this month.', 2),
+  executions_partial: count('Confirmed as partial in this month.', 0),
+  executions_failed: count('Confirmed as failed in this month.', 0),
+  executions_cancelled: count('Cancelled in this month.', 0),
+  trade_count: count('Filled and partial ones.', 2),
+  volume_usd: dollarSum('Dollars spent.', '20.00'),
+  volume_btc: coinSum('Bitcoin bought.', '0.00031128'),
+  average_price_usd: averagePrice,
+  partner_fees_usd: dollarSum('Fees the partner reported.', '0.00'),
+  volume_fee_usd: dollarSum('The rate on the volume.', '0.10'),
+  user_fee_usd: dollarSum('Per active user.', '0.00'),
+  minimum_fee_usd: dollarSum('The least a month costs.', '0.00'),
+  total_fee_usd: dollarSum('What the month costs.', '0.10'),
+})
+
+const sums = {
+  trade_count: count('Filled and partial ones.', 2),
+  volume_usd: dollarSum('Dollars spent.', '20.00'),
+  volume_btc: coinSum('Bitcoin bought.', '0.00031128'),
+  average_price_usd: averagePrice,
+  partner_fees_usd: dollarSum('Fees the partner reported.', '0.00'),
+  fee_usd: dollarSum("The share of the month's fee.", '0.10'),
+}
+
+export const monthlyUsersAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  month,
+  users: z
+    .array(z.object({ partner_user_id: partnerUserId, ...sums }))
+    .meta({ description: 'One page, by partner_user_id.' }),
+  totals: z.object(sums).meta({ description: 'Over all users of the month, not of the page.' }),
+  next_cursor: z.string().nullable().meta(said('Gives the next page; null on the last one.', 'dXNlci0x')),
+})
+
+export type UserJson = z.output<typeof userAnswer>
+export type PlanJson = z.output<typeof planAnswer>
+export type DueJson = z.output<typeof dueAnswer>
+export type ConfirmedJson = z.output<typeof confirmedAnswer>
+export type WebhookJson = z.output<typeof webhookAnswer>

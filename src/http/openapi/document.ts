@@ -1,0 +1,236 @@
+// The API description, OpenAPI 3.1, made from the route table and the schemas the handlers use.
+
+import { z } from 'zod'
+import { fillBody, noFillBody } from '../executions.ts'
+import { SAMPLE } from '../fields.ts'
+import type { Route } from '../route.ts'
+import { ROUTES } from '../routes.ts'
+import { HEADERS, INFO, PARAMETERS, TAGS } from './furniture.ts'
+import { OPERATIONS, type Operation } from './operations.ts'
+import type { RefusalExample } from './refusals.ts'
+
+type Json = { [name: string]: unknown }
+
+/** The whole description. `version` is the program's: the version of the API itself stands in its paths. */
+export function describeApi(version: string): Json {
+  const paths: Record<string, Json> = {}
+  for (const route of ROUTES) {
+    const path = templateOf(route.path)
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationOf(route) }
+  }
+  return {
+    openapi: '3.1.1',
+    info: { ...INFO, version },
+    servers: [{ url: '/', description: 'The service that answers this document.' }],
+    security: [{ key: [] }],
+    tags: TAGS,
+    paths,
+    components: {
+      securitySchemes: {
+        key: {
+          type: 'http',
+          scheme: 'bearer',
+          description:
+            'An API key, `sse_test_` for the sandbox and `sse_live_` for real purchases. Nothing else differs.',
+        },
+      },
+      headers: HEADERS,
+      schemas: schemas(),
+    },
+  }
+}
+
+/** `/users/:id` of the router is `/users/{id}` here. */
+export const templateOf = (path: string): string => path.replace(/:(\w+)/g, '{$1}')
+
+export function operationFor(route: Pick<Route, 'method' | 'path'>): Operation {
+  const operation = OPERATIONS[`${route.method} ${route.path}`]
+  if (!operation) throw new Error(`${route.method} ${route.path} is not described`)
+  return operation
+}
+
+function operationOf(route: Route): Json {
+  const { operationId, tag, summary, description, ...operation } = operationFor(route)
+  return {
+    operationId,
+    tags: [tag],
+    summary,
+    description,
+    parameters: parametersOf(route, operation.params ?? {}),
+    ...(operation.body !== undefined && {
+      requestBody: { required: true, content: jsonOf(operation.body) },
+    }),
+    responses: {
+      '200': {
+        description: 'Done.',
+        headers: headersOf(operation.headers),
+        content: jsonOf(operation.answer),
+      },
+      ...refusalsOf(operation.refusals),
+    },
+  }
+}
+
+function parametersOf(route: Route, params: Record<string, string>): Json[] {
+  const inPath = Object.entries(params).map(([name, example]) => ({
+    name,
+    in: 'path',
+    required: true,
+    description: 'Percent-encoded.',
+    schema: { type: 'string', minLength: 1 },
+    example,
+  }))
+  const shape = route.query ? schemaOf(route.query, 'input') : { properties: {}, required: [] }
+  const required = shape.required as string[] | undefined
+  const inQuery = Object.entries(shape.properties as Record<string, Json>).map(([name, schema]) => {
+    const { description, examples, ...rest } = schema
+    const example = (examples as unknown[])[0]
+    return {
+      name,
+      in: 'query',
+      required: required?.includes(name) ?? false,
+      description,
+      schema: rest,
+      example,
+    }
+  })
+  return [...inPath, ...inQuery, ...PARAMETERS]
+}
+
+function refusalsOf(refusals: readonly RefusalExample[]): Json {
+  const byStatus = [...Map.groupBy(refusals, ({ status }) => status)].sort(([a], [b]) => a - b)
+  return Object.fromEntries(
+    byStatus.map(([status, examples]) => [
+      String(status),
+      {
+        description: MEANING[status],
+        headers: headersOf(REFUSAL_HEADERS[status]),
+        content: {
+          'application/json': {
+            schema: { $ref: `#/components/schemas/${status === 422 ? 'ValidationRefusal' : 'Refusal'}` },
+            examples: Object.fromEntries(
+              examples.map(({ name, summary, detail }) => [name, { summary, value: { detail } }]),
+            ),
+          },
+        },
+      },
+    ]),
+  )
+}
+
+const MEANING: Record<number, string> = {
+  400: 'Well formed, and against a rule.',
+  401: 'The key is missing, malformed or invalid.',
+  403: 'The partner or the user is not active.',
+  404: 'Nothing of this name in the environment of the key.',
+  409: 'In conflict with what is recorded.',
+  413: 'The body is too large.',
+  422: 'Fields are missing or wrong; every one is listed.',
+  429: 'Too many requests for this key.',
+  500: 'A failure of the service.',
+  503: 'Not ready yet.',
+}
+
+const REFUSAL_HEADERS: Record<number, Record<string, string>> = {
+  401: { 'WWW-Authenticate': 'Challenge' },
+  429: { 'Retry-After': 'RetryAfter' },
+  503: { 'Retry-After': 'RetryAfter' },
+}
+
+function headersOf(more: Record<string, string> = {}): Json {
+  const all = { 'X-Request-Id': 'RequestId', ...more }
+  return Object.fromEntries(
+    Object.entries(all).map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
+  )
+}
+
+const jsonOf = (name: string): Json => ({
+  'application/json': { schema: { $ref: `#/components/schemas/${name}` } },
+})
+
+const refusal = z.object({
+  detail: z.string().meta({ description: 'What is wrong, for a person to read.' }),
+})
+
+const validationRefusal = z.object({
+  detail: z
+    .array(
+      z.object({
+        type: z.string().meta({ description: 'The kind of mistake, for a program.', examples: ['missing'] }),
+        loc: z
+          .array(z.union([z.string(), z.int()]))
+          .meta({ description: 'Where: body or query, then the field.', examples: [['body', 'amount_usd']] }),
+        msg: z.string().meta({ description: 'The mistake in words.', examples: ['Field required'] }),
+      }),
+    )
+    .min(1)
+    .meta({ description: 'Every wrong field, in the order of the documentation.' }),
+})
+
+function schemas(): Json {
+  const made: Json = {}
+  for (const route of ROUTES) {
+    const { body, answer } = operationFor(route)
+    if (route.body && body !== undefined && body !== 'Confirmation')
+      made[body] = schemaOf(route.body, 'input')
+    made[answer] = schemaOf(route.answer, 'output')
+  }
+  return {
+    ...made,
+    ...confirmation(),
+    Refusal: schemaOf(refusal, 'output'),
+    ValidationRefusal: schemaOf(validationRefusal, 'output'),
+  }
+}
+
+/** Which fields a report needs depends on its status: two shapes, each with its own statuses. */
+function confirmation(): Json {
+  const withStatuses = (body: z.ZodType, statuses: string[], description: string): Json => {
+    const schema = schemaOf(body, 'input')
+    const status = { type: 'string', enum: statuses, description: 'What became of it.' }
+    return { ...schema, description, properties: { ...(schema.properties as Json), status } }
+  }
+  return {
+    Confirmation: {
+      oneOf: [
+        { $ref: '#/components/schemas/FillConfirmation' },
+        { $ref: '#/components/schemas/NoFillConfirmation' },
+      ],
+    },
+    FillConfirmation: withStatuses(fillBody, ['filled', 'partial'], 'Bitcoin was bought.'),
+    NoFillConfirmation: withStatuses(
+      noFillBody,
+      ['failed', 'cancelled'],
+      'Nothing was bought; amounts may be sent and are ignored.',
+    ),
+  }
+}
+
+/** Fields that come later must not break a client, so no schema forbids what it does not name. */
+function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
+  const { $schema, ...made } = z.toJSONSchema(schema, {
+    io,
+    override: ({ jsonSchema }) => {
+      delete jsonSchema.additionalProperties
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+    },
+  })
+  return flatten(made) as Json
+}
+
+/** Samples by their proper name, and what may also be null as `type: [string, null]` rather than a choice of two schemas. */
+function flatten(node: unknown): unknown {
+  if (Array.isArray(node)) return node.map(flatten)
+  if (node === null || typeof node !== 'object') return node
+  const flat = Object.fromEntries(
+    Object.entries(node).map(([name, value]) =>
+      name === SAMPLE ? ['examples', [value]] : [name, flatten(value)],
+    ),
+  )
+  const { anyOf, ...rest } = flat as { anyOf?: Json[] }
+  const [one, other, ...more] = anyOf ?? []
+  if (!one || other?.type !== 'null' || more.length > 0 || typeof one.type !== 'string') return flat
+  const values = Array.isArray(one.enum) ? { enum: [...one.enum, null] } : {}
+  return { ...one, ...rest, ...values, type: [one.type, 'null'] }
+}

@@ -1,0 +1,107 @@
+// What help there is: examples that parse, exit codes, suggestions for what was mistyped, and lines as wide as the
+// stream they go to.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { machineAt } from '../../src/machine.ts'
+import { run } from '../../src/main.ts'
+import { VERSION } from '../../src/version.ts'
+import { T0 } from '../harness.ts'
+import { capture, openShell, type Shell } from './shell.ts'
+
+async function commands(shell: Shell, path: string[] = []): Promise<string[][]> {
+  const { out } = await shell.tranche([...path, '--help'])
+  const listed = /\nCommands:\n((?: .*\n)+)/.exec(out)?.[1] ?? ''
+  const names = [...listed.matchAll(/^ {2}([a-z][a-z-]*)/gm)].map((match) => match[1] ?? '')
+  const inner = names.filter((name) => name !== 'help').map((name) => commands(shell, [...path, name]))
+  return [path, ...(await Promise.all(inner)).flat()]
+}
+
+const wordsOf = (line: string): string[] =>
+  [...line.matchAll(/"([^"]*)"|(\S+)/g)].map((m) => m[1] ?? m[2] ?? '')
+
+test('every command has an example, and every example parses', async (t) => {
+  const shell = openShell(t)
+  const all = await commands(shell)
+  assert.ok(all.length > 40, 'the help lists the commands')
+  for (const path of all) {
+    const { out } = await shell.tranche([...path, '--help'])
+    const examples = [...out.matchAll(/^ {2}\$ tranche (.*)$/gm)].map((match) => match[1] ?? '')
+    assert.notEqual(examples.length, 0, `tranche ${path.join(' ')} has an example`)
+    for (const example of examples) {
+      const argv = wordsOf(example.replace(/ [<>].*/, '')).map((word) => word.replace(/^\$\w+/, 'x'))
+      assert.ok(argv.join(' ').includes(path.join(' ')), `${example} is of ${path.join(' ')}`)
+      const { code, err } = await shell.tranche([...argv, '--help'])
+      assert.deepEqual([code, err], [0, ''], example)
+      const flags = argv.filter((word) => word.startsWith('--')).map((word) => word.split('=')[0] ?? '')
+      const { out: help } = await shell.tranche([...argv, '--help'])
+      const known = `${help}${(await shell.tranche(['--help'])).out}`
+      for (const flag of flags) assert.ok(known.includes(`${flag} `), `${example}: ${flag}`)
+    }
+  }
+})
+
+test('commands whose exit codes say more tell so', async (t) => {
+  const shell = openShell(t)
+  for (const words of ['check', 'billing reconcile', 'webhook verify', 'tick', 'serve', 'migrate', '']) {
+    const { out } = await shell.tranche([...words.split(' ').filter(Boolean), '--help'])
+    assert.match(out, /^Exit codes: \d/m, words)
+  }
+})
+
+const TYPOS: [argv: string, suggested: string][] = [
+  ['statsu', 'Did you mean status?'],
+  ['partner lst', 'Did you mean list?'],
+  ['partner lsit acme', 'Did you mean list?'],
+  ['billing exprot --month 2026-01', 'Did you mean export?'],
+  ['key create acme --env test --lable x', 'Did you mean --label?'],
+  ['status --jsn', 'Did you mean --json?'],
+  ['key create acme --evn test', "there is no option '--evn'"],
+]
+
+for (const [line, suggested] of TYPOS) {
+  test(`tranche ${line}: ${suggested}`, async (t) => {
+    const shell = openShell(t)
+    const plain = await shell.tranche(line.split(' '))
+    assert.deepEqual([plain.code, plain.out], [2, ''])
+    assert.ok(plain.err.includes(suggested), plain.err)
+    const json = await shell.tranche([...line.split(' '), '--json'])
+    const { error } = JSON.parse(json.err)
+    assert.equal(error.code, 'usage')
+    assert.ok(error.message.includes(suggested), error.message)
+    assert.doesNotMatch(error.message, /\n/)
+  })
+}
+
+test('--version says what version says', async (t) => {
+  const shell = openShell(t)
+  assert.deepEqual(await shell.tranche(['--version']), { code: 0, out: `${VERSION}\n`, err: '' })
+  assert.equal((await shell.tranche(['version'])).out, `${VERSION}\n`)
+})
+
+for (const columns of [80, 100, 140]) {
+  test(`help wraps at ${columns} columns of the stream it goes to`, async () => {
+    const streams = {
+      out: Object.assign(capture(true), { columns }),
+      err: Object.assign(capture(false), { columns: 10 }),
+      in: process.stdin,
+    }
+    for (const words of [[], ['serve'], ['tick'], ['billing', 'export'], ['check']]) {
+      await run([...words, '--help'], { streams, machine: machineAt(T0).machine, env: {} })
+    }
+    // An example and an option's name are never cut in two.
+    const long = streams.out
+      .text()
+      .split('\n')
+      .filter((line) => !line.startsWith('  $ ') && !/^ +--/.test(line))
+    const longest = Math.max(...long.map(({ length }) => length))
+    assert.ok(columns - 20 < longest && longest <= columns, `the longest line has ${longest}`)
+    assert.equal(streams.err.text(), '')
+  })
+}
+
+test('help that goes to a file is 80 columns wide', async (t) => {
+  const shell = openShell(t)
+  const { out } = await shell.tranche(['--help'])
+  assert.ok(Math.max(...out.split('\n').map(({ length }) => length)) <= 80, out)
+})

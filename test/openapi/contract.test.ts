@@ -1,0 +1,216 @@
+// A client generated from the API description drives every route over real HTTP, and provokes every refusal the
+// description gives an example of. The harness and the client both hold each answer against its schema.
+
+import assert from 'node:assert/strict'
+import { after, suite, test } from 'node:test'
+import createClient, { type Middleware } from 'openapi-fetch'
+import type { paths } from '../../fixtures/openapi/types.d.ts'
+import { BODY_BYTES_MAX } from '../../src/http/body.ts'
+import { AUDIT, fill, PLAN, type Service, startService, USER } from '../harness.ts'
+import {
+  confirmPath,
+  DUE,
+  link,
+  PLANS,
+  PRICE,
+  plan,
+  poll,
+  sendFirst,
+  USERS,
+  userPath,
+  WEBHOOKS,
+} from '../http/steps.ts'
+import { assertDescribed, DESCRIPTION, operationAt } from './described.ts'
+
+/** Refusals that were answered: operation, status and body, ids of executions made equal. */
+const answered = new Set<string>()
+const entry = (operationId: string, status: string | number, body: unknown): string =>
+  `${operationId} ${status} ${JSON.stringify(body).replace(/exec_[0-9a-f]{32}/g, 'exec')}`
+
+const TEMPLATES = Object.entries(DESCRIPTION.paths).flatMap(([path, operations]) =>
+  Object.entries(operations).map(([method, { operationId }]) => ({
+    operationId,
+    method: method.toUpperCase(),
+    path: path.replace('{partner_user_id}', 'u1').replace('{execution_id}', 'exec_1'),
+  })),
+)
+const WITH_BODY = TEMPLATES.filter(({ method }) => ['POST', 'PATCH'].includes(method))
+
+suite('the contract', () => {
+  after(() => {
+    const documented = Object.values(DESCRIPTION.paths)
+      .flatMap((operations) => Object.values(operations))
+      .flatMap(({ operationId, responses }) =>
+        Object.entries(responses).flatMap(([status, { content }]) =>
+          Object.values(content['application/json'].examples ?? {}).map(({ value }) =>
+            entry(operationId, status, value),
+          ),
+        ),
+      )
+    assert.ok(documented.length > 70, `there are ${documented.length} examples`)
+    assert.deepEqual(
+      documented.filter((example) => !answered.has(example)),
+      [],
+    )
+  })
+
+  test('every route, by the generated client', async (t) => {
+    const service = await startService(t)
+    const { api, asked } = clientOf(service)
+    const path = '/partner/v1/executions/{execution_id}/confirm'
+
+    const me = await api.GET('/partner/v1/me')
+    assert.equal(me.data?.partner_slug, 'acme')
+    const user = await api.POST('/partner/v1/users', { body: USER })
+    assert.equal(user.data?.status, 'linked')
+    const made = await api.POST('/partner/v1/plans', { body: { ...PLAN, frequency: 'daily' } })
+    assert.equal(made.data?.amount_usd, '60.00')
+    await service.tick(PRICE)
+    const due = await api.GET('/partner/v1/executions/due')
+    assert.equal(due.response.headers.get('x-due-remaining'), '0')
+    const [first] = due.data ?? assert.fail('nothing is due')
+    const call = {
+      params: { path: { execution_id: first?.execution_id ?? '' } },
+      body: { ...fill('order-1', '10.00'), status: 'filled' as const },
+    }
+    assert.deepEqual((await api.POST(path, call)).data?.replayed, undefined)
+    assert.deepEqual((await api.POST(path, call)).data?.replayed, true)
+    const url = 'https://127.0.0.1/tranche'
+    const registered = await api.POST('/partner/v1/webhooks', { body: { url } })
+    assert.match(registered.data?.secret ?? '', /^sse_whsec_/)
+    assert.equal((await api.GET('/partner/v1/webhooks')).data?.url, url)
+    assert.equal((await api.DELETE('/partner/v1/webhooks')).data?.deleted, true)
+    const month = { params: { query: { month: '2026-01' } } }
+    assert.equal((await api.GET('/partner/v1/billing/monthly', month)).data?.volume_usd, '10.00')
+    const users = await api.GET('/partner/v1/billing/monthly/users', month)
+    assert.equal(users.data?.users[0]?.partner_user_id, 'u1')
+    const changed = await api.PATCH('/partner/v1/users/{partner_user_id}', {
+      params: { path: { partner_user_id: 'u1' } },
+      body: { status: 'disabled' },
+    })
+    assert.equal(changed.data?.plans_paused, 1)
+    assert.deepEqual([...asked].sort(), TEMPLATES.map(({ operationId }) => operationId).sort())
+  })
+
+  test('a report of nothing bought, and a refusal, are typed too', async (t) => {
+    const service = await startService(t)
+    const { api } = clientOf(service)
+    const [id = ''] = (await sendFirst(service, ['p1'])).values()
+    const params = { path: { execution_id: id } }
+    const body = { partner_order_id: 'order-1', status: 'failed' as const, failure_reason: 'no funds' }
+    const failed = await api.POST('/partner/v1/executions/{execution_id}/confirm', { params, body })
+    assert.equal(failed.data?.status, 'failed')
+    const another = { ...body, partner_order_id: 'order-2' }
+    const { error } = await api.POST('/partner/v1/executions/{execution_id}/confirm', {
+      params,
+      body: another,
+    })
+    assert.match(String(error?.detail), /already confirmed with status failed/)
+  })
+
+  test('what any call may be refused with', async (t) => {
+    const service = await startService(t)
+    const throttled = await startService(t, { rateLimit: 1 })
+    const broken = await startService(t, {
+      wrap: (store) => ({ ...store, findKey: () => Promise.reject(new Error('disk I/O error')) }),
+    })
+    const disabled = await service.issueKey('beta', 'test')
+    await service.store.changePartner('beta', (seen) => ({ ...seen, status: 'disabled' as const }), AUDIT)
+    await throttled.call('GET', '/partner/v1/me')
+    for (const { method, path } of TEMPLATES) {
+      await refuse(service, 401, method, path, undefined, { key: null })
+      await refuse(service, 401, method, path, undefined, { key: 'sse_test_nothing' })
+      await refuse(service, 403, method, path, undefined, { key: disabled })
+      await refuse(throttled, 429, method, path)
+      await refuse(broken, 500, method, path)
+    }
+  })
+
+  test('what any body may be refused with', async (t) => {
+    const service = await startService(t)
+    for (const { method, path } of WITH_BODY) {
+      await refuse(service, 400, method, path, new Uint8Array([0xff]))
+      await refuse(service, 413, method, path, ' '.repeat(BODY_BYTES_MAX + 1))
+      for (const body of ['{', '', '[]']) await refuse(service, 422, method, path, body)
+    }
+  })
+
+  test('users, plans, webhooks and queries', async (t) => {
+    const service = await startService(t)
+    const { partner_user_id: _, ...nobody } = USER
+    await refuse(service, 400, 'POST', USERS, { ...USER, consent_accepted: false })
+    await refuse(service, 422, 'POST', USERS, { ...nobody, consent_accepted: 'yes' })
+    await refuse(service, 404, 'PATCH', userPath('stranger'), { status: 'disabled' })
+    await refuse(service, 422, 'PATCH', userPath('stranger'), { status: 'gone' })
+
+    const wanted = { ...PLAN, partner_plan_id: 'plan-1' }
+    await refuse(service, 404, 'POST', PLANS, wanted)
+    await link(service, 'u1')
+    await link(service, 'u2')
+    await plan(service, 'u1', 'plan-1')
+    await refuse(service, 409, 'POST', PLANS, { ...wanted, partner_user_id: 'u2' })
+    await refuse(service, 422, 'POST', PLANS, { ...wanted, amount_usd: '0.99', frequency: 'hourly' })
+    await plan(service, 'u1', 'plan-1', { status: 'cancelled' })
+    await refuse(service, 409, 'POST', PLANS, { ...wanted, status: 'active' })
+    await service.call('PATCH', userPath('u2'), { status: 'disabled' })
+    await refuse(service, 403, 'POST', PLANS, { ...wanted, partner_user_id: 'u2', partner_plan_id: 'plan-2' })
+
+    await refuse(service, 400, 'POST', WEBHOOKS, { url: 'https://10.0.0.1/' })
+    await refuse(service, 422, 'POST', WEBHOOKS, { url: 'http://partner.example/' })
+    for (const report of ['monthly', 'monthly/users']) {
+      await refuse(service, 422, 'GET', `/partner/v1/billing/${report}?month=January`)
+    }
+    const users = '/partner/v1/billing/monthly/users?month=2026-01'
+    await refuse(service, 422, 'GET', `${users}&limit=1001`)
+    await refuse(service, 422, 'GET', `${users}&cursor=!`)
+  })
+
+  test('confirmations', async (t) => {
+    const service = await startService(t)
+    const sent = await sendFirst(service, ['a', 'b', 'c'])
+    const [a = '', b = '', c = ''] = ['a', 'b', 'c'].map((id) => confirmPath(sent.get(id) ?? ''))
+    await refuse(service, 404, 'POST', confirmPath('exec_1'), fill('order-1', '10.00'))
+    await refuse(service, 422, 'POST', a, { partner_order_id: 'order-1', status: 'filled' })
+    await refuse(service, 400, 'POST', a, fill('order-1', '10.01'))
+    await service.call('POST', a, fill('order-1', '10.00'))
+    await refuse(service, 409, 'POST', a, fill('order-1', '9.00'))
+    await refuse(service, 409, 'POST', b, fill('order-1', '10.00'))
+    await plan(service, 'c', 'c', { status: 'cancelled' })
+    await refuse(service, 409, 'POST', c, fill('order-3', '10.00'))
+    await link(service, 'd')
+    await plan(service, 'd', 'd')
+    await service.tick(PRICE)
+    const page = { after: null, limit: 10 }
+    const scope = { slug: null, environment: null, status: 'pending' as const, stuck: false }
+    const [pending] = await service.store.listExecutions(scope, page)
+    await refuse(service, 409, 'POST', confirmPath(pending?.executionId ?? ''), fill('order-4', '10.00'))
+    assert.deepEqual([...(await poll(service)).keys()], ['d'], `${DUE} is as it was`)
+  })
+})
+
+/** Makes a call that must be refused with this status, and keeps the answer. */
+async function refuse(
+  service: Service,
+  status: number,
+  ...[method, path, body, options]: Parameters<Service['call']>
+): Promise<void> {
+  const answer = await service.call(method, path, body, options)
+  assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.body)}`)
+  answered.add(entry(operationAt(method, path)?.operationId ?? '', status, answer.body))
+}
+
+function clientOf(service: Service) {
+  const asked = new Set<string>()
+  const holdToDescription: Middleware = {
+    async onResponse({ request, response }) {
+      const { pathname } = new URL(request.url)
+      const { status, headers } = response
+      assertDescribed(request.method, pathname, { status, headers, body: await response.clone().json() })
+      asked.add(operationAt(request.method, pathname)?.operationId ?? pathname)
+    },
+  }
+  const headers = { authorization: `Bearer ${service.key}` }
+  const api = createClient<paths>({ baseUrl: service.url, headers })
+  api.use(holdToDescription)
+  return { api, asked }
+}

@@ -1,0 +1,106 @@
+// Holds answers against the API description: the status is documented, the body has its shape and nothing more, and
+// the headers it promises are there.
+
+import assert from 'node:assert/strict'
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import { describeApi } from '../../src/http/openapi/document.ts'
+import { VERSION } from '../../src/version.ts'
+
+type Reference = { $ref: string }
+type Schema = { [name: string]: unknown }
+type Example = { value: unknown }
+type Response = {
+  headers: Record<string, Reference>
+  content: { 'application/json': { schema: Reference; examples?: Record<string, Example> } }
+}
+export type DescribedOperation = {
+  operationId: string
+  requestBody?: { content: { 'application/json': { schema: Reference } } }
+  responses: Record<string, Response>
+}
+export type Description = {
+  paths: Record<string, Record<string, DescribedOperation>>
+  components: { schemas: Record<string, Schema>; headers: Record<string, { schema: Schema }> }
+}
+
+export const DESCRIPTION = describeApi(VERSION) as Description
+
+const PATHS = Object.entries(DESCRIPTION.paths)
+  .map(([template, operations]) => ({ matches: patternOf(template), operations }))
+  // A path without a parameter in it comes before one that has one in the same place.
+  .sort((a, b) => a.matches.source.length - b.matches.source.length)
+
+let loaded: Ajv2020 | undefined
+/** Dates alone and other ways to write an instant are taken too; the description names the one to use. */
+let requests: Ajv2020 | undefined
+const compiled = new Map<string, ValidateFunction>()
+
+/** Throws when an answer of a described operation is not as described. What is no operation is nobody's promise. */
+export function assertDescribed(
+  method: string,
+  path: string,
+  answer: { status: number; headers: Headers; body: unknown },
+): void {
+  const operation = operationAt(method, path)
+  if (!operation) return
+  const what = `${method} ${path} answered ${answer.status}`
+  const response = operation.responses[String(answer.status)]
+  assert.ok(response, `${what}, which is not described`)
+  assertValid(response.content['application/json'].schema.$ref, answer.body, what)
+  for (const [name, { $ref }] of Object.entries(response.headers)) {
+    const value = answer.headers.get(name)
+    assert.notEqual(value, null, `${what} without ${name}`)
+    const { schema } = DESCRIPTION.components.headers[$ref.split('/').at(-1) ?? ''] ?? { schema: {} }
+    const given = schema.type === 'integer' ? Number(value) : value
+    assert.ok(validator(`${$ref}/schema`)(given), `${what} with ${name}: ${value}`)
+  }
+}
+
+/** Throws when a body that was accepted is not one the description allows. */
+export function assertAccepted(method: string, path: string, body: unknown): void {
+  const reference = operationAt(method, path)?.requestBody?.content['application/json'].schema.$ref
+  if (reference === undefined) return
+  requests ??= new Ajv2020({ strict: false, formats: { 'date-time': true, uri: true } }).addSchema({
+    $id: 'api',
+    components: DESCRIPTION.components,
+  })
+  const validate = requests.getSchema(`api${reference}`)
+  assert.ok(validate?.(body), `${method} ${path} accepted ${JSON.stringify(body)}`)
+}
+
+export function operationAt(method: string, path: string): DescribedOperation | undefined {
+  const bare = path.split('?')[0] ?? ''
+  return PATHS.find(({ matches }) => matches.test(bare))?.operations[method.toLowerCase()]
+}
+
+export function assertValid(reference: string, value: unknown, what: string): void {
+  const validate = validator(reference)
+  if (validate(value)) return
+  assert.fail(`${what}: ${loaded?.errorsText(validate.errors)}\n${JSON.stringify(value)}`)
+}
+
+/** Compiled at its first use: most test files need a few of them. */
+function validator(reference: string): ValidateFunction {
+  loaded ??= new Ajv2020({
+    strict: false,
+    allErrors: true,
+    formats: { 'date-time': DATE_TIME, uri: true },
+  }).addSchema({ $id: 'api', components: closed(DESCRIPTION.components) })
+  const known = compiled.get(reference) ?? loaded.compile({ $ref: `api${reference}` })
+  compiled.set(reference, known)
+  return known
+}
+
+const DATE_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/
+
+/** Clients must live with fields they do not know; the service must not send one that is not described. */
+function closed(node: unknown): unknown {
+  if (Array.isArray(node)) return node.map(closed)
+  if (node === null || typeof node !== 'object') return node
+  const inner = Object.fromEntries(Object.entries(node).map(([name, value]) => [name, closed(value)]))
+  return inner.type === 'object' && 'properties' in inner ? { ...inner, additionalProperties: false } : inner
+}
+
+function patternOf(template: string): RegExp {
+  return new RegExp(`^${template.replace(/\{\w+\}/g, '[^/]+')}$`)
+}
