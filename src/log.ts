@@ -26,7 +26,7 @@ export function createLog(format: LogFormat, level: LogLevel = 'info'): Log {
   if (format === 'json') return pino(options, forgiving())
   return pino(
     options,
-    PinoPretty({ destination: forgiving(), translateTime: 'HH:MM:ss', ignore: 'request_id', colorize: true }),
+    PinoPretty({ destination: forgiving(), translateTime: 'HH:MM:ss', ignore: 'request_id' }),
   )
 }
 

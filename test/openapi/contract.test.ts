@@ -117,12 +117,14 @@ suite('the contract', () => {
     const disabled = await service.issueKey('beta', 'test')
     await service.store.changePartner('beta', (seen) => ({ ...seen, status: 'disabled' as const }), AUDIT)
     await throttled.call('GET', '/partner/v1/me')
+    const starting = await startService(t, { more: () => ({ store: null }) })
     for (const { method, path } of TEMPLATES) {
       await refuse(service, 401, method, path, undefined, { key: null })
       await refuse(service, 401, method, path, undefined, { key: 'sse_test_nothing' })
       await refuse(service, 403, method, path, undefined, { key: disabled })
       await refuse(throttled, 429, method, path)
       await refuse(broken, 500, method, path)
+      await refuse(starting, 503, method, path)
     }
   })
 

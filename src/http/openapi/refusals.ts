@@ -30,6 +30,7 @@ export const ANY_REFUSAL: readonly RefusalExample[] = [
   refusal(403, 'partner_disabled', 'The operator has disabled the partner', 'Partner is not active.'),
   refusal(429, 'throttled', 'Wait as long as Retry-After says', 'Too many requests.'),
   refusal(500, 'unexpected', 'Retry if that is safe, then ask the operator', 'Internal Server Error'),
+  refusal(503, 'starting', 'The database is being opened', 'The database is being opened; try again.'),
 ]
 
 /** What any call with a body may be answered. */
