@@ -11,8 +11,10 @@ import { EXIT, failureOf } from './cli/exit.ts'
 import { checkCommand, migrateCommand, statusCommand } from './cli/health.ts'
 import { keyCommand } from './cli/key.ts'
 import { partnerCommand } from './cli/partner.ts'
+import { partnerSimCommand } from './cli/partner-sim.ts'
 import { planCommand } from './cli/plan.ts'
 import { priceCommand } from './cli/price.ts'
+import { sandboxCommand } from './cli/sandbox.ts'
 import { serveCommand } from './cli/serve.ts'
 import { tickCommand } from './cli/tick.ts'
 import { tierCommand } from './cli/tier.ts'
@@ -65,6 +67,8 @@ function build(program: Command, cli: Cli): void {
     priceCommand(cli),
     backtestCommand(cli),
     webhookCommand(cli),
+    sandboxCommand(cli),
+    partnerSimCommand(cli),
     billingCommand(cli),
     statusCommand(cli),
     checkCommand(cli),

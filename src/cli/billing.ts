@@ -5,6 +5,7 @@ import { periodOf } from '../core/month.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { Finding, Store, TenantFilter } from '../store/store.ts'
+import { fixPeriodFor } from './billing-period.ts'
 import { type Cli, type Column, note, print, renderTable } from './cli.ts'
 import { EXIT } from './exit.ts'
 import { environmentOption, month, slug } from './options.ts'
@@ -75,9 +76,10 @@ async function filterOf(store: Store, { partner, env }: Scope): Promise<TenantFi
 
 async function show(cli: Cli, store: Store, scope: Scope): Promise<void> {
   const { bill, statementJson } = await import('../billing/statement.ts')
-  const period = await store.fixPeriod(periodOf(scope.month))
+  const filter = await filterOf(store, scope)
+  const period = await fixPeriodFor(store, scope.month, filter)
   const statements = []
-  for (const tenant of await store.listTenants(await filterOf(store, scope), periodOf(scope.month).end)) {
+  for (const tenant of await store.listTenants(filter, periodOf(scope.month).end)) {
     statements.push(statementJson((await bill(store, tenant, period)).statement))
   }
   const until = period.final ? 'final' : `so far, until ${formatInstant(period.end)}`
@@ -87,8 +89,9 @@ async function show(cli: Cli, store: Store, scope: Scope): Promise<void> {
 
 async function prove(cli: Cli, store: Store, scope: Scope): Promise<void> {
   const { reconcile } = await import('../billing/reconcile.ts')
-  const period = await store.fixPeriod(periodOf(scope.month))
-  const { findings, ...counts } = await reconcile(store, period, await filterOf(store, scope))
+  const filter = await filterOf(store, scope)
+  const period = await fixPeriodFor(store, scope.month, filter)
+  const { findings, ...counts } = await reconcile(store, period, filter)
   const table = findings.length === 0 ? '' : await renderTable(FINDING_COLUMNS, findings)
   const ok = findings.length === 0
   print(cli, { ok, month: scope.month, final: period.final, ...counts, findings }, () => {

@@ -4,8 +4,9 @@ import { Command } from 'commander'
 import { DAY_MS, formatInstant, type Instant, plus } from '../core/instant.ts'
 import { formatUsd } from '../core/money.ts'
 import type { Finding, Status } from '../store/store.ts'
-import { type Cli, type Column, print, renderFields, renderTable } from './cli.ts'
+import { type Cli, type Column, note, print, renderFields, renderTable } from './cli.ts'
 import { EXIT } from './exit.ts'
+import { sandboxesJson, sandboxLines } from './sandbox-json.ts'
 
 /** How far back status looks for windows that ended with money unspent. */
 const UNSPENT_DAYS = 7
@@ -14,7 +15,8 @@ export function statusCommand(cli: Cli): Command {
   return new Command('status').description('how the scheduler and the plans are doing').action(() =>
     cli.withStore(async (store) => {
       const now = cli.machine.clock()
-      const json = statusJson(await store.readStatus(now, plus(now, -UNSPENT_DAYS * DAY_MS)), now)
+      const status = statusJson(await store.readStatus(now, plus(now, -UNSPENT_DAYS * DAY_MS)), now)
+      const json = { ...status, sandboxes: sandboxesJson(await store.listSandboxes()) }
       print(cli, json, () => inWords(json))
     }),
   )
@@ -28,6 +30,9 @@ export function checkCommand(cli: Cli): Command {
         const findings = await store.findFaults()
         const table = findings.length === 0 ? 'ok' : await renderTable(FINDING_COLUMNS, findings)
         print(cli, { ok: findings.length === 0, findings }, () => table)
+        // A damaged file may have nothing more to say than what was found.
+        const sandboxes = findings.length === 0 ? sandboxesJson(await store.listSandboxes()) : []
+        for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
         if (findings.length > 0) cli.exitWith(EXIT.found)
       }),
     )
@@ -73,8 +78,10 @@ const statusJson = (status: Status, now: Instant) => ({
   },
 })
 
-function inWords(json: ReturnType<typeof statusJson>): string {
-  const { plans, partners, unspent_windows: unspent } = json
+type StatusJson = ReturnType<typeof statusJson> & { sandboxes: ReturnType<typeof sandboxesJson> }
+
+function inWords(json: StatusJson): string {
+  const { plans, partners, unspent_windows: unspent, sandboxes } = json
   return renderFields({
     'last tick': json.last_tick_at
       ? `${json.last_tick_at} (${age(json.last_tick_age_seconds)} ago)`
@@ -90,6 +97,7 @@ function inWords(json: ReturnType<typeof statusJson>): string {
       json.paused_webhooks.map((paused) => `${paused.partner_slug} ${paused.environment}`).join(', ') ||
       'none',
     'ended unspent': `${unspent.count} windows in ${UNSPENT_DAYS} days, ${unspent.released_usd} USD`,
+    ...(sandboxes.length > 0 && { sandboxes: sandboxLines(sandboxes).join(', ') }),
   })
 }
 

@@ -42,7 +42,7 @@ export const getMonthly = route({
   path: '/partner/v1/billing/monthly',
   query: z.object({ month }),
   handle: async ({ store, tenant, query }) => {
-    const { statement } = await bill(store, tenant, await store.fixPeriod(query.month))
+    const { statement } = await bill(store, tenant, await store.fixPeriod(query.month, tenant))
     return statementJson(statement)
   },
 })
@@ -52,7 +52,7 @@ export const getMonthlyUsers = route({
   path: '/partner/v1/billing/monthly/users',
   query: z.object({ month, limit: limit.optional(), cursor: cursor.optional() }),
   handle: async ({ store, tenant, query }) => {
-    const { users } = await bill(store, tenant, await store.fixPeriod(query.month))
+    const { users } = await bill(store, tenant, await store.fixPeriod(query.month, tenant))
     const from =
       query.cursor === undefined ? 0 : users.findIndex((user) => user.partnerUserId > (query.cursor ?? ''))
     const rest = from < 0 ? [] : users.slice(from)
