@@ -84,7 +84,9 @@ const dueAt = ({ store, tenant, from, pass, leadMs }: Walk, reached: number): Pr
 /** How far the next pass is from where the advance began. */
 async function nextStep({ store, tenant, from, leadMs, byMs }: Walk, reached: number): Promise<number> {
   const stop = await store.findNextStop(tenant, plus(from, reached), leadMs)
-  return Math.min(byMs, reached + CADENCE_MS, stop === null ? byMs : stop - from)
+  // Nobody waits for anything: there is nothing to see on the way.
+  if (stop === null) return byMs
+  return Math.min(byMs, reached + CADENCE_MS, stop - from)
 }
 
 async function visit({ store, tenant, wakeUpId }: Walk, { due, byMs, decide }: Visit, total: PassCounts) {
