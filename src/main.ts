@@ -16,9 +16,11 @@ import { migrateCommand, statusCommand } from './cli/health.ts'
 import { keyCommand } from './cli/key.ts'
 import { openapiCommand } from './cli/openapi.ts'
 import { partnerCommand } from './cli/partner.ts'
+import { partnerSimCommand } from './cli/partner-sim.ts'
 import { planCommand } from './cli/plan.ts'
 import { priceCommand } from './cli/price.ts'
 import { healthCommand } from './cli/probe.ts'
+import { sandboxCommand } from './cli/sandbox.ts'
 import { serveCommand } from './cli/serve.ts'
 import { tickCommand } from './cli/tick.ts'
 import { tierCommand } from './cli/tier.ts'
@@ -80,6 +82,8 @@ function build(program: Command, cli: Cli, remark: (text: string) => string): vo
     priceCommand(cli),
     backtestCommand(cli),
     webhookCommand(cli),
+    sandboxCommand(cli),
+    partnerSimCommand(cli),
     billingCommand(cli),
     statusCommand(cli),
     checkCommand(cli),

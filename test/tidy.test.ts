@@ -5,6 +5,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { ROOMS } from './rooms.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const FILE_LINES_MAX = 300
@@ -29,46 +30,6 @@ const TEXTS = [
     '.gitignore',
   ),
 ]
-
-/**
- * Who may import whom. A room is a file of src without its ending, else its folder; the first that matches counts.
- * "types of" allows type imports alone. Packages and Node's own modules are free except where `packages` lists them.
- */
-const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
-  core: { may: ['core'], packages: ['decimal.js'] },
-  'engine/timing': { may: ['core'], packages: [] },
-  'engine/tick': { may: ['core', 'engine/timing', 'types of store', 'types of machine'], packages: [] },
-  'engine/backtest': { may: ['core', 'engine/backtest', 'engine/timing'], packages: [] },
-  billing: { may: ['core', 'billing', 'types of store'], packages: [] },
-  'store/sqlite': { may: ['core', 'store', 'store/sqlite', 'resources'] },
-  store: { may: ['core', 'store'], packages: [] },
-  http: { may: ['core', 'billing', 'http', 'version', 'types of store', 'types of machine', 'types of log'] },
-  webhook: { may: ['core', 'version', 'webhook', 'types of store', 'types of http'] },
-  price: { may: ['core', 'price', 'types of store'] },
-  cli: {
-    may: [
-      'billing',
-      'cli',
-      'core',
-      'engine/backtest',
-      'engine/tick',
-      'engine/timing',
-      'http',
-      'log',
-      'machine',
-      'price',
-      'store',
-      'store/sqlite',
-      'version',
-      'webhook',
-    ],
-  },
-  main: { may: ['cli', 'machine', 'version'] },
-  machine: { may: ['core'] },
-  log: { may: [] },
-  resources: { may: [] },
-  version: { may: [] },
-}
 
 /** What every start pays for, `tranche version` and each cron tick included; the rest is imported where it is used. */
 const EAGER_PACKAGES = ['commander', 'decimal.js']

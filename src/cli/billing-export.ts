@@ -6,10 +6,10 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { setFlagsFromString } from 'node:v8'
 import { BOM, csvHeader, csvRow } from '../billing/csv.ts'
 import { EXPORTS } from '../billing/export.ts'
-import { periodOf } from '../core/month.ts'
 import { Problem } from '../core/problem.ts'
 import type { Store, TenantFilter } from '../store/store.ts'
 import type { ExportOptions } from './billing.ts'
+import { fixPeriodFor } from './billing-period.ts'
 import { type Cli, note, write } from './cli.ts'
 import { startProgress } from './progress.ts'
 
@@ -23,7 +23,7 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
   // Rows live for a moment. Left to itself V8 would rather grow its nursery to many times what they need.
   setFlagsFromString('--semi-space-growth-factor=1')
   if (output !== undefined && !options.force && existsSync(output)) throw exists(output)
-  const period = await store.fixPeriod(periodOf(options.month))
+  const period = await fixPeriodFor(store, options.month, filter)
   // Rows on the same screen are progress enough; a bar between them would spoil both.
   const screen = output === undefined && cli.streams.out.isTTY
   const watched = cli.streams.err.isTTY && !screen

@@ -6,6 +6,7 @@ import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { Finding } from '../store/health.ts'
 import type { Store, TenantFilter } from '../store/store.ts'
+import { fixPeriodFor, timeFor } from './billing-period.ts'
 import { type Cli, type Column, note, print, renderTable } from './cli.ts'
 import { EXIT } from './exit.ts'
 import { environmentOption, month, slug } from './options.ts'
@@ -23,9 +24,9 @@ export type ExportOptions = Scope & {
 export function billingCommand(cli: Cli): Command {
   const billing = new Command('billing').description('what a month comes to, for finance')
 
-  scoped(billing.command('show'), monthOf(cli.machine.clock()))
+  scoped(billing.command('show'), 'the present one')
     .description('the statements of a month')
-    .action((scope: Scope) => cli.withStore((store) => show(cli, store, scope)))
+    .action((scope: Partial<Scope>) => cli.withStore((store) => show(cli, store, scope)))
 
   scoped(billing.command('export'))
     .description('write a month as CSV or JSON, to stdout or a file')
@@ -57,39 +58,39 @@ export function billingCommand(cli: Cli): Command {
 /** An export reads each page once: what SQLite kept of it would be memory for nothing. */
 const EXPORT_MEMORY = { cacheKib: 4_096 }
 
-function scoped(command: Command, monthDefault?: string): Command {
+/** `otherwise` says which month it is when none is given. */
+function scoped(command: Command, otherwise?: string): Command {
   const option = new Option('--month <month>', 'the month (YYYY-MM)').argParser(month)
   return command
-    .addOption(
-      monthDefault === undefined
-        ? option.makeOptionMandatory()
-        : option.default(monthDefault, 'the present one'),
-    )
+    .addOption(otherwise === undefined ? option.makeOptionMandatory() : option.default(undefined, otherwise))
     .option('--partner <slug>', 'of this partner only', slug)
     .addOption(environmentOption())
 }
 
-async function filterOf(store: Store, { partner, env }: Scope): Promise<TenantFilter> {
+async function filterOf(store: Store, { partner, env }: Partial<Scope>): Promise<TenantFilter> {
   if (partner !== undefined) await found(store, partner)
   return { slug: partner ?? null, environment: env ?? null }
 }
 
-async function show(cli: Cli, store: Store, scope: Scope): Promise<void> {
+async function show(cli: Cli, store: Store, scope: Partial<Scope>): Promise<void> {
   const { bill, statementJson } = await import('../billing/statement.ts')
-  const period = await store.fixPeriod(periodOf(scope.month))
+  const filter = await filterOf(store, scope)
+  const shown = scope.month ?? monthOf(await timeFor(store, filter, cli.machine.clock()))
+  const period = await fixPeriodFor(store, shown, filter)
   const statements = []
-  for (const tenant of await store.listTenants(await filterOf(store, scope), periodOf(scope.month).end)) {
+  for (const tenant of await store.listTenants(filter, periodOf(shown).end)) {
     statements.push(statementJson((await bill(store, tenant, period)).statement))
   }
   const until = period.final ? 'final' : `so far, until ${formatInstant(period.end)}`
   const table = statements.length === 0 ? 'no partners' : await renderTable(COLUMNS, statements)
-  print(cli, statements, () => `${scope.month}, ${until}\n\n${table}`)
+  print(cli, statements, () => `${shown}, ${until}\n\n${table}`)
 }
 
 async function prove(cli: Cli, store: Store, scope: Scope): Promise<void> {
   const { reconcile } = await import('../billing/reconcile.ts')
-  const period = await store.fixPeriod(periodOf(scope.month))
-  const { findings, ...counts } = await reconcile(store, period, await filterOf(store, scope))
+  const filter = await filterOf(store, scope)
+  const period = await fixPeriodFor(store, scope.month, filter)
+  const { findings, ...counts } = await reconcile(store, period, filter)
   const table = findings.length === 0 ? '' : await renderTable(FINDING_COLUMNS, findings)
   const ok = findings.length === 0
   print(cli, { ok, month: scope.month, final: period.final, ...counts, findings }, () => {

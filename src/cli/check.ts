@@ -2,8 +2,9 @@
 
 import { Command } from 'commander'
 import type { Finding } from '../store/health.ts'
-import { type Cli, print } from './cli.ts'
+import { type Cli, note, print } from './cli.ts'
 import { EXIT } from './exit.ts'
+import { sandboxesJson, sandboxLines } from './sandbox-json.ts'
 
 type Level = 'error' | 'warning'
 type Reported = { level: Level } & Finding & { mend: string }
@@ -19,6 +20,9 @@ export function checkCommand(cli: Cli): Command {
         const ok = faults.length === 0 && (!strict || warnings.length === 0)
         const findings = [...faults, ...warnings]
         print(cli, { ok, findings }, () => inWords(findings))
+        // A damaged file may have nothing more to say than what was found.
+        const sandboxes = faults.length === 0 ? sandboxesJson(await store.listSandboxes()) : []
+        for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
         if (!ok) cli.exitWith(EXIT.found)
       }),
     )

@@ -33,6 +33,7 @@ const EXIT_OF: Record<ProblemCode, number> = {
   bad_file: EXIT.failed,
   file_exists: EXIT.conflict,
   no_price: EXIT.failed,
+  sandbox_refused: EXIT.conflict,
   webhook_not_found: EXIT.notFound,
   webhook_refused: EXIT.failed,
   database_locked: EXIT.locked,

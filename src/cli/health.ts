@@ -7,6 +7,7 @@ import type { Status } from '../store/health.ts'
 import type { Store } from '../store/store.ts'
 import { type Cli, print, renderFields } from './cli.ts'
 import { duration } from './options.ts'
+import { sandboxesJson, sandboxLines } from './sandbox-json.ts'
 
 /** How far back status looks for windows that ended with money unspent. */
 const UNSPENT_DAYS = 7
@@ -32,11 +33,12 @@ export function statusCommand(cli: Cli): Command {
         look: () =>
           cli.withStore(async (store) => {
             const at = cli.machine.clock()
-            const status = await store.readStatus(at, plus(at, -UNSPENT_DAYS * DAY_MS))
-            return { at, db: cli.globals().db, everyMs: every, status, pulse: await store.readPulse(shown) }
+            const [status, sandboxes] = await readAll(store, at)
+            const pulse = await store.readPulse(shown)
+            return { at, db: cli.globals().db, everyMs: every, status, sandboxes, pulse }
           }),
-        line: ({ at, status }) => {
-          const json = statusJson(status, at)
+        line: ({ at, status, sandboxes }) => {
+          const json = statusJson(status, at, sandboxes)
           return cli.globals().json ? JSON.stringify(json) : `at  ${json.at}\n${inWords(json)}\n`
         },
         draw: drawScreen,
@@ -44,10 +46,18 @@ export function statusCommand(cli: Cli): Command {
     })
 }
 
-async function readJson(cli: Cli, store: Store) {
+async function readJson(cli: Cli, store: Store): Promise<StatusJson> {
   const now = cli.machine.clock()
-  return statusJson(await store.readStatus(now, plus(now, -UNSPENT_DAYS * DAY_MS)), now)
+  const [status, sandboxes] = await readAll(store, now)
+  return statusJson(status, now, sandboxes)
 }
+
+const readAll = async (store: Store, now: Instant): Promise<[Status, Sandboxes]> => [
+  await store.readStatus(now, plus(now, -UNSPENT_DAYS * DAY_MS)),
+  sandboxesJson(await store.listSandboxes()),
+]
+
+type Sandboxes = ReturnType<typeof sandboxesJson>
 
 export function migrateCommand(cli: Cli): Command {
   return new Command('migrate')
@@ -69,7 +79,7 @@ export function migrateCommand(cli: Cli): Command {
 const seconds = (from: Instant | null, to: Instant): number | null =>
   from === null ? null : Math.max(0, Math.round((to - from) / 1000))
 
-const statusJson = (status: Status, now: Instant) => ({
+const statusJson = (status: Status, now: Instant, sandboxes: Sandboxes) => ({
   at: formatInstant(now),
   last_tick_at: status.lastTick && formatInstant(status.lastTick.at),
   last_tick_age_seconds: seconds(status.lastTick?.at ?? null, now),
@@ -87,10 +97,14 @@ const statusJson = (status: Status, now: Instant) => ({
     count: status.unspentWindows.count,
     released_usd: formatUsd(status.unspentWindows.released),
   },
+  late_fills_undecided: status.lateFillsUndecided,
+  sandboxes,
 })
 
-function inWords(json: ReturnType<typeof statusJson>): string {
-  const { plans, partners, unspent_windows: unspent } = json
+type StatusJson = ReturnType<typeof statusJson>
+
+function inWords(json: StatusJson): string {
+  const { plans, partners, unspent_windows: unspent, sandboxes } = json
   return renderFields({
     'last tick': json.last_tick_at
       ? `${json.last_tick_at} (${age(json.last_tick_age_seconds)} ago)`
@@ -106,6 +120,11 @@ function inWords(json: ReturnType<typeof statusJson>): string {
       json.paused_webhooks.map((paused) => `${paused.partner_slug} ${paused.environment}`).join(', ') ||
       'none',
     'ended unspent': `${unspent.count} windows in ${UNSPENT_DAYS} days, ${unspent.released_usd} USD`,
+    // Money may have moved, and nobody has decided on it yet.
+    ...(json.late_fills_undecided > 0 && {
+      'late fills': `${json.late_fills_undecided} to decide on: tranche execution late-fills`,
+    }),
+    ...(sandboxes.length > 0 && { sandboxes: sandboxLines(sandboxes).join(', ') }),
   })
 }
 

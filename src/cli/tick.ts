@@ -31,7 +31,7 @@ export function tickCommand(cli: Cli): Command {
           return
         }
         const report = await runTick({ store, machine, observe })
-        const woken = report && (await wake(cli, { store, webhooks, report }))
+        const woken = report && (await sendWakeUps(cli, { store, webhooks, ...report }))
         const json = tickJson({
           report,
           woken,
@@ -61,18 +61,21 @@ export async function namesOf(store: Store, failed: readonly FailedPlan[]): Prom
   return Promise.all(named)
 }
 
-type Waking = { store: Store; webhooks: () => Promise<Webhooks>; report: TickReport }
+type Waking = Pick<TickReport, 'tickId' | 'executionsCreated'> & {
+  store: Store
+  webhooks: () => Promise<Webhooks>
+}
 
 /** Sends what the pass announced. A pass that fired nothing loads none of it. */
-async function wake(
+export async function sendWakeUps(
   cli: Cli,
-  { store, webhooks, report }: Waking,
+  { store, webhooks, tickId, executionsCreated }: Waking,
 ): Promise<{ sent: number; failed: number } | null> {
-  if (report.executionsCreated === 0) return null
+  if (executionsCreated === 0) return null
   const { wakePartners } = await import('../webhook/wake.ts')
   const { deliver } = await webhooks()
   try {
-    return await wakePartners(report.tickId, { store, deliver, warn: (message) => warn(cli, message) })
+    return await wakePartners(tickId, { store, deliver, warn: (message) => warn(cli, message) })
   } catch (error) {
     // The executions are stored and a poll finds them: that nobody was woken does not undo the pass.
     warn(cli, `webhooks failed: ${(error as Error).message}`)

@@ -28,6 +28,7 @@ export type ProblemCode =
   | 'bad_file'
   | 'file_exists'
   | 'no_price'
+  | 'sandbox_refused'
   | 'database_not_found'
   | 'database_locked'
   | 'database_in_use'

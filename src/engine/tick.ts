@@ -26,7 +26,7 @@ export type TickReport = PassCounts & {
   failed: FailedPlan[]
 }
 
-type Known = Omit<PassStart, 'tickId'>
+export type Known = Omit<PassStart, 'tickId'>
 
 export type TickOptions = {
   store: Store
@@ -119,13 +119,15 @@ function isOutage(error: unknown): boolean {
   return error instanceof Problem || /^SQLITE_(?!CONSTRAINT)/.test(code)
 }
 
-function decisions(pass: Known, leadMs: number, machine: Machine): PlanDecisions {
+/** The decisions of a pass that knows this much. */
+export function decisions(pass: Known, leadMs: number, machine: Machine): PlanDecisions {
   const deviation = sigma(pass.volatility)
   return {
     roll,
-    decide: (schedule, now) =>
-      decide(schedule, { now, price: livePriceAt(pass, now), sigma: deviation, leadMs }),
-    newExecutionId: (previous: ExecutionId | null, now) => nextExecutionId(previous, now, machine.random(10)),
+    decide: (schedule, now, real) =>
+      decide(schedule, { now, price: livePriceAt(pass, real), sigma: deviation, leadMs }),
+    newExecutionId: (previous: ExecutionId | null, real) =>
+      nextExecutionId(previous, real, machine.random(10)),
   }
 }
 

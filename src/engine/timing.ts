@@ -37,6 +37,29 @@ export function decide(schedule: Schedule, pass: Pass): Decision {
   return pass.now >= schedule.windowEnd - lead ? failsafe(planned, pass) : inSlot(planned, pass)
 }
 
+/**
+ * Fires the next tranche before its time, as a sandbox may ask; what is due anyway is the next one. Null when the
+ * window has not begun or has nothing left that is worth an instruction.
+ */
+export function fireNext(schedule: Schedule, pass: Pass): Decision | null {
+  if (pass.now < schedule.windowStart) return null
+  const decision = decide(schedule, pass)
+  if (decision.tranche) return decision
+  const seen: Planned = { ...decision.schedule, layout: decision.schedule.layout ?? layout(schedule) }
+  const left = seen.layout.slots * seen.layout.unitsPerSlot - seen.layout.unitsFired
+  const slot = slotAt(seen, pass.now)
+  // To be looked at again by the next pass, which works out what the unit behind this one waits for.
+  const woken: Planned = { ...seen, nextRunAt: pass.now, limitPrice: null, clockAt: null }
+  const firing = { trigger: 'clock', slot, reservationPrice: null, ...evidence(null, pass) } as const
+  for (let units = 1; units <= left; units++) {
+    const amount = worth(seen, units)
+    if (amount >= seen.floor) return fire(woken, amount, { ...firing, units })
+  }
+  // Money that came back when every unit was out.
+  const rest = floorToCents(seen.fireable)
+  return rest >= seen.floor ? fire(woken, rest, { ...firing, units: 0 }) : null
+}
+
 /** How early the failsafe begins: twice the second-longest of the last tick gaps, so that one outage does not count. */
 export function failsafeLead(tickGapsMs: readonly number[]): number {
   const longestFirst = tickGapsMs.slice(-TICK_GAPS_SEEN).sort((a, b) => b - a)

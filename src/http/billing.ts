@@ -46,7 +46,7 @@ export const getMonthly = route({
   query: z.object({ month: month.meta(MONTH) }),
   answer: monthlyAnswer,
   handle: async ({ store, tenant, query }) => {
-    const { statement } = await bill(store, tenant, await store.fixPeriod(query.month))
+    const { statement } = await bill(store, tenant, await store.fixPeriod(query.month, tenant))
     return statementJson(statement)
   },
 })
@@ -61,7 +61,7 @@ export const getMonthlyUsers = route({
   }),
   answer: monthlyUsersAnswer,
   handle: async ({ store, tenant, query }) => {
-    const { users } = await bill(store, tenant, await store.fixPeriod(query.month))
+    const { users } = await bill(store, tenant, await store.fixPeriod(query.month, tenant))
     const from =
       query.cursor === undefined ? 0 : users.findIndex((user) => user.partnerUserId > (query.cursor ?? ''))
     const rest = from < 0 ? [] : users.slice(from)

@@ -47,6 +47,7 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   bad_file: 500,
   file_exists: 500,
   no_price: 500,
+  sandbox_refused: 500,
   database_not_found: 500,
   database_locked: 500,
   database_in_use: 500,

@@ -15,6 +15,8 @@ export type Status = {
   unspentWindows: { count: number; released: Usd; since: Instant }
   partners: Record<'active' | 'disabled', number>
   pausedWebhooks: Tenant[]
+  /** Fills reported for cancelled executions that are no trade yet. */
+  lateFillsUndecided: number
 }
 
 /** What happened lately: passes oldest first, executions newest first. */

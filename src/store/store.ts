@@ -20,6 +20,7 @@ import type { WakeUp, Webhook } from '../core/webhook.ts'
 import type { Frequency, Opening, Window } from '../core/window.ts'
 import type { HealthStore } from './health.ts'
 import type { OpsStore } from './ops.ts'
+import type { SandboxStore } from './sandbox.ts'
 
 export interface Store
   extends PartnerStore,
@@ -28,6 +29,7 @@ export interface Store
     ExecutionStore,
     WebhookStore,
     SchedulerStore,
+    SandboxStore,
     PriceStore,
     ReportStore,
     ListingStore,
@@ -188,8 +190,9 @@ export type PlanDecisions = {
     window: { start: Instant; end: Instant; frequency: Frequency; amount: Usd },
     now: Instant,
   ) => Opening | null
-  decide: (schedule: Schedule, now: Instant) => { schedule: Schedule; tranche: Tranche | null }
-  newExecutionId: (previous: ExecutionId | null, now: Instant) => ExecutionId
+  /** `now` is the time of the plan's tenant, `real` that of prices; they differ in a sandbox only. */
+  decide: (schedule: Schedule, now: Instant, real: Instant) => { schedule: Schedule; tranche: Tranche | null }
+  newExecutionId: (previous: ExecutionId | null, real: Instant) => ExecutionId
 }
 
 export type PriceRow = { at: Instant; price: Price; source: string }
@@ -226,11 +229,10 @@ export interface ReportStore {
   /** Tenants by name; with `before`, those whose partner was created by then: a later one is no part of that month. */
   listTenants(filter: TenantFilter, before: Instant | null): Promise<Tenant[]>
   /**
-   * Fixes what a report of a month covers. A month that is over is closed for good: whatever the clock does later,
-   * nothing is dated before its end again. The present month is covered up to now, a future one not at all;
-   * nothing is dated before that bound again either, so that all that is read under it is one state of the month.
+   * Fixes what a report of a month covers, by the time of the tenant it is about, or the real one: a month that is
+   * over whole and for good, the present one up to now. No write is dated before that bound again.
    */
-  fixPeriod(period: Period): Promise<FixedPeriod>
+  fixPeriod(period: Period, tenant?: Tenant | null): Promise<FixedPeriod>
   /** A tenant's month and its users, by partner_user_id. */
   readActivity(tenant: Tenant, period: FixedPeriod): Promise<{ activity: Activity; users: UserLine[] }>
   /** Accepted confirmations in the order they were recorded. */

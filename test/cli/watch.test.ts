@@ -37,6 +37,7 @@ const seenAt = (at: Instant, more: Partial<Seen> = {}): Seen => ({
     openExecutions: 17,
     unspentWindows: { count: 0, released: usd('0.00'), since: at },
     pausedWebhooks: [],
+    lateFillsUndecided: 0,
   },
   pulse: { ticks: [], price: null, executions: [], walBytes: 0 },
   ...more,

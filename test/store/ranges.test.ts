@@ -6,12 +6,16 @@ import { type TestContext, test } from 'node:test'
 import type { Instant } from '../../src/core/instant.ts'
 import type { Price } from '../../src/core/money.ts'
 import { ANY_PRICE } from '../../src/engine/timing.ts'
+import { createAnnounce } from '../../src/store/sqlite/announce.ts'
 import type { Database } from '../../src/store/sqlite/connection.ts'
 import { configure, connect, openFile } from '../../src/store/sqlite/connection.ts'
 import { createLedger } from '../../src/store/sqlite/ledger.ts'
 import { migrate } from '../../src/store/sqlite/migrate.ts'
+import { createPage } from '../../src/store/sqlite/page.ts'
 import { createPriceBook } from '../../src/store/sqlite/prices.ts'
+import { createSandboxDue } from '../../src/store/sqlite/sandbox-due.ts'
 import { createSchedulerStore } from '../../src/store/sqlite/scheduler.ts'
+import { createTenantTime } from '../../src/store/sqlite/tenant-time.ts'
 import type { SchedulerStore } from '../../src/store/store.ts'
 import { temporaryFolder } from '../harness.ts'
 import { T0 } from './world.ts'
@@ -25,7 +29,14 @@ async function prepared(t: TestContext): Promise<{ db: Database; scheduler: Sche
   configure(db)
   await migrate(db, file, () => T0)
   const connection = connect(db, () => T0)
-  const parts = { ledger: createLedger(db), book: createPriceBook(db), file }
+  const time = createTenantTime(connection)
+  const parts = {
+    book: createPriceBook(db),
+    runPage: createPage(db, createLedger(db), time),
+    announce: createAnnounce(db),
+    sandboxDue: createSandboxDue(connection, time),
+    file,
+  }
   return { db, scheduler: createSchedulerStore(connection, parts) }
 }
 

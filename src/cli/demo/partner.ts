@@ -23,7 +23,19 @@ export type PartnerOptions = {
   chance: Chance
   /** How often what goes other than smoothly, as shares of one; the rest is filled. */
   manners?: Manners
+  /** Told what became of each instruction, once the service has answered. */
+  onOutcome?: (outcome: Outcome) => void
 }
+
+/** An instruction's end as this partner sees it; `refused` when it had been cancelled meanwhile. */
+export type Outcome = Pick<
+  Instruction,
+  'execution_id' | 'partner_plan_id' | 'amount_usd' | 'delivered_count'
+> &
+  (
+    | { status: 'filled' | 'partial'; usd_amount: string; btc_amount: string; execution_price: string }
+    | { status: 'failed' | 'silent' | 'refused' }
+  )
 
 export type Manners = { partial: number; failed: number; silent: number; answerLost: number }
 
@@ -78,7 +90,7 @@ type Report = Record<string, string>
 type Order = { instruction: Instruction; report: Report; spent: Usd; bought: Btc; answerLost: boolean }
 
 export function createPartner(options: PartnerOptions): Partner {
-  const desk: Desk = { manners: USUAL_MANNERS, ...options, tally: emptyTally() }
+  const desk: Desk = { manners: USUAL_MANNERS, onOutcome: () => {}, ...options, tally: emptyTally() }
   const { tally } = desk
   return {
     tally,
@@ -102,7 +114,7 @@ export function createPartner(options: PartnerOptions): Partner {
 }
 
 /** Decides what becomes of an instruction at the venue; null when the partner stays silent for now. */
-function place({ chance, manners, quote, tally }: Desk, instruction: Instruction): Order | null {
+function place({ chance, manners, quote, tally, onOutcome }: Desk, instruction: Instruction): Order | null {
   const roll = chance()
   const answerLost = chance() < manners.answerLost
   const share = chance()
@@ -110,6 +122,7 @@ function place({ chance, manners, quote, tally }: Desk, instruction: Instruction
   const silent = instruction.delivered_count === 1 ? manners.silent : 0
   if (roll < silent) {
     tally.silent += 1
+    onOutcome(outcomeOf(instruction, { status: 'silent' }))
     return null
   }
   // The execution id without its prefix is a valid order id, and the same one when the instruction comes again.
@@ -144,14 +157,29 @@ async function confirm(desk: Desk, order: Order): Promise<void> {
   const answer = await send(desk, 'POST', path, order.report)
   if (answer.status === 409 && CANCELLED_MEANWHILE.test(JSON.stringify(answer.body))) {
     tally.refusedLate += 1
+    desk.onOutcome(outcomeOf(order.instruction, { status: 'refused' }))
     return
   }
   if (answer.status !== 200) throw unexpected('POST', path, answer)
   tally.spent = (tally.spent + order.spent) as Usd
   tally.bought = (tally.bought + order.bought) as Btc
   tally[order.report.status as 'filled' | 'partial' | 'failed'] += 1
+  desk.onOutcome(outcomeOf(order.instruction, order.report))
   if (order.answerLost) await repeat(desk, path, order.report)
 }
+
+const outcomeOf = (
+  { execution_id, partner_plan_id, amount_usd, delivered_count }: Instruction,
+  { status, usd_amount, btc_amount, execution_price }: Report,
+): Outcome =>
+  ({
+    execution_id,
+    partner_plan_id,
+    amount_usd,
+    delivered_count,
+    status,
+    ...(usd_amount !== undefined && { usd_amount, btc_amount, execution_price }),
+  }) as Outcome
 
 /** What a client does that never saw the answer: the very same confirmation, never a second order. */
 async function repeat(desk: Desk, path: string, report: Report): Promise<void> {

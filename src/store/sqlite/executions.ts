@@ -5,19 +5,19 @@ import type { Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { reportFingerprint, type Trade } from '../../core/trade.ts'
 import { type ExecutionRow, executionOf, type ReportRow, reportOf, reportParams } from '../ledger-rows.ts'
-import { instant, instantOrNull, type TenantRow, tenantOf } from '../rows.ts'
+import { instant, type TenantRow, tenantOf } from '../rows.ts'
 import type { ExecutionStore } from '../store.ts'
 import type { AuditLog } from './audit.ts'
 import type { Connection } from './connection.ts'
 import { type Ledger, SELECT_EXECUTION } from './ledger.ts'
+import type { TenantTime } from './tenant-time.ts'
 
 const DUE = `e.tenant_id = :tenant and e.status in ('pending', 'sent')
   and (e.lease_expires_at is null or e.lease_expires_at <= :now)`
 
 export function createExecutionStore(
   connection: Connection,
-  ledger: Ledger,
-  audit: AuditLog,
+  { ledger, audit, time }: { ledger: Ledger; audit: AuditLog; time: TenantTime },
 ): ExecutionStore {
   const { db, read, write } = connection
   const sql = {
@@ -43,7 +43,6 @@ export function createExecutionStore(
          and execution_id <> :execution_id`,
       )
       .pluck(),
-    latestRecordedAt: db.prepare<[], bigint | null>('select max(recorded_at) from trades').pluck(),
     settle: db.prepare(
       'update executions set status = :status where tenant_id = :tenant and execution_id = :execution_id',
     ),
@@ -80,7 +79,7 @@ export function createExecutionStore(
       trade: trade ? tradeOf(trade) : null,
       orderHeldBy: (sql.orderHolder.get({ ...scope, order: ids.partnerOrderId }) ??
         null) as ExecutionId | null,
-      latestRecordedAt: instantOrNull(sql.latestRecordedAt.get() ?? null),
+      latestRecordedAt: time.latestRecordedAt(tenant.tenantId),
     }
   }
 
@@ -102,9 +101,12 @@ export function createExecutionStore(
     async deliverDue(tenant, limit, deliver) {
       const scope = { tenant: tenant.tenantId }
       // Most polls find nothing: they take no write lock and wait for no disk.
-      const nothing = await read(() => sql.anyDue.get({ ...scope, now: connection.clock() }) === 0n)
+      const nothing = await read(() => {
+        const now = time.of(tenant.tenantId, connection.clock())
+        return sql.anyDue.get({ ...scope, now }) === 0n
+      })
       if (nothing) return { executions: [], remaining: 0 }
-      return write((now) => {
+      return time.write(tenant, (now) => {
         const executions = sql.due.all({ ...scope, now, limit }).map((row) => deliver(executionOf(row), now))
         for (const execution of executions) {
           sql.deliver.run({
@@ -120,7 +122,7 @@ export function createExecutionStore(
     },
 
     changeExecution: (tenant, ids, decide) =>
-      write((now) => {
+      time.write(tenant, (now) => {
         const confirmation = decide(seenOf(tenant, ids), now)
         if (confirmation.kind === 'recorded') record(tenant, confirmation)
         if (confirmation.kind === 'kept_late') {
@@ -136,12 +138,13 @@ export function createExecutionStore(
       }),
 
     acceptLateReport: ({ executionId, reportId }, decide, entry) =>
-      write((now) => {
+      write((real) => {
         const rows = sql.lateReports.all({ execution_id: executionId, report_id: reportId })
         const [row, another] = rows
         if (!row) throw new Problem('late_fill_not_found', `Execution ${executionId} has no late fill.`)
         if (another) throw severalReports(executionId, rows)
         const tenant = tenantOf(row)
+        const now = time.of(tenant.tenantId, real)
         const report = reportOf(row)
         const recorded = decide(
           seenOf(tenant, { executionId, partnerOrderId: report.partnerOrderId }),
@@ -150,7 +153,7 @@ export function createExecutionStore(
         )
         record(tenant, recorded)
         sql.acceptLate.run({ report_id: row.report_id, now })
-        audit.add(entry, now)
+        audit.add(entry, real)
         return recorded.trade
       }),
   }

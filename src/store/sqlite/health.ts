@@ -15,19 +15,32 @@ export function createHealthStore(connection: Connection): HealthStore {
     plans: db.prepare<[], Count>('select status as name, count(*) as n from plans group by status'),
     partners: db.prepare<[], Count>('select status as name, count(*) as n from partners group by status'),
     due: db.prepare<object, { n: bigint; oldest: bigint | null }>(
-      `select count(*) as n, min(created_at) as oldest from executions
-       where status in ('pending', 'sent') and (lease_expires_at is null or lease_expires_at <= :now)`,
+      // A sandbox's instants are brought back to real time by its offset.
+      `select count(*) as n, min(e.created_at - coalesce(s.offset_ms, 0)) as oldest
+       from executions e left join sandboxes s on s.tenant_id = e.tenant_id
+       where e.status in ('pending', 'sent')
+         and (e.lease_expires_at is null or e.lease_expires_at <= :now + coalesce(s.offset_ms, 0))`,
     ),
     open: db
       .prepare<[], bigint>("select count(*) from executions where status in ('pending', 'sent')")
       .pluck(),
     unspent: db.prepare<object, { n: bigint; released: bigint | null }>(
-      `select count(*) as n, sum(released) as released from windows
-       where close_reason = 'ended' and released > 0 and closed_at >= :since`,
+      // Windows of a sandbox end by the month in a second, and nobody's money was left unspent.
+      `select count(*) as n, sum(w.released) as released from windows w
+       where w.close_reason = 'ended' and w.released > 0 and w.closed_at >= :since
+         and not exists (
+           select 1 from plans p join sandboxes s on s.tenant_id = p.tenant_id where p.plan_id = w.plan_id)`,
     ),
     pausedWebhooks: db.prepare<[], TenantRow>(
       "select t.* from webhooks w join tenants t using (tenant_id) where w.status = 'paused' order by tenant_id",
     ),
+    undecided: db
+      .prepare<[], bigint>(
+        `select count(distinct l.execution_id) from late_reports l
+         left join trades d on d.execution_id = l.execution_id
+         where l.status in ('filled', 'partial') and d.execution_id is null`,
+      )
+      .pluck(),
     migrations: db.prepare<[], bigint>('select count(*) from migrations').pluck(),
   }
   const counted = <K extends string>(names: readonly K[], rows: Count[]): Record<K, number> =>
@@ -59,6 +72,7 @@ export function createHealthStore(connection: Connection): HealthStore {
           },
           partners: counted(['active', 'disabled'], sql.partners.all()),
           pausedWebhooks: sql.pausedWebhooks.all().map(tenantOf),
+          lateFillsUndecided: Number(sql.undecided.get()),
         }
       }),
 

@@ -4,6 +4,7 @@ import { chmodSync, closeSync, existsSync, openSync, realpathSync, statSync } fr
 import type { Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Store } from '../store.ts'
+import { createAnnounce } from './announce.ts'
 import { createAuditLog } from './audit.ts'
 import { configure, connect, openFile, whenFree } from './connection.ts'
 import { createExecutionStore } from './executions.ts'
@@ -12,12 +13,16 @@ import { createLedger } from './ledger.ts'
 import { createListingStore } from './listings.ts'
 import { type MigrationState, migrate, migrationStates } from './migrate.ts'
 import { createOpsStore } from './ops.ts'
+import { createPage } from './page.ts'
 import { createPartnerStore } from './partners.ts'
 import { refuseNetworkFile } from './place.ts'
 import { createPlanStore } from './plans.ts'
 import { createPriceBook, createPriceStore } from './prices.ts'
 import { createReportStore, reportedUntil } from './reports.ts'
+import { createSandboxDue } from './sandbox-due.ts'
+import { createSandboxStore } from './sandboxes.ts'
 import { createSchedulerStore } from './scheduler.ts'
+import { createTenantTime } from './tenant-time.ts'
 import { createUserStore } from './users.ts'
 import { createWebhookStore } from './webhooks.ts'
 
@@ -32,18 +37,23 @@ export async function openStore(file: string, { clock, create, cacheKib }: OpenO
     await whenFree(() => configure(db, cacheKib))
     await migrate(db, file, clock)
     const connection = connect(db, clock, reportedUntil(db))
+    const time = createTenantTime(connection)
     const ledger = createLedger(db)
     const audit = createAuditLog(db)
     const book = createPriceBook(db)
+    const announce = createAnnounce(db)
+    const runPage = createPage(db, ledger, time)
+    const due = createSandboxDue(connection, time)
     return {
       ...createPartnerStore(connection, audit),
-      ...createUserStore(connection, ledger),
-      ...createPlanStore(connection, ledger),
-      ...createExecutionStore(connection, ledger, audit),
+      ...createUserStore(connection, ledger, time),
+      ...createPlanStore(connection, ledger, time),
+      ...createExecutionStore(connection, { ledger, audit, time }),
       ...createWebhookStore(connection),
-      ...createSchedulerStore(connection, { ledger, book, file: oneName(file) }),
+      ...createSchedulerStore(connection, { book, runPage, announce, sandboxDue: due, file: oneName(file) }),
+      ...createSandboxStore(connection, { time, due, audit, runPage, announce }),
       ...createPriceStore(connection, book, oneName(file)),
-      ...createReportStore(connection),
+      ...createReportStore(connection, time),
       ...createListingStore(connection, ledger, audit),
       ...createHealthStore(connection),
       ...createOpsStore(connection),

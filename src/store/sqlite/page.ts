@@ -11,10 +11,13 @@ import { type TenantRow, tenantOf } from '../rows.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
 import type { Database } from './connection.ts'
 import type { Ledger } from './ledger.ts'
+import type { TenantTime } from './tenant-time.ts'
 
 type TermsRow = { frequency: string; amount_usd: bigint; min_tranche: bigint }
 
-export function createPage(db: Database, ledger: Ledger) {
+export type RunPage = ReturnType<typeof createPage>
+
+export function createPage(db: Database, ledger: Ledger, time: TenantTime) {
   const sql = prepare(db)
   const tenants = new Map<number, Tenant>()
 
@@ -45,22 +48,24 @@ export function createPage(db: Database, ledger: Ledger) {
   return (
     planIds: readonly number[],
     { roll, decide, newExecutionId }: PlanDecisions,
-    now: Instant,
+    real: Instant,
   ): PassCounts & { fired: Fired[] } => {
     const counts: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
     const fired: Fired[] = []
     let executionId = (sql.latestId.get() ?? null) as ExecutionId | null
+    const timeOf = time.ofPlans(real)
     for (const planId of planIds) {
       const row = sql.awake.get(planId)
       if (!row) continue
+      const now = timeOf(planId)
       counts.plansEvaluated += 1
       const seen = scheduleOf(row)
       const rolled = rollIfOver(seen, roll, now)
       if (rolled) counts.windowsRolled += 1
-      const { schedule, tranche } = decide(rolled ?? seen, now)
+      const { schedule, tranche } = decide(rolled ?? seen, now, real)
       sql.putSchedule.run(scheduleParams(schedule))
       if (!tranche) continue
-      executionId = newExecutionId(executionId, now)
+      executionId = newExecutionId(executionId, real)
       const tenantId = sql.addExecution.get({
         execution_id: executionId,
         plan_id: planId,

@@ -4,8 +4,9 @@ import { instantOrNull, type PlanRow, planOf, type UserRow, userOf } from '../ro
 import type { PlanStore } from '../store.ts'
 import type { Connection } from './connection.ts'
 import type { Ledger } from './ledger.ts'
+import type { TenantTime } from './tenant-time.ts'
 
-export function createPlanStore({ db, write }: Connection, ledger: Ledger): PlanStore {
+export function createPlanStore({ db }: Connection, ledger: Ledger, time: TenantTime): PlanStore {
   const sql = {
     user: db.prepare<object, UserRow>(
       'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id',
@@ -41,7 +42,7 @@ export function createPlanStore({ db, write }: Connection, ledger: Ledger): Plan
 
   return {
     changePlan: (tenant, ids, decide) =>
-      write((now) => {
+      time.write(tenant, (now) => {
         const scope = { tenant: tenant.tenantId }
         const userRow = sql.user.get({ ...scope, partner_user_id: ids.partnerUserId })
         const planRow = sql.plan.get({ ...scope, partner_plan_id: ids.partnerPlanId })

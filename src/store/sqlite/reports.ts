@@ -5,6 +5,7 @@ import { type ReportRow, reportOf } from '../ledger-rows.ts'
 import { instant, type TenantRow, tenantOf } from '../rows.ts'
 import type { ReportStore, TradeLine, UserLine } from '../store.ts'
 import type { Connection, Database } from './connection.ts'
+import type { TenantTime } from './tenant-time.ts'
 
 /** How many trades, and what they add up to. SQLite's sum over integers is exact, and fails rather than overflows. */
 const SUMS = `count(*) as trades, coalesce(sum(d.usd_amount), 0) as volume, coalesce(sum(d.btc_amount), 0) as btc,
@@ -19,7 +20,7 @@ export function reportedUntil(db: Database): () => Instant {
   return () => instant(at.get() ?? 0n)
 }
 
-export function createReportStore({ db, read, write }: Connection): ReportStore {
+export function createReportStore({ db, read, write }: Connection, time: TenantTime): ReportStore {
   const sql = {
     tenants: db.prepare<object, TenantRow>(
       `select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
@@ -65,24 +66,31 @@ export function createReportStore({ db, read, write }: Connection): ReportStore 
     reported: db.prepare(
       `insert into reported_until (one, at) values (1, :at) on conflict (one) do update set at = max(at, excluded.at)`,
     ),
-    latest: db.prepare<[], bigint | null>('select max(recorded_at) from trades').pluck(),
+    reportedOf: db.prepare(
+      'update sandboxes set reported_until = max(reported_until, :at) where tenant_id = :tenant',
+    ),
   }
 
   return {
     listTenants: (filter, before) => read(() => sql.tenants.all({ ...filter, before }).map(tenantOf)),
 
-    fixPeriod: async (period) => {
+    fixPeriod: async (period, tenant = null) => {
       if (await read(() => sql.isClosed.get(period.month) === 1n)) return { ...period, final: true }
       // Whoever held the write lock at midnight has committed once this has had its turn.
-      return write((now) => {
+      return write((real) => {
+        // A sandbox closes its months for itself alone: those of the others may lie ahead of them.
+        const sandbox = tenant !== null && time.isSandbox(tenant.tenantId) ? tenant.tenantId : null
+        const now = sandbox === null ? real : time.of(sandbox, real)
+        const reported = (at: Instant) =>
+          sandbox === null ? sql.reported.run({ at }) : sql.reportedOf.run({ at, tenant: sandbox })
         const final = now >= period.end
         if (final) {
-          sql.close.run({ month: period.month, end: period.end, now })
-          sql.reported.run({ at: period.end })
+          if (sandbox === null) sql.close.run({ month: period.month, end: period.end, now })
+          reported(period.end)
         }
         // A trade of this very millisecond belongs to what is there so far, one that comes later in it does not.
-        const sofar = later(now, plus(instant(sql.latest.get() ?? 0n), 1))
-        if (!final && sofar > now) sql.reported.run({ at: sofar })
+        const sofar = later(now, plus(time.latestRecordedAt(sandbox) ?? (0 as Instant), 1))
+        if (!final && sofar > now) reported(sofar)
         return { ...period, end: final ? period.end : earlier(period.end, later(sofar, period.start)), final }
       })
     },

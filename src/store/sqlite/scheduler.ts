@@ -1,23 +1,24 @@
 import type { Instant } from '../../core/instant.ts'
-import type { WakeUp } from '../../core/webhook.ts'
-import type { Fired, PassStart, Preview, SchedulerStore } from '../store.ts'
+import type { PassStart, Preview, SchedulerStore } from '../store.ts'
+import type { Announce } from './announce.ts'
 import type { Connection } from './connection.ts'
 import { createDueList } from './due.ts'
-import type { Ledger } from './ledger.ts'
 import { acquireLock } from './lock.ts'
-import { createPage } from './page.ts'
+import type { RunPage } from './page.ts'
 import type { PriceBook } from './prices.ts'
+import type { SandboxDue } from './sandbox-due.ts'
 
 const TICK_GAPS_READ = 8
 /** Passes kept on record: a week of minutely ones. */
 const TICKS_KEPT = 10_080
 
-type Parts = { ledger: Ledger; book: PriceBook; file: string }
+type Parts = { book: PriceBook; runPage: RunPage; announce: Announce; sandboxDue: SandboxDue; file: string }
 
-export function createSchedulerStore(connection: Connection, { ledger, book, file }: Parts): SchedulerStore {
+export function createSchedulerStore(connection: Connection, parts: Parts): SchedulerStore {
+  const { book, runPage, announce, sandboxDue, file } = parts
   const { read, write } = connection
   const sql = prepare(connection)
-  const runPage = createPage(connection.db, ledger)
+  const dueInRealTime = createDueList(connection)
 
   /** What is known to a pass at `now`, whose own row is the last of the table. */
   function known(now: Instant): Omit<PassStart, 'tickId'> {
@@ -50,14 +51,16 @@ export function createSchedulerStore(connection: Connection, { ledger, book, fil
         return knownAfter(now, [BigInt(now), ...sql.tickTimes.all({ limit: TICK_GAPS_READ })])
       }),
 
-    listDuePlans: createDueList(connection),
+    async listDuePlans(due) {
+      const [real, sandboxes] = [await dueInRealTime(due), await sandboxDue.all(due)]
+      if (sandboxes.length === 0) return real
+      return [...new Set([...real, ...sandboxes])].sort((a, b) => a - b)
+    },
 
     changeDuePlans: (tickId, planIds, decisions) =>
       write((now) => {
         const { fired, ...counts } = runPage(planIds, decisions, now)
-        for (const { tenant, count, earliest } of byTenant(fired)) {
-          sql.announce.run({ tick_id: tickId, tenant: tenant.tenantId, count, earliest, now })
-        }
+        announce(tickId, fired, now)
         return counts
       }),
 
@@ -91,29 +94,12 @@ class Undo<T> extends Error {
   value: T | undefined
 }
 
-function byTenant(fired: Fired[]): WakeUp[] {
-  const wakeUps = new Map<number, WakeUp>()
-  for (const { tenant, executionId } of fired) {
-    const of = wakeUps.get(tenant.tenantId)
-    if (of) of.count += 1
-    else wakeUps.set(tenant.tenantId, { tenant, count: 1, earliest: executionId })
-  }
-  return [...wakeUps.values()]
-}
-
 function prepare({ db }: Connection) {
   return {
     planName: db.prepare<[number], string>('select partner_plan_id from plans where plan_id = ?').pluck(),
     addTick: db.prepare('insert into ticks (at, price) values (:at, :price)'),
     forgetTicks: db.prepare('delete from ticks where tick_id <= :before'),
     tickTimes: db.prepare<object, bigint>('select at from ticks order by tick_id desc limit :limit').pluck(),
-    // One event for each tenant and pass, however many pages it took; none without an active webhook.
-    announce: db.prepare(
-      `insert into webhook_events (tick_id, tenant_id, count, earliest_execution_id, created_at)
-       select :tick_id, tenant_id, :count, :earliest, :now from webhooks
-       where tenant_id = :tenant and status = 'active'
-       on conflict do update set count = count + excluded.count`,
-    ),
     forgetEvents: db.prepare('delete from webhook_events where tick_id <= :before'),
     finishTick: db.prepare(
       `update ticks set plans_evaluated = :plans_evaluated, executions_created = :executions_created,

@@ -2,8 +2,9 @@ import { type UserRow, userOf } from '../rows.ts'
 import type { UserStore } from '../store.ts'
 import type { Connection } from './connection.ts'
 import type { Ledger } from './ledger.ts'
+import type { TenantTime } from './tenant-time.ts'
 
-export function createUserStore({ db, write }: Connection, ledger: Ledger): UserStore {
+export function createUserStore({ db }: Connection, ledger: Ledger, time: TenantTime): UserStore {
   const sql = {
     find: db.prepare<object, UserRow>(
       'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id',
@@ -31,7 +32,7 @@ export function createUserStore({ db, write }: Connection, ledger: Ledger): User
 
   return {
     changeUser: (tenant, partnerUserId, decide) =>
-      write((now) => {
+      time.write(tenant, (now) => {
         const scope = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
         const row = sql.find.get(scope)
         const { user, stopsPlans } = decide(row ? userOf(row) : null, now)

@@ -1,0 +1,124 @@
+// Sandbox time: takes one test environment through a stretch of time as the scheduler would have, but at once.
+
+import { HOUR_MS, type Instant, plus } from '../core/instant.ts'
+import type { Price } from '../core/money.ts'
+import type { Tenant } from '../core/partner.ts'
+import { Problem } from '../core/problem.ts'
+import { sigma } from '../core/volatility.ts'
+import type { Machine } from '../machine.ts'
+import type { Sandbox } from '../store/sandbox.ts'
+import type { AuditEntry, Fired, PassCounts, PlanDecisions, Store } from '../store/store.ts'
+import { decisions, type Known } from './tick.ts'
+import { failsafeLead, fireNext } from './timing.ts'
+
+/** A pass at least this often, and at every instant at which a plan waits for something. */
+const CADENCE_MS = HOUR_MS
+const PAGE_MAX = 1_000
+
+export type AdvanceOptions = {
+  store: Store
+  machine: Machine
+  tenant: Tenant
+  byMs: number
+  /** The price of all the time that passes; null for the newest one stored, if there is one. */
+  price: Price | null
+  audit: AuditEntry
+  onProgress: (share: number) => void
+}
+
+export type Advanced = PassCounts & {
+  wakeUpId: number
+  before: Sandbox
+  after: Sandbox
+  price: Price | null
+  passes: number
+  leasesExpired: number
+}
+
+/**
+ * Moves the clock of a test environment on, firing what falls due on the way. Each step is one transaction, so that
+ * an interrupted advance has simply gone less far. Throws sandbox_refused.
+ */
+export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced> {
+  const { store, machine, tenant, byMs, audit, onProgress } = options
+  const pass = await knownAt(store, options.price)
+  const { sandbox: before, wakeUpId } = await store.beginAdvance(tenant, byMs, audit)
+  const walk: Walk = { ...options, pass, from: before.now, wakeUpId, leadMs: failsafeLead([]) }
+  const total = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0, passes: 0 }
+  let moved = 0
+  for (let reached = 0; ; reached = await nextStep(walk, reached)) {
+    const due = await dueAt(walk, reached)
+    // Between stops nothing is written: an hour in which nothing is due costs one look.
+    if (due.length > 0 || reached === byMs) {
+      await visit(walk, { due, byMs: reached - moved, decide: decisions(pass, walk.leadMs, machine) }, total)
+      moved = reached
+    }
+    total.passes += 1
+    onProgress(reached / byMs)
+    if (reached === byMs) break
+  }
+  const to = plus(before.now, byMs)
+  return {
+    ...total,
+    wakeUpId,
+    before,
+    after: { ...before, now: to, offsetMs: before.offsetMs + byMs },
+    price: pass.price?.price ?? null,
+    leasesExpired: await store.countExpiredLeases(tenant, before.now, to),
+  }
+}
+
+type Walk = AdvanceOptions & { pass: Known; from: Instant; wakeUpId: number; leadMs: number }
+type Visit = { due: readonly number[]; byMs: number; decide: PlanDecisions }
+
+/** The price stands still while the time of the sandbox runs, and is as fresh as at its start. */
+async function knownAt(store: Store, price: Price | null): Promise<Known> {
+  const known = await store.peekPass()
+  const chosen = price ?? known.price?.price ?? null
+  return { ...known, price: chosen && { price: chosen, at: known.at } }
+}
+
+const dueAt = ({ store, tenant, from, pass, leadMs }: Walk, reached: number): Promise<number[]> =>
+  store.listSandboxDue(tenant, { now: plus(from, reached), livePrice: pass.price?.price ?? null, leadMs })
+
+/** How far the next pass is from where the advance began. */
+async function nextStep({ store, tenant, from, leadMs, byMs }: Walk, reached: number): Promise<number> {
+  const stop = await store.findNextStop(tenant, plus(from, reached), leadMs)
+  // Nobody waits for anything: there is nothing to see on the way.
+  if (stop === null) return byMs
+  return Math.min(byMs, reached + CADENCE_MS, stop - from)
+}
+
+async function visit({ store, tenant, wakeUpId }: Walk, { due, byMs, decide }: Visit, total: PassCounts) {
+  const first = { wakeUpId, planIds: due.slice(0, PAGE_MAX), decisions: decide }
+  const pages = [await store.moveSandbox(tenant, byMs, first)]
+  for (let from = PAGE_MAX; from < due.length; from += PAGE_MAX) {
+    pages.push(await store.changeDuePlans(wakeUpId, due.slice(from, from + PAGE_MAX), decide))
+  }
+  for (const page of pages) {
+    total.plansEvaluated += page.plansEvaluated
+    total.executionsCreated += page.executionsCreated
+    total.windowsRolled += page.windowsRolled
+  }
+}
+
+export type FireOptions = Pick<AdvanceOptions, 'store' | 'machine' | 'tenant' | 'price' | 'audit'>
+
+/** Fires the next tranche of a plan of a test environment now. Throws plan_not_found, sandbox_refused. */
+export async function fireInSandbox(
+  partnerPlanId: string,
+  { store, machine, tenant, price, audit }: FireOptions,
+): Promise<{ fired: Fired; wakeUpId: number }> {
+  const pass = await knownAt(store, price)
+  const leadMs = failsafeLead([])
+  const known = { price: pass.price?.price ?? null, sigma: sigma(pass.volatility), leadMs }
+  const decide: PlanDecisions['decide'] = (schedule, now) => {
+    const decision = fireNext(schedule, { ...known, now })
+    if (decision) return decision
+    throw new Problem(
+      'sandbox_refused',
+      `Plan ${partnerPlanId} has nothing to fire: its window has not begun, or its money is out or spent.`,
+    )
+  }
+  return store.fireInSandbox(tenant, partnerPlanId, { ...decisions(pass, leadMs, machine), decide }, audit)
+}

@@ -1,0 +1,48 @@
+// What may be asked of the time and the data of a test environment. None of it can reach a live tenant: the table
+// behind it takes no live row, and everything here begins by writing to that table.
+
+import type { Instant } from '../core/instant.ts'
+import type { Tenant } from '../core/partner.ts'
+import type { AuditEntry, DueRanges, Fired, PassCounts, PlanDecisions } from './store.ts'
+
+/** A test environment's clock: `now` is the real time plus the offset. */
+export type Sandbox = { tenant: Tenant; offsetMs: number; now: Instant }
+
+/** The most that a sandbox may be ahead of the real time, in all. */
+export const SANDBOX_OFFSET_MAX_MS = 3_650 * 86_400_000
+
+/** What a reset removed. */
+export type Wiped = { users: number; plans: number; windows: number; executions: number; trades: number }
+
+export type SandboxPage = { wakeUpId: number; planIds: readonly number[]; decisions: PlanDecisions }
+
+export interface SandboxStore {
+  /** The test environments whose clock has been moved, in the order of their partners. */
+  listSandboxes(): Promise<Sandbox[]>
+  /**
+   * Notes that a tenant's clock is about to go on by so much and answers where it stands; `wakeUpId` marks the
+   * wake-ups of this advance. Throws sandbox_refused for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
+   */
+  beginAdvance(
+    tenant: Tenant,
+    byMs: number,
+    audit: AuditEntry,
+  ): Promise<{ sandbox: Sandbox; wakeUpId: number }>
+  /** The first instant behind `after`, in the tenant's time, at which one of its plans is to be looked at. */
+  findNextStop(tenant: Tenant, after: Instant, leadMs: number): Promise<Instant | null>
+  /** The tenant's plans that are due at an instant of its own time. */
+  listSandboxDue(tenant: Tenant, due: DueRanges): Promise<number[]>
+  /** Moves the clock on and runs a page of a pass at the new time, in one transaction. */
+  moveSandbox(tenant: Tenant, byMs: number, page: SandboxPage): Promise<PassCounts>
+  /** Leases of executions still unconfirmed that ran out behind `from` and by `to`. */
+  countExpiredLeases(tenant: Tenant, from: Instant, to: Instant): Promise<number>
+  /** Fires a tranche of one plan. Throws plan_not_found, sandbox_refused; what `decide` throws undoes it all. */
+  fireInSandbox(
+    tenant: Tenant,
+    partnerPlanId: string,
+    decisions: PlanDecisions,
+    audit: AuditEntry,
+  ): Promise<{ fired: Fired; wakeUpId: number }>
+  /** Removes all a test tenant has but its keys, its webhook and its clock, in one transaction. Throws sandbox_refused. */
+  resetSandbox(tenant: Tenant, audit: AuditEntry): Promise<Wiped>
+}

@@ -1,0 +1,43 @@
+// The rooms of src, for the test of the house rules.
+
+/**
+ * Who may import whom. A room is a file of src without its ending, else its folder; the first that matches counts.
+ * "types of" allows type imports alone. Packages and Node's own modules are free except where `packages` lists them.
+ */
+export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
+  core: { may: ['core'], packages: ['decimal.js'] },
+  'engine/timing': { may: ['core'], packages: [] },
+  'engine/tick': { may: ['core', 'engine/timing', 'types of store', 'types of machine'], packages: [] },
+  'engine/sandbox': { may: ['core', 'engine/tick', 'engine/timing', 'types of store', 'types of machine'] },
+  'engine/backtest': { may: ['core', 'engine/backtest', 'engine/timing'], packages: [] },
+  billing: { may: ['core', 'billing', 'types of store'], packages: [] },
+  'store/sqlite': { may: ['core', 'store', 'store/sqlite', 'resources'] },
+  store: { may: ['core', 'store'], packages: [] },
+  http: { may: ['core', 'billing', 'http', 'version', 'types of store', 'types of machine', 'types of log'] },
+  webhook: { may: ['core', 'version', 'webhook', 'types of store', 'types of http'] },
+  price: { may: ['core', 'price', 'types of store'] },
+  cli: {
+    may: [
+      'billing',
+      'cli',
+      'core',
+      'engine/backtest',
+      'engine/sandbox',
+      'engine/tick',
+      'engine/timing',
+      'http',
+      'log',
+      'machine',
+      'price',
+      'store',
+      'store/sqlite',
+      'version',
+      'webhook',
+    ],
+  },
+  main: { may: ['cli', 'machine', 'version'] },
+  machine: { may: ['core'] },
+  log: { may: [] },
+  resources: { may: [] },
+  version: { may: [] },
+}

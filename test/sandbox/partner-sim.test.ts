@@ -1,0 +1,132 @@
+// partner-sim against the real service: what it confirms, whom it refuses to be, how it ends.
+
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { chmodSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { DAY_MS } from '../../src/core/instant.ts'
+import { machine } from '../../src/machine.ts'
+import { run } from '../../src/main.ts'
+import { capture } from '../cli/shell.ts'
+import { temporaryFolder } from '../harness.ts'
+import { assertSound, executionsOf, link, PRICE, plan } from '../http/steps.ts'
+import { start } from '../process.ts'
+import { type Bench, startBench } from './bench.ts'
+
+type Sim = Bench & {
+  folder: string
+  keyFile: string
+  sim: (...argv: string[]) => ReturnType<typeof simulate>
+}
+
+async function startSim(t: TestContext): Promise<Sim> {
+  const bench = await startBench(t)
+  const folder = temporaryFolder(t)
+  const keyFile = keyIn(folder, 'acme.key', bench.key)
+  await link(bench, 'u1')
+  await plan(bench, 'u1', 'p1')
+  return {
+    ...bench,
+    folder,
+    keyFile,
+    sim: (...argv) => simulate(folder, ['acme', '--key-file', keyFile, '--url', bench.url, ...argv]),
+  }
+}
+
+function keyIn(folder: string, name: string, key: string): string {
+  const file = join(folder, name)
+  writeFileSync(file, `${key}\n`)
+  chmodSync(file, 0o600)
+  return file
+}
+
+async function simulate(folder: string, argv: readonly string[]) {
+  const [out, err] = [capture(false), capture(false)]
+  const streams = { out, err, in: process.stdin }
+  const all = ['--db', join(folder, 'none.db'), 'partner-sim', ...argv]
+  const code = await run(all, { streams, machine, env: {} })
+  return { code, out: out.text(), err: err.text() }
+}
+
+test('a day is worked off at the given rates, a JSON line each', async (t) => {
+  const bench = await startSim(t)
+  await bench.goAhead(await bench.tenant('acme', 'test'), 20 * DAY_MS, PRICE)
+  const { code, out, err } = await bench.sim(
+    ...['--price', PRICE, '--part', '0.3', '--fail', '0.2', '--fill', '0.4', '--once', '--json'],
+  )
+  assert.equal(code, 0, err)
+  const lines: Record<string, string>[] = out
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  const executions = await executionsOf(bench, 'p1')
+  assert.equal(lines.length, executions.length)
+  const counts = Object.groupBy(lines, ({ status }) => status ?? '')
+  for (const status of ['filled', 'partial', 'failed', 'silent'])
+    assert.ok((counts[status]?.length ?? 0) > 0, `some are ${status}`)
+  for (const { execution_id, status } of lines) {
+    const stored = executions.find(({ executionId }) => executionId === execution_id)
+    assert.equal(stored?.status, status === 'silent' ? 'sent' : status)
+  }
+  await assertSound(bench)
+
+  // What it was silent about comes again once its lease is over, and is answered then.
+  await bench.goAhead(await bench.tenant('acme', 'test'), 5 * 60_000)
+  const again = await bench.sim('--price', PRICE, '--fail', '0', '--part', '0', '--once')
+  assert.match(
+    again.out,
+    /^(p1 exec_[0-9a-f]{32} filled \d+\.\d\d of \d+\.\d\d USD, 0\.\d{8} BTC at 60000\.00\n)+$/,
+  )
+  assert.ok((await executionsOf(bench, 'p1')).every(({ status }) => !['sent', 'pending'].includes(status)))
+})
+
+test('the same seed decides the same', async (t) => {
+  const tales = []
+  for (let i = 0; i < 2; i++) {
+    const bench = await startSim(t)
+    await bench.goAhead(await bench.tenant('acme', 'test'), 5 * DAY_MS, PRICE)
+    const { out } = await bench.sim('--price', PRICE, '--part', '0.4', '--seed', '7', '--once')
+    tales.push(out.replaceAll(/exec_\w+/g, ''))
+  }
+  assert.equal(tales[0], tales[1])
+})
+
+test('it refuses to be whom it is not told to be, and to spend real money', async (t) => {
+  const bench = await startSim(t)
+  const live = keyIn(bench.folder, 'live.key', await bench.issueKey('acme', 'live'))
+  const bolt = keyIn(bench.folder, 'bolt.key', await bench.issueKey('bolt', 'test'))
+  const none = keyIn(bench.folder, 'none.key', 'hunter2')
+  const cases: [argv: string[], code: number, said: RegExp][] = [
+    [['--key-file', live], 2, /live key.*--live/],
+    [['--key-file', bolt], 2, /belongs to bolt/],
+    [['--key-file', none], 1, /holds no API key/],
+    [['--key-file', join(bench.folder, 'missing')], 1, /cannot be read/],
+    [['--fill', '0.9', '--part', '0.2'], 2, /more than 1/],
+    [['--part', '1.5'], 2, /from 0 to 1/],
+    [['--url', 'ftp://127.0.0.1'], 2, /address of the service/],
+    [['--every', '5s'], 2, /cannot be used with/],
+    [['--url', 'http://127.0.0.1:1'], 1, /did not say who this key is/],
+  ]
+  for (const [argv, code, said] of cases) {
+    const outcome = await bench.sim('--price', PRICE, '--once', ...argv)
+    assert.equal(outcome.code, code, `${argv}: ${outcome.err}`)
+    assert.match(outcome.err, said)
+    assert.doesNotMatch(outcome.err, /hunter2|sse_live_|sse_test_/)
+  }
+  assert.match((await bench.sim('--once')).err, /No price is stored/)
+  assert.equal((await bench.sim('--price', PRICE, '--once', '--key-file', live, '--live')).code, 0)
+})
+
+test('it goes on until it is interrupted, and ends with 130', async (t) => {
+  const bench = await startSim(t)
+  const argv = ['partner-sim', 'acme', '--key-file', bench.keyFile, '--url', bench.url, '--every', '1s']
+  const sim = start(t, [...argv, '--price', PRICE, '--part', '0', '--fail', '0'], { cwd: bench.folder })
+  await sim.line('Polling')
+  await bench.fire(await bench.tenant('acme', 'test'), 'p1')
+  await once(sim.child.stdout, 'data')
+  sim.child.kill('SIGINT')
+  assert.equal(await sim.ended, 130)
+  assert.match(sim.out(), /^p1 exec_[0-9a-f]{32} filled 10\.00 of 10\.00 USD/)
+  assert.match(sim.err(), /1 instructions, 0 delivered again: 1 filled/)
+})

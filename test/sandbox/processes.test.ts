@@ -1,0 +1,50 @@
+// Several processes on one file while a sandbox moves.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DAY_MS } from '../../src/core/instant.ts'
+import { assertSound, executionsOf, link, plan, windowsOf } from '../http/steps.ts'
+import { start } from '../process.ts'
+import { startBench } from './bench.ts'
+
+test('two advances and the ticks of a scheduler at once add up, and nothing fires twice', async (t) => {
+  const bench = await startBench(t)
+  await link(bench, 'u1')
+  for (const id of ['p1', 'p2']) await plan(bench, 'u1', id)
+  const cwd = bench.file.replace(/\/[^/]*$/, '')
+  const tranche = (...argv: string[]) => start(t, ['--db', bench.file, ...argv], { cwd })
+  const advances = [1, 2].map(() => tranche('sandbox', 'advance', 'acme', '3d', '--price', '60000'))
+  const ticks = [1, 2, 3].map(() => tranche('tick', '--price', '60000'))
+  for (const { ended, err } of [...advances, ...ticks]) assert.equal(await ended, 0, err())
+  const [sandbox] = await bench.store.listSandboxes()
+  assert.equal(sandbox?.offsetMs, 6 * DAY_MS)
+  const executions = [...(await executionsOf(bench, 'p1')), ...(await executionsOf(bench, 'p2'))]
+  const keys = executions.map((one) => `${one.planId} ${one.windowStart} ${one.trancheIndex}`)
+  assert.equal(new Set(keys).size, keys.length)
+  for (const id of ['p1', 'p2']) {
+    const open = (await windowsOf(bench, id)).filter(({ closed }) => closed === null)
+    assert.equal(open.length, 1)
+  }
+  await assertSound(bench)
+})
+
+test('an advance that is killed has gone less far, and can be repeated', async (t) => {
+  const bench = await startBench(t)
+  await link(bench, 'u1')
+  await plan(bench, 'u1', 'p1')
+  const cwd = bench.file.replace(/\/[^/]*$/, '')
+  const child = start(t, ['--db', bench.file, 'sandbox', 'advance', 'acme', '3000d'], { cwd })
+  while ((await bench.store.listSandboxes()).length === 0) {
+    assert.equal(child.child.exitCode, null, child.err())
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  child.child.kill('SIGKILL')
+  await child.ended
+  const [sandbox] = await bench.store.listSandboxes()
+  assert.ok(sandbox && sandbox.offsetMs < 3_000 * DAY_MS)
+  await assertSound(bench)
+  await bench.goAhead(sandbox.tenant, DAY_MS)
+  const [after] = await bench.store.listSandboxes()
+  assert.equal(after?.offsetMs, sandbox.offsetMs + DAY_MS)
+  await assertSound(bench)
+})

@@ -1,0 +1,203 @@
+// Sandbox time as a partner and an operator see it: tranches, leases, dates; and what it must not move.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import Database from 'better-sqlite3'
+import { newKey } from '../../src/cli/key.ts'
+import { DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { machine } from '../../src/machine.ts'
+import { SANDBOX_OFFSET_MAX_MS } from '../../src/store/sandbox.ts'
+import { AUDIT, fill, T0 } from '../harness.ts'
+import {
+  assertSound,
+  confirmPath,
+  DUE,
+  executionsOf,
+  ledgerOf,
+  link,
+  PRICE,
+  plan,
+  poll,
+  succeed,
+  windowsOf,
+} from '../http/steps.ts'
+import { startReceiver } from '../webhook/receiver.ts'
+import { startStage } from '../webhook/stage.ts'
+import { type Bench, startBench } from './bench.ts'
+
+async function withPlan(bench: Bench, more = {}) {
+  await link(bench, 'u1')
+  await plan(bench, 'u1', 'p1', more)
+  return bench.tenant('acme', 'test')
+}
+
+test('a week shows the windows and tranches of a week, each dated in it', async (t) => {
+  const bench = await startBench(t)
+  const acme = await withPlan(bench)
+  const advanced = await bench.goAhead(acme, 7 * DAY_MS, PRICE)
+  assert.equal(advanced.windowsRolled, 7)
+  assert.equal(advanced.after.now, T0 + 7 * DAY_MS)
+  const windows = await windowsOf(bench, 'p1')
+  assert.deepEqual(
+    windows.map((window) => ledgerOf(window)),
+    [...Array(7).fill('60.00 0.00 0.00 ended'), '10.00 0.00 0.00 open'],
+  )
+  const executions = await executionsOf(bench, 'p1')
+  assert.equal(executions.length, advanced.executionsCreated)
+  for (const { createdAt, windowStart } of executions) {
+    assert.ok(windowStart <= createdAt && createdAt < windowStart + DAY_MS, formatInstant(createdAt))
+  }
+  // Ids rise in the order of creation, and are none of next week's.
+  const ids = executions.map(({ executionId }) => executionId)
+  assert.deepEqual([...ids].sort(), ids)
+  assert.ok(ids.every((id) => Number.parseInt(id.slice(5, 17), 16) === T0))
+  await assertSound(bench)
+})
+
+test('the same prices at the same times fire the same tranches as the scheduler would', async (t) => {
+  const [bench, ticked] = [await startBench(t), await startBench(t)]
+  const acme = await withPlan(bench, { frequency: 'weekly', amount_usd: '500.00' })
+  await withPlan(ticked, { frequency: 'weekly', amount_usd: '500.00' })
+  await bench.goAhead(acme, 3 * DAY_MS, PRICE)
+  for (let hour = 0; hour <= 72; hour++) {
+    ticked.setClock(plus(T0, hour * HOUR_MS))
+    await ticked.tick(PRICE)
+  }
+  const tale = async (of: Bench) =>
+    (await executionsOf(of, 'p1')).map(({ createdAt, amount, firing }) => [createdAt, amount, firing.trigger])
+  assert.deepEqual(await tale(bench), await tale(ticked))
+})
+
+test('a lease runs out in sandbox time, and the instruction comes again', async (t) => {
+  const bench = await startBench(t)
+  const acme = await withPlan(bench)
+  await bench.fire(acme, 'p1')
+  const [first] = await succeed(bench, 'GET', DUE)
+  assert.equal((await succeed(bench, 'GET', DUE)).length, 0)
+  const advanced = await bench.goAhead(acme, 5 * MINUTE_MS)
+  assert.equal(advanced.leasesExpired, 1)
+  const [again] = await succeed(bench, 'GET', DUE)
+  assert.equal(again.execution_id, first.execution_id)
+  assert.equal(again.delivered_count, 2)
+  assert.equal(again.lease_expires_at, formatInstant(plus(T0, 10 * MINUTE_MS)))
+  await succeed(bench, 'POST', confirmPath(again.execution_id), fill('o1', '10.00'))
+  const [trade] = bench.rows('select recorded_at from trades')
+  assert.equal(trade?.recorded_at, T0 + 5 * MINUTE_MS)
+})
+
+test('ticks go on in the sandbox from where its clock stands', async (t) => {
+  const bench = await startBench(t)
+  const acme = await withPlan(bench)
+  await bench.goAhead(acme, 30 * DAY_MS + HOUR_MS, PRICE)
+  const before = (await executionsOf(bench, 'p1')).length
+  bench.setClock(plus(T0, 8 * HOUR_MS))
+  const report = await bench.tick(PRICE)
+  assert.equal(report.at, T0 + 8 * HOUR_MS)
+  assert.equal(report.executionsCreated, 1)
+  const last = (await executionsOf(bench, 'p1')).at(before)
+  assert.equal(last?.createdAt, T0 + 30 * DAY_MS + 9 * HOUR_MS)
+  // The price is of now, not of 30 days ago.
+  assert.equal(last?.firing.price, 60000n * 100_000_000n)
+  assert.equal((await bench.tick(PRICE)).executionsCreated, 0)
+})
+
+test('a key does not expire because the clock of the sandbox was moved', async (t) => {
+  const bench = await startBench(t)
+  const acme = await bench.tenant('acme', 'test')
+  const { record, secret } = newKey({ machine }, acme, null, DAY_MS)
+  await bench.store.addKey(record, AUDIT)
+  await bench.goAhead(acme, 300 * DAY_MS)
+  assert.equal((await bench.call('GET', '/partner/v1/me', undefined, { key: secret })).status, 200)
+  bench.setClock(plus(T0, DAY_MS))
+  assert.equal((await bench.call('GET', '/partner/v1/me', undefined, { key: secret })).status, 401)
+})
+
+test('fire brings tranches forward until the money is out, and no further', async (t) => {
+  const bench = await startBench(t)
+  const acme = await withPlan(bench)
+  const amounts = []
+  for (let i = 0; i < 6; i++) {
+    amounts.push((await bench.fire(acme, 'p1')).fired.tranche.amount)
+    if (i === 2) await bench.tick(PRICE)
+  }
+  assert.deepEqual(amounts, Array(6).fill(10n * 100_000_000n))
+  await assert.rejects(bench.fire(acme, 'p1'), { code: 'sandbox_refused' })
+  await bench.goAhead(acme, DAY_MS - 1, PRICE)
+  assert.equal((await executionsOf(bench, 'p1')).length, 6)
+  // A new window, a new budget.
+  await bench.goAhead(acme, 1, PRICE)
+  assert.equal((await executionsOf(bench, 'p1')).length, 7)
+  await assertSound(bench)
+})
+
+test('an advance wakes the partner once, with the count of all it fired', async (t) => {
+  const stage = await startStage(t)
+  const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
+  await stage.register(receiver.port)
+  await stage.addPlan('u1')
+  const { advanceSandbox } = await import('../../src/engine/sandbox.ts')
+  const { wakePartners } = await import('../../src/webhook/wake.ts')
+  const { deliverer } = await import('../webhook/stage.ts')
+  const { store } = stage
+  const options = {
+    store,
+    machine,
+    tenant: await stage.tenant(),
+    byMs: 2 * DAY_MS,
+    price: null,
+    audit: AUDIT,
+  }
+  const advanced = await advanceSandbox({ ...options, onProgress: () => {} })
+  const deliver = deliverer({ caFile: stage.authority.caFile })
+  const wake = () => wakePartners(advanced.wakeUpId, { store, deliver, warn: () => {} })
+  assert.deepEqual(await wake(), { sent: 1, failed: 0 })
+  assert.deepEqual(await wake(), { sent: 0, failed: 0 })
+  const [received] = receiver.received
+  const [first] = await executionsOf(stage, 'u1')
+  assert.deepEqual(JSON.parse(received?.raw.toString() ?? ''), {
+    event: 'executions.available',
+    partner_slug: 'acme',
+    environment: 'test',
+    count: advanced.executionsCreated,
+    earliest_execution_id: first?.executionId,
+  })
+})
+
+test('no live tenant can be given a time of its own, and no clock goes back', async (t) => {
+  const bench = await startBench(t)
+  const live = await bench.tenant('acme', 'live')
+  const refused = { code: 'sandbox_refused' }
+  await assert.rejects(bench.goAhead(live, DAY_MS), refused)
+  await assert.rejects(bench.store.resetSandbox(live, AUDIT), refused)
+  await assert.rejects(bench.fire(live, 'p1'), refused)
+  const acme = await withPlan(bench)
+  await bench.goAhead(acme, DAY_MS)
+  await assert.rejects(bench.goAhead(acme, SANDBOX_OFFSET_MAX_MS), refused)
+
+  const db = new Database(bench.file)
+  t.after(() => db.close())
+  const fails = (sql: string) =>
+    assert.throws(() => db.exec(sql), /constraint|only goes on|append-only/i, sql)
+  const values = (environment: string) => `values (${live.tenantId}, '${environment}', ${DAY_MS})`
+  for (const environment of ['live', 'test'])
+    fails(`insert into sandboxes (tenant_id, environment, offset_ms) ${values(environment)}`)
+  fails(`update sandboxes set tenant_id = ${live.tenantId}`)
+  fails('update sandboxes set offset_ms = offset_ms - 1')
+  fails(`update sandboxes set offset_ms = ${SANDBOX_OFFSET_MAX_MS + 1}`)
+  fails('delete from sandboxes')
+  fails('delete from consents')
+})
+
+test('polls of a sandbox and of the live environment do not see each other', async (t) => {
+  const bench = await startBench(t)
+  const acme = await withPlan(bench)
+  const key = await bench.issueKey('acme', 'live')
+  await link(bench, 'u1', { key })
+  await plan(bench, 'u1', 'p1', {}, { key })
+  await bench.goAhead(acme, 2 * DAY_MS, PRICE)
+  assert.equal((await poll(bench, { key })).size, 0)
+  assert.equal((await poll(bench)).size, 1)
+  // The price given to the sandbox is nobody's.
+  assert.deepEqual(bench.rows('select * from prices'), [])
+  assert.deepEqual(bench.rows('select * from ticks'), [])
+})
