@@ -16,6 +16,7 @@ import { priceCommand } from './cli/price.ts'
 import { serveCommand } from './cli/serve.ts'
 import { tickCommand } from './cli/tick.ts'
 import { tierCommand } from './cli/tier.ts'
+import { tradeCommand } from './cli/trade.ts'
 import { userCommand } from './cli/user.ts'
 import { webhookCommand } from './cli/webhook.ts'
 import { type Machine, machine as realMachine } from './machine.ts'
@@ -62,6 +63,7 @@ function build(program: Command, cli: Cli): void {
     userCommand(cli),
     planCommand(cli),
     executionCommand(cli),
+    tradeCommand(cli),
     priceCommand(cli),
     backtestCommand(cli),
     webhookCommand(cli),

@@ -107,7 +107,7 @@ test('a month of random trades: rounded once, shared exactly, never off by more 
       const sum = volumeFee + userFee
       assert.ok(total >= sum && total >= terms.monthlyMinimum, 'not less than either')
       assert.ok(total === sum || total === terms.monthlyMinimum, 'and one of the two')
-      const weights = [...volumes.values()].map((own) => feeWeight(chosen, own as Usd))
+      const weights = [...volumes.values()].map((own) => feeWeight(chosen, { trades: 1, volume: own as Usd }))
       const shared = shareOut(total, weights).reduce((a, b) => a + b, 0n)
       assert.equal(shared, volumes.size === 0 ? 0n : total)
     }),

@@ -5,11 +5,12 @@ import type { Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { reportFingerprint, type Trade } from '../../core/trade.ts'
 import { type ExecutionRow, executionOf, type ReportRow, reportOf, reportParams } from '../ledger-rows.ts'
-import { instant, instantOrNull, type TenantRow, tenantOf } from '../rows.ts'
+import { instant, type TenantRow, tenantOf } from '../rows.ts'
 import type { ExecutionStore } from '../store.ts'
 import type { AuditLog } from './audit.ts'
 import type { Connection } from './connection.ts'
 import { type Ledger, SELECT_EXECUTION } from './ledger.ts'
+import { latestRecorded } from './recorded.ts'
 
 const DUE = `e.tenant_id = :tenant and e.status in ('pending', 'sent')
   and (e.lease_expires_at is null or e.lease_expires_at <= :now)`
@@ -20,6 +21,7 @@ export function createExecutionStore(
   audit: AuditLog,
 ): ExecutionStore {
   const { db, read, write } = connection
+  const latestRecordedAt = latestRecorded(db)
   const sql = {
     due: db.prepare<object, ExecutionRow>(
       `${SELECT_EXECUTION} where ${DUE} order by e.created_at, e.execution_id limit :limit`,
@@ -43,7 +45,6 @@ export function createExecutionStore(
          and execution_id <> :execution_id`,
       )
       .pluck(),
-    latestRecordedAt: db.prepare<[], bigint | null>('select max(recorded_at) from trades').pluck(),
     settle: db.prepare(
       'update executions set status = :status where tenant_id = :tenant and execution_id = :execution_id',
     ),
@@ -80,7 +81,7 @@ export function createExecutionStore(
       trade: trade ? tradeOf(trade) : null,
       orderHeldBy: (sql.orderHolder.get({ ...scope, order: ids.partnerOrderId }) ??
         null) as ExecutionId | null,
-      latestRecordedAt: instantOrNull(sql.latestRecordedAt.get() ?? null),
+      latestRecordedAt: latestRecordedAt(),
     }
   }
 

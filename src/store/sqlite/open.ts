@@ -9,6 +9,7 @@ import { configure, connect, openFile, whenFree } from './connection.ts'
 import { createExecutionStore } from './executions.ts'
 import { createHealthStore } from './health.ts'
 import { createLedger } from './ledger.ts'
+import { createLeverStore } from './levers.ts'
 import { createListingStore } from './listings.ts'
 import { type MigrationState, migrate, migrationStates } from './migrate.ts'
 import { createPartnerStore } from './partners.ts'
@@ -38,6 +39,7 @@ export async function openStore(file: string, { clock, create, cacheKib }: OpenO
       ...createUserStore(connection, ledger),
       ...createPlanStore(connection, ledger),
       ...createExecutionStore(connection, ledger, audit),
+      ...createLeverStore(connection, { ledger, audit, file }),
       ...createWebhookStore(connection),
       ...createSchedulerStore(connection, { ledger, book, file: oneName(file) }),
       ...createPriceStore(connection, book, oneName(file)),
