@@ -9,7 +9,7 @@ import { busy, type Connection, type Database, whenFree } from './connection.ts'
 
 type Place = { audit: AuditLog; file: string }
 
-export function createEraser({ db, write }: Connection, { audit, file }: Place): LeverStore['eraseUser'] {
+export function createEraser({ db, read, write }: Connection, place: Place): LeverStore['eraseUser'] {
   const sql = {
     find: db.prepare<object, UserRow>(
       'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id',
@@ -18,6 +18,11 @@ export function createEraser({ db, write }: Connection, { audit, file }: Place):
       `update users set email = null, auth_provider = null, erased_at = :now, updated_at = :now
        where tenant_id = :tenant and partner_user_id = :partner_user_id`,
     ),
+    elsewhere: db
+      .prepare<object, bigint>(
+        'select exists (select 1 from users where email = :text or instr(partner_user_id, :text) > 0)',
+      )
+      .pluck(),
   }
   return async (tenant, partnerUserId, entry) => {
     const scope = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
@@ -25,11 +30,15 @@ export function createEraser({ db, write }: Connection, { audit, file }: Place):
       const row = sql.find.get(scope)
       if (!row) throw new Problem('user_not_found', `User ${partnerUserId} not found.`)
       sql.erase.run({ ...scope, now: at })
-      audit.add(entry, at)
+      place.audit.add(entry, at)
       return { before: userOf(row), now: at }
     })
+    const text = before.email
+    // What another row says too stays in the file, however it is written.
+    const elsewhere = text !== null && (await read(() => sql.elsewhere.get({ text }) === 1n))
+    const overwritten = await overwrite(db, place.file, elsewhere ? null : text)
     const user = { ...before, email: null, authProvider: null, updatedAt: now }
-    return { user, erasedAt: now, gone: await overwrite(db, file, before.email) }
+    return { user, erasedAt: now, gone: overwritten && !elsewhere }
   }
 }
 
@@ -59,7 +68,7 @@ const emptyLog = (db: Database): Promise<void> =>
     if (row?.busy !== 0n) throw busy()
   })
 
-/** Whether a file contains a text, read in pieces that overlap by its length. */
+/** Whether a file contains a text; read in pieces that overlap by its length. */
 async function holds(file: string, text: string): Promise<boolean> {
   const sought = Buffer.from(text, 'utf8')
   let tail = Buffer.alloc(0)
