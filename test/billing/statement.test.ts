@@ -197,6 +197,21 @@ test('the average price is exact beyond 2^63 and null without coins', () => {
   assert.equal(averagePrice((1n << 70n) as Usd, (1n << 70n) as never), UNITS)
 })
 
+test('a volume that adjustments brought below nothing is charged like none, and weighs nothing', () => {
+  const below = usd('-100.00')
+  const priced = tier({ perActiveUser: usd('1.00'), monthlyMinimum: usd('0.50') })
+  assert.equal(feesOf(priced, { volume: below, activeUsers: 0 }).total, usd('0.50'))
+  assert.deepEqual(feesOf(priced, { volume: below, activeUsers: 2 }).volumeFee, 0n)
+  assert.equal(feeWeight(priced, { trades: 0, volume: below }), 0n)
+  assert.equal(
+    feeWeight(priced, { trades: 1, volume: below }),
+    feeWeight(priced, { trades: 9, volume: usd('0.00') }),
+  )
+  assert.equal(averagePrice(below, -1n as never), null)
+  assert.equal(averagePrice(usd('1.00'), -1n as never), null)
+  assert.equal(chooseTier(tiersInForce(VERSIONS, '2026-01'), null, below).tier.name, 'starter')
+})
+
 const MONTHS: [month: string, start: number, end: number][] = [
   ['1970-01', 0, utc(1970, 1)],
   ['2024-02', utc(2024, 1), utc(2024, 1, 29) + 86_400_000],
