@@ -25,3 +25,9 @@ create trigger consents_stay before delete on consents
     select 1 from users join sandboxes on sandboxes.tenant_id = users.tenant_id
     where users.user_id = old.user_id and sandboxes.resetting = 1)
   begin select raise(abort, 'consents are append-only'); end;
+-- So do adjustments.
+drop trigger adjustments_stay;
+create trigger adjustments_stay before delete on adjustments
+  when not exists (
+    select 1 from sandboxes where sandboxes.tenant_id = old.tenant_id and sandboxes.resetting = 1)
+  begin select raise(abort, 'adjustments are append-only'); end;

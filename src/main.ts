@@ -24,6 +24,7 @@ import { sandboxCommand } from './cli/sandbox.ts'
 import { serveCommand } from './cli/serve.ts'
 import { tickCommand } from './cli/tick.ts'
 import { tierCommand } from './cli/tier.ts'
+import { tradeCommand } from './cli/trade.ts'
 import { userCommand } from './cli/user.ts'
 import { webhookCommand } from './cli/webhook.ts'
 import { type Machine, machine as realMachine } from './machine.ts'
@@ -79,6 +80,7 @@ function build(program: Command, cli: Cli, remark: (text: string) => string): vo
     userCommand(cli),
     planCommand(cli),
     executionCommand(cli),
+    tradeCommand(cli),
     priceCommand(cli),
     backtestCommand(cli),
     webhookCommand(cli),

@@ -3,7 +3,8 @@
 import { formatInstant } from '../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
 import { periodOf } from '../core/month.ts'
-import type { FixedPeriod, TenantFilter, TradeLine } from '../store/store.ts'
+import type { Report as ConfirmationReport } from '../core/trade.ts'
+import type { FixedPeriod, TenantFilter, TradeLine } from '../store/reports.ts'
 import type { CsvColumn } from './csv.ts'
 import { type BillingStore, bill, statementJson, userLineJson } from './statement.ts'
 
@@ -89,17 +90,45 @@ async function* tradeRows({ store, period, filter }: ExportScope): AsyncGenerato
   }
 }
 
-function tradeRow({ tenant, recordedAt, report, ...line }: TradeLine): Row {
+function tradeRow({ entry, ...line }: TradeLine): Row {
+  return entry.kind === 'trade' ? fillRow(line, entry.report) : adjustmentRow(line, entry)
+}
+
+/** A correction, signed: together with the fill it names it adds up to what really happened. */
+function adjustmentRow(
+  line: LineNames,
+  { partnerOrderId, adjustment }: TradeLine['entry'] & { kind: 'adjustment' },
+): Row {
+  return {
+    ...namesOf(line),
+    partner_order_id: partnerOrderId,
+    status: 'adjustment',
+    usd_amount: formatUsd(adjustment.usd),
+    btc_amount: formatBtc(adjustment.btc),
+    execution_price: null,
+    partner_fee_usd: null,
+    executed_at: null,
+    failure_reason: adjustment.reason,
+  }
+}
+
+type LineNames = Omit<TradeLine, 'entry'>
+
+const namesOf = (line: LineNames): Row => ({
+  recorded_at: formatInstant(line.recordedAt),
+  partner_slug: line.tenant.partnerSlug,
+  environment: line.tenant.environment,
+  partner_user_id: line.partnerUserId,
+  partner_plan_id: line.partnerPlanId,
+  execution_id: line.executionId,
+})
+
+function fillRow(line: LineNames, report: ConfirmationReport): Row {
   const fill = 'usdAmount' in report ? report : null
   // A fill reported without its time counts as made when it was recorded; a failure without one has none.
-  const executedAt = report.executedAt ?? (fill ? recordedAt : null)
+  const executedAt = report.executedAt ?? (fill ? line.recordedAt : null)
   return {
-    recorded_at: formatInstant(recordedAt),
-    partner_slug: tenant.partnerSlug,
-    environment: tenant.environment,
-    partner_user_id: line.partnerUserId,
-    partner_plan_id: line.partnerPlanId,
-    execution_id: line.executionId,
+    ...namesOf(line),
     partner_order_id: report.partnerOrderId,
     status: report.status,
     usd_amount: fill && formatUsd(fill.usdAmount),

@@ -3,7 +3,7 @@
 import { formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { Finding, HealthStore } from '../store/health.ts'
-import type { FixedPeriod, TenantFilter, TradeLine } from '../store/store.ts'
+import type { FixedPeriod, TenantFilter, TradeLine } from '../store/reports.ts'
 import { type BillingStore, bill } from './statement.ts'
 
 const TRADES_PER_READ = 2_000
@@ -33,8 +33,8 @@ export async function reconcile(
 }
 
 /**
- * The findings of `check` that concern trades: a changed row, one without its execution, one that spent too much, and
- * a window whose trades do not add up to what it spent. Of the whole file, because a row whose time was changed may
+ * The findings of `check` that concern trades: a changed row, one without its execution, one that spent too much,
+ * adjusted or not, and a window whose trades do not add up to what it spent. Of the whole file, because a row whose time was changed may
  * have left its month.
  */
 const ONE_TO_ONE = [
@@ -44,6 +44,9 @@ const ONE_TO_ONE = [
   'execution_place',
   'foreign_key',
   'window_spent',
+  'adjustment_changed',
+  'adjustment_place',
+  'adjustment_amount',
 ]
 const NOTHING: Sums = { trades: 0, volume: 0n, btc: 0n, fees: 0n }
 
@@ -88,7 +91,7 @@ async function compare(
   return findings
 }
 
-/** Adds the trades up one by one, which is another way than the statement's. */
+/** Adds the trades and adjustments up one by one, which is another way than the statement's. */
 async function sumTrades(
   store: BillingStore,
   period: FixedPeriod,
@@ -97,9 +100,16 @@ async function sumTrades(
   const sums = new Map<number, Sums>()
   for (let after: TradeLine | null = null; ; ) {
     const page: TradeLine[] = await store.readTradeLines(period, filter, { after, limit: TRADES_PER_READ })
-    for (const { tenant, report } of page) {
-      if (!('usdAmount' in report)) continue
+    for (const { tenant, entry } of page) {
       const sum = sums.get(tenant.tenantId) ?? { ...NOTHING }
+      if (entry.kind === 'adjustment') {
+        sum.volume += entry.adjustment.usd
+        sum.btc += entry.adjustment.btc
+        sums.set(tenant.tenantId, sum)
+        continue
+      }
+      const { report } = entry
+      if (!('usdAmount' in report)) continue
       sum.trades += 1
       sum.volume += report.usdAmount
       sum.btc += report.btcAmount

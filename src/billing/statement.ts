@@ -13,7 +13,8 @@ import {
   statementOf,
   tiersInForce,
 } from '../core/statement.ts'
-import type { FixedPeriod, PartnerStore, ReportStore, UserLine } from '../store/store.ts'
+import type { FixedPeriod, ReportStore, UserLine } from '../store/reports.ts'
+import type { PartnerStore } from '../store/store.ts'
 
 export type BillingStore = ReportStore & Pick<PartnerStore, 'findPartner' | 'findTierOverride' | 'listTiers'>
 
@@ -41,7 +42,7 @@ export async function bill(store: BillingStore, tenant: Tenant, period: FixedPer
   })
   const shares = shareOut(
     statement.fees.total,
-    users.map((user) => feeWeight(chosen.tier, user.volume)),
+    users.map((user) => feeWeight(chosen.tier, user)),
   )
   return { statement, users: users.map((user, i) => ({ ...user, fee: shares[i] ?? ZERO_USD })) }
 }

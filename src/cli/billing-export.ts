@@ -7,7 +7,8 @@ import { setFlagsFromString } from 'node:v8'
 import { BOM, csvHeader, csvRow } from '../billing/csv.ts'
 import { EXPORTS } from '../billing/export.ts'
 import { Problem } from '../core/problem.ts'
-import type { Store, TenantFilter } from '../store/store.ts'
+import type { TenantFilter } from '../store/reports.ts'
+import type { Store } from '../store/store.ts'
 import type { ExportOptions } from './billing.ts'
 import { fixPeriodFor } from './billing-period.ts'
 import { type Cli, note, write } from './cli.ts'
@@ -52,7 +53,7 @@ async function totalOf(
   store: Store,
   { period, filter, options }: Pick<Reading, 'period' | 'filter'> & { options: ExportOptions },
 ) {
-  return options.report === 'trades' ? store.countTrades(period, filter) : 0
+  return options.report === 'trades' ? store.countTradeLines(period, filter) : 0
 }
 
 async function* textOf(

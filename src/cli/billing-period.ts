@@ -3,7 +3,8 @@
 
 import type { Instant } from '../core/instant.ts'
 import { periodOf } from '../core/month.ts'
-import type { FixedPeriod, Store, TenantFilter } from '../store/store.ts'
+import type { FixedPeriod, TenantFilter } from '../store/reports.ts'
+import type { Store } from '../store/store.ts'
 
 /** What a report of a month covers. */
 export async function fixPeriodFor(store: Store, month: string, filter: TenantFilter): Promise<FixedPeriod> {

@@ -1,5 +1,12 @@
 import { Command, Option } from 'commander'
-import { acceptLate, EXECUTION_STATUSES, type ExecutionStatus, idempotencyKey } from '../core/execution.ts'
+import { type Adjustment, amountsOf } from '../core/adjustment.ts'
+import {
+  acceptLate,
+  cancelByHand,
+  EXECUTION_STATUSES,
+  type ExecutionStatus,
+  idempotencyKey,
+} from '../core/execution.ts'
 import { formatInstant } from '../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
 import type { Environment } from '../core/partner.ts'
@@ -14,8 +21,9 @@ import {
   print,
   printList,
   renderFields,
+  renderTable,
 } from './cli.ts'
-import { environmentOption, slug, wholeNumber } from './options.ts'
+import { environmentOption, reasonOption, slug, wholeNumber } from './options.ts'
 
 type ListOptions = { partner?: string; env?: Environment; status?: ExecutionStatus; stuck?: boolean }
 
@@ -54,10 +62,27 @@ export function executionCommand(cli: Cli): Command {
       cli.withStore(async (store) => {
         const found = await store.findExecution(executionId)
         if (!found) throw new Problem('execution_not_found', `Execution ${executionId} not found.`)
-        const { trade, ...rest } = showJson(found.execution, found.trade)
-        print(cli, { ...rest, trade }, () => renderFields({ ...rest, ...prefixed('trade_', trade ?? {}) }))
+        await show(cli, found.execution, found)
       }),
     )
+
+  execution
+    .command('cancel')
+    .description('end an instruction nobody will ever confirm; its reservation goes back to its window')
+    .argument('<execution-id>')
+    .addOption(reasonOption('why, for whoever looks at it later'))
+    .action(async (executionId: string, { reason }: { reason: string }) => {
+      await confirmOnTerminal(
+        cli,
+        `Cancel ${executionId}? If the partner did buy, its confirmation will wait among the late fills.`,
+      )
+      await cli.withStore(async (store) => {
+        const audit = auditEntry(cli, 'execution.cancel', executionId, { reason })
+        await store.cancelExecution(executionId, (seen, now) => cancelByHand(seen, reason, now), audit)
+        const found = await store.findExecution(executionId)
+        if (found) await show(cli, found.execution, found)
+      })
+    })
 
   execution
     .command('late-fills')
@@ -92,6 +117,18 @@ export function executionCommand(cli: Cli): Command {
   return execution
 }
 
+type Outcome = { trade: Trade | null; adjustments: Adjustment[] }
+
+async function show(cli: Cli, row: ExecutionRow, outcome: Outcome): Promise<void> {
+  const { trade, adjustments, ...rest } = showJson(row, outcome)
+  const table = adjustments.length === 0 ? '' : `\n\n${await renderTable(ADJUSTMENT_COLUMNS, adjustments)}`
+  print(
+    cli,
+    { ...rest, trade, adjustments },
+    () => `${renderFields({ ...rest, ...prefixed('trade_', trade ?? {}) })}${table}`,
+  )
+}
+
 const executionJson = (row: ExecutionRow) => ({
   execution_id: row.executionId,
   partner_slug: row.tenant.partnerSlug,
@@ -107,15 +144,34 @@ const executionJson = (row: ExecutionRow) => ({
   trigger: row.firing.trigger,
 })
 
-const showJson = (row: ExecutionRow, trade: Trade | null) => ({
+const showJson = (row: ExecutionRow, { trade, adjustments }: Outcome) => ({
   ...executionJson(row),
   cancelled_at: row.cancelledAt === null ? null : formatInstant(row.cancelledAt),
+  cancel_reason: row.cancelReason,
   slot: row.firing.slot,
   units: row.firing.units,
   price_usd: row.firing.price && formatPrice(row.firing.price),
   reference_usd: row.firing.reference && formatPrice(row.firing.reference),
   reservation_price_usd: row.firing.reservationPrice && formatPrice(row.firing.reservationPrice),
+  ...adjustedJson(trade, adjustments),
   trade: trade && tradeJson(trade),
+  adjustments: adjustments.map(adjustmentJson),
+})
+
+/** What a fill comes to after its adjustments; nothing where there are none. */
+function adjustedJson(trade: Trade | null, adjustments: Adjustment[]) {
+  const amounts = trade && adjustments.length > 0 ? amountsOf(trade, adjustments) : null
+  return amounts === null
+    ? {}
+    : { adjusted_usd_amount: formatUsd(amounts.usd), adjusted_btc_amount: formatBtc(amounts.btc) }
+}
+
+const adjustmentJson = (adjustment: Adjustment) => ({
+  adjustment: adjustment.adjustmentId,
+  usd_difference: formatUsd(adjustment.usd),
+  btc_difference: formatBtc(adjustment.btc),
+  reason: adjustment.reason,
+  recorded_at: formatInstant(adjustment.recordedAt),
 })
 
 const reportJson = (report: Report) => ({
@@ -164,6 +220,14 @@ const COLUMNS: Column<ReturnType<typeof executionJson>>[] = [
   { title: 'TRIGGER', of: (row) => row.trigger },
   { title: 'SENT', of: (row) => row.delivered_count, right: true },
   { title: 'CREATED', of: (row) => row.created_at },
+]
+
+const ADJUSTMENT_COLUMNS: Column<ReturnType<typeof adjustmentJson>>[] = [
+  { title: 'ADJUSTMENT', of: (row) => row.adjustment, right: true },
+  { title: 'USD', of: (row) => row.usd_difference, right: true },
+  { title: 'BTC', of: (row) => row.btc_difference, right: true },
+  { title: 'RECORDED', of: (row) => row.recorded_at },
+  { title: 'REASON', of: (row) => row.reason },
 ]
 
 const LATE_COLUMNS: Column<ReturnType<typeof lateJson>>[] = [

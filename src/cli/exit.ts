@@ -29,6 +29,9 @@ const EXIT_OF: Record<ProblemCode, number> = {
   month_closed: EXIT.conflict,
   late_fill_conflict: EXIT.conflict,
   order_id_taken: EXIT.conflict,
+  adjustment_conflict: EXIT.conflict,
+  execution_recorded: EXIT.conflict,
+  execution_cancelled: EXIT.conflict,
   import_running: EXIT.conflict,
   bad_file: EXIT.failed,
   file_exists: EXIT.conflict,
@@ -46,8 +49,6 @@ const EXIT_OF: Record<ProblemCode, number> = {
   plan_bound_elsewhere: EXIT.failed,
   plan_cancelled: EXIT.failed,
   execution_pending: EXIT.failed,
-  execution_recorded: EXIT.failed,
-  execution_cancelled: EXIT.failed,
   amount_over_reservation: EXIT.failed,
 }
 

@@ -35,6 +35,26 @@ export function dollars(text: string): string {
   throw new InvalidArgumentError('An amount is a decimal with at most two places, such as 5.00.')
 }
 
+/** Dollars or coins to the last place the ledger keeps; nothing is rounded that an operator typed. */
+export function amount(text: string): string {
+  if (/^\d{1,10}(\.\d{1,8})?$/.test(text)) return text
+  throw new InvalidArgumentError(
+    'An amount is a decimal of at most eight places and not negative, such as 9.50.',
+  )
+}
+
+const REASON_MAX = 2_000
+
+/** A --reason that has to be given: one line of somebody's words. */
+export const reasonOption = (what: string) =>
+  new Option('--reason <text>', what).makeOptionMandatory().argParser((text: string): string => {
+    const reason = text.trim()
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+    if (reason !== '' && [...reason].length <= REASON_MAX && !/[\u0000-\u001f\u007f]/.test(reason))
+      return reason
+    throw new InvalidArgumentError(`A reason is one line of 1 to ${REASON_MAX} characters.`)
+  })
+
 export function positivePrice(text: string): string {
   if (/^\d{1,8}(\.\d{1,8})?$/.test(text) && /[1-9]/.test(text)) return text
   throw new InvalidArgumentError('A price is a positive decimal, such as 64250.50.')

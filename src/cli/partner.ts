@@ -81,6 +81,21 @@ export function partnerCommand(cli: Cli): Command {
       .action((partnerSlug: string) => setStatus(cli, partnerSlug, status))
   }
 
+  for (const [verb, held] of [
+    ['hold', true],
+    ['release', false],
+  ] as const) {
+    partner
+      .command(verb)
+      .description(
+        held
+          ? 'fire no new tranches of it; polls, confirmations and billing go on'
+          : 'go on with the plans of a held partner',
+      )
+      .argument('<slug>')
+      .action((partnerSlug: string) => setHeld(cli, partnerSlug, held))
+  }
+
   partner
     .command('set-tier')
     .description('charge a tier whatever the volume, or "none" to go by volume again')
@@ -139,6 +154,17 @@ async function setStatus(cli: Cli, partnerSlug: string, status: PartnerStatus): 
   })
 }
 
+async function setHeld(cli: Cli, partnerSlug: string, held: boolean): Promise<void> {
+  if (held) {
+    await confirmOnTerminal(cli, `Hold ${partnerSlug}? Its plans buy nothing more until it is released.`)
+  }
+  await cli.withStore(async (store) => {
+    const change = (seen: Partner, now: Partner['updatedAt']) => ({ ...seen, held, updatedAt: now })
+    const audit = auditEntry(cli, `partner.${held ? 'hold' : 'release'}`, partnerSlug)
+    await show(cli, store, await store.changePartner(partnerSlug, change, audit))
+  })
+}
+
 export async function found(store: Store, partnerSlug: string): Promise<Partner> {
   const partner = await store.findPartner(partnerSlug)
   if (!partner) throw new Problem('partner_not_found', `Partner ${partnerSlug} not found.`)
@@ -158,12 +184,14 @@ const partnerJson = (partner: Partner, tier: string | null) => ({
   pricing_tier_override: tier,
   min_tranche_usd: formatUsd(partner.minTranche),
   created_at: formatInstant(partner.createdAt),
+  held: partner.held,
 })
 
 const COLUMNS: Column<ReturnType<typeof partnerJson>>[] = [
   { title: 'SLUG', of: (row) => row.partner_slug },
   { title: 'NAME', of: (row) => row.partner_name },
   { title: 'STATUS', of: (row) => row.status },
+  { title: 'HELD', of: (row) => row.held },
   { title: 'TIER', of: (row) => row.pricing_tier_override },
   { title: 'MIN TRANCHE', of: (row) => row.min_tranche_usd, right: true },
   { title: 'CREATED', of: (row) => row.created_at },

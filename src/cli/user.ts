@@ -1,8 +1,19 @@
 import { Command } from 'commander'
+import { formatInstant } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
 import { userJson } from '../http/resource.ts'
 import type { UserRow } from '../store/store.ts'
-import { type Cli, type Column, printList } from './cli.ts'
+import {
+  auditEntry,
+  type Cli,
+  type Column,
+  confirmOnTerminal,
+  note,
+  print,
+  printList,
+  renderFields,
+  warn,
+} from './cli.ts'
 import { tenantOf } from './key.ts'
 import { environmentOption, slug } from './options.ts'
 
@@ -26,6 +37,33 @@ export function userCommand(cli: Cli): Command {
       }),
     )
 
+  user
+    .command('erase')
+    .description('remove the e-mail and provider of a user; the ids, consents and the ledger stay')
+    .argument('<slug>', 'the partner', slug)
+    .argument('<partner-user-id>')
+    .addOption(environmentOption().makeOptionMandatory())
+    .action(async (partnerSlug: string, partnerUserId: string, { env }: { env: Environment }) => {
+      await confirmOnTerminal(
+        cli,
+        `Erase the e-mail and provider of ${partnerUserId}? They cannot be brought back.`,
+      )
+      await cli.withStore(async (store) => {
+        const tenant = await tenantOf(store, partnerSlug, env)
+        const detail = { partner_slug: partnerSlug, environment: env, fields: ['email', 'auth_provider'] }
+        const audit = auditEntry(cli, 'user.erase', partnerUserId, detail)
+        const { user: erased, erasedAt, gone } = await store.eraseUser(tenant, partnerUserId, audit)
+        const shown = { ...json({ ...erased, tenant, erasedAt }), gone_from_file: gone }
+        print(cli, shown, () => renderFields(shown))
+        if (!gone)
+          warn(
+            cli,
+            'the text of the e-mail is still in the file: in another row, or in the log a reader holds.',
+          )
+        note(cli, 'Backups and replicas made before keep what was erased until they expire.')
+      })
+    })
+
   return user
 }
 
@@ -33,6 +71,7 @@ const json = (row: UserRow) => ({
   partner_slug: row.tenant.partnerSlug,
   environment: row.tenant.environment,
   ...userJson(row),
+  erased_at: row.erasedAt === null ? null : formatInstant(row.erasedAt),
 })
 
 const COLUMNS: Column<ReturnType<typeof json>>[] = [

@@ -6,7 +6,7 @@ import { type Instant, later, MINUTE_MS, plus } from './instant.ts'
 import { formatUsd, LEDGER_MAX, type Price, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
 import { type Report, sameReport, spentBy, type Trade } from './trade.ts'
-import { settle, spendLate, type Window } from './window.ts'
+import { adjustSpent, leftOf, settle, type Window } from './window.ts'
 
 export const LEASE_MS = 5 * MINUTE_MS
 
@@ -44,8 +44,10 @@ export type Execution = {
   deliveredCount: number
   leaseExpiresAt: Instant | null
   status: ExecutionStatus
-  /** Set when a plan cancel or a user disable ended it; a partner's own "cancelled" report leaves it null. */
+  /** Set when a plan cancel, a user disable or an operator ended it; a partner's own "cancelled" report leaves it null. */
   cancelledAt: Instant | null
+  /** The operator's words, when it was one. */
+  cancelReason: string | null
 }
 
 export const isOpen = (execution: Execution): boolean =>
@@ -79,6 +81,26 @@ export function cancel(
     execution: { ...execution, status: 'cancelled', cancelledAt: now },
     window: settle(window, execution.amount, ZERO_USD),
   }
+}
+
+/** Ends an open execution that nobody will ever confirm. Throws execution_recorded, execution_cancelled. */
+export function cancelByHand(
+  seen: { execution: Execution; window: Window; trade: Trade | null },
+  reason: string,
+  now: Instant,
+): { execution: Execution; window: Window } {
+  const { execution, window, trade } = seen
+  if (trade) {
+    throw new Problem(
+      'execution_recorded',
+      `Execution ${execution.executionId} is recorded as ${trade.report.status}: what happened cannot be cancelled.`,
+    )
+  }
+  if (!isOpen(execution)) {
+    throw new Problem('execution_cancelled', `Execution ${execution.executionId} is cancelled already.`)
+  }
+  const ended = cancel(execution, window, now)
+  return { ...ended, execution: { ...ended.execution, cancelReason: reason } }
 }
 
 export type ExecutionSeen = {
@@ -164,10 +186,17 @@ export function acceptLate(
       `The late fill of ${formatUsd(spentBy(report))} USD is above the ${formatUsd(execution.amount)} USD reserved.`,
     )
   }
+  if (spentBy(report) > leftOf(window)) {
+    throw new Problem(
+      'late_fill_conflict',
+      `The late fill of ${formatUsd(spentBy(report))} USD is above the ${formatUsd(leftOf(window))} USD its window ` +
+        'has left: the reservation was given back and spent again.',
+    )
+  }
   return {
     kind: 'recorded',
     execution: { ...execution, status: report.status },
-    window: spendLate(window, spentBy(report)),
+    window: adjustSpent(window, spentBy(report)),
     trade: tradeOf(seen, execution, report, now),
   }
 }

@@ -22,6 +22,8 @@ export type Partner = {
   status: PartnerStatus
   /** The least a tranche may be: the smallest order the partner's venue takes. */
   minTranche: Usd
+  /** No new tranches while it is set; everything else goes on. Apart from the status: each is set and lifted alone. */
+  held: boolean
   createdAt: Instant
   updatedAt: Instant
 }

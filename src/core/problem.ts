@@ -24,6 +24,7 @@ export type ProblemCode =
   | 'plan_not_found'
   | 'late_fill_not_found'
   | 'late_fill_conflict'
+  | 'adjustment_conflict'
   | 'import_running'
   | 'bad_file'
   | 'file_exists'

@@ -74,9 +74,12 @@ export function chooseTier(
   return { tier, tierSource: 'volume' }
 }
 
-/** fee = max(minimum, round_half_even(volume x bps / 10,000, cents) + active users x per user). */
+/**
+ * fee = max(minimum, round_half_even(volume x bps / 10,000, cents) + active users x per user). A volume that
+ * adjustments of earlier months have brought below nothing is charged like none.
+ */
 export function feesOf(tier: Tier, activity: Pick<Activity, 'volume' | 'activeUsers'>): Fees {
-  const volumeFee = roundToCents(activity.volume * BigInt(tier.rateBps), BPS_ONE)
+  const volumeFee = roundToCents(charged(activity.volume) * BigInt(tier.rateBps), BPS_ONE)
   const userFee = (BigInt(activity.activeUsers) * tier.perActiveUser) as Usd
   const sum = (volumeFee + userFee) as Usd
   return {
@@ -87,6 +90,8 @@ export function feesOf(tier: Tier, activity: Pick<Activity, 'volume' | 'activeUs
   }
 }
 
+const charged = (volume: Usd): Usd => (volume > 0n ? volume : ZERO_USD)
+
 /** Draws up a statement. Nothing is charged in the test environment, nor for a month the partner was not there in. */
 export function statementOf(
   of: Omit<Statement, 'fees' | 'billable'> & { partnerExisted: boolean },
@@ -96,14 +101,14 @@ export function statementOf(
   return { ...rest, billable, fees: billable && partnerExisted ? feesOf(of.tier, of.activity) : NO_FEES }
 }
 
-/** Dollars per coin, half-even at the eighth place; null without volume. */
+/** Dollars per coin, half-even at the eighth place; null without volume, or where adjustments left none. */
 export function averagePrice(volume: Usd, btc: Btc): Price | null {
-  return btc === 0n ? null : (divideHalfEven(volume * UNITS, btc) as Price)
+  return btc <= 0n || volume <= 0n ? null : (divideHalfEven(volume * UNITS, btc) as Price)
 }
 
 /** What a user's own trades would cost before rounding, in units of 1e-12 dollars: the weight of its share. */
-export const feeWeight = (tier: Tier, volume: Usd): bigint =>
-  volume * BigInt(tier.rateBps) + tier.perActiveUser * BPS_ONE
+export const feeWeight = (tier: Tier, user: { trades: number; volume: Usd }): bigint =>
+  charged(user.volume) * BigInt(tier.rateBps) + (user.trades > 0 ? tier.perActiveUser * BPS_ONE : 0n)
 
 /**
  * Shares a total among weights by largest remainder, in cents: every share is its exact part rounded down, and the

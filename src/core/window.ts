@@ -43,6 +43,9 @@ export function reserve(window: Window, amount: Usd): Window {
   return checked({ ...window, reserved: (window.reserved + amount) as Usd })
 }
 
+/** What no reservation and no trade of a window claims: still to be spent, or released once it is closed. */
+export const leftOf = (window: Window): Usd => (window.closed ? window.released : unreserved(window))
+
 /** Settles a reservation: `spent` of it was spent (zero for a failure), the rest goes back to this very window. */
 export function settle(window: Window, reservation: Usd, spent: Usd): Window {
   assert(0n <= spent && spent <= reservation, 'a fill is at most its reservation')
@@ -54,12 +57,15 @@ export function settle(window: Window, reservation: Usd, spent: Usd): Window {
   })
 }
 
-/** Enters money that was spent after its reservation had been given back: a late fill an operator accepts. */
-export function spendLate(window: Window, spent: Usd): Window {
+/**
+ * Enters money that was spent without a reservation, or takes some of it back: a late fill an operator accepts, or a
+ * fill that is set right. It comes out of what the window has left, which must cover it.
+ */
+export function adjustSpent(window: Window, difference: Usd): Window {
   return checked({
     ...window,
-    spent: (window.spent + spent) as Usd,
-    released: window.closed ? ((window.released - spent) as Usd) : ZERO_USD,
+    spent: (window.spent + difference) as Usd,
+    released: window.closed ? ((window.released - difference) as Usd) : ZERO_USD,
   })
 }
 

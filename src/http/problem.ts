@@ -43,6 +43,7 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   plan_not_found: 500,
   late_fill_not_found: 500,
   late_fill_conflict: 500,
+  adjustment_conflict: 500,
   import_running: 500,
   bad_file: 500,
   file_exists: 500,

@@ -134,6 +134,7 @@ export type ExecutionRow = {
   delivered_count: bigint
   lease_expires_at: bigint | null
   cancelled_at: bigint | null
+  cancel_reason: string | null
 }
 export const executionOf = (row: ExecutionRow): Execution => ({
   executionId: row.execution_id as ExecutionId,
@@ -157,6 +158,7 @@ export const executionOf = (row: ExecutionRow): Execution => ({
   leaseExpiresAt: instantOrNull(row.lease_expires_at),
   status: row.status as ExecutionStatus,
   cancelledAt: instantOrNull(row.cancelled_at),
+  cancelReason: row.cancel_reason,
 })
 
 export type ReportRow = {

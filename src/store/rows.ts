@@ -26,6 +26,7 @@ export type PartnerRow = {
   name: string
   status: string
   min_tranche: bigint
+  held: bigint
   created_at: bigint
   updated_at: bigint
 }
@@ -34,6 +35,7 @@ export const partnerOf = (row: PartnerRow): Partner => ({
   name: row.name,
   status: row.status as PartnerStatus,
   minTranche: row.min_tranche as Usd,
+  held: row.held === 1n,
   createdAt: instant(row.created_at),
   updatedAt: instant(row.updated_at),
 })
@@ -70,6 +72,7 @@ export type UserRow = {
   status: string
   created_at: bigint
   updated_at: bigint
+  erased_at: bigint | null
 }
 export const userOf = (row: UserRow): User => ({
   partnerUserId: row.partner_user_id,

@@ -2,16 +2,15 @@
 // runs it on what it has just read, and stores what it returns. `now` is read inside the transaction, so neither a
 // wait for a lock nor another process can make it stale.
 
+import type { Adjustment } from '../core/adjustment.ts'
 import type { Confirmation, Execution, ExecutionSeen, ExecutionStatus, Tranche } from '../core/execution.ts'
 import type { ExecutionId } from '../core/id.ts'
 import type { Instant } from '../core/instant.ts'
 import type { ApiKey, KeySeen } from '../core/key.ts'
-import type { Btc, Price, Usd } from '../core/money.ts'
-import type { Period } from '../core/month.ts'
+import type { Price, Usd } from '../core/money.ts'
 import type { Environment, Partner, Tenant } from '../core/partner.ts'
 import type { Plan, PlanChange, PlanSeen } from '../core/plan.ts'
 import type { Schedule } from '../core/schedule.ts'
-import type { Activity } from '../core/statement.ts'
 import type { Tier } from '../core/tier.ts'
 import type { Report, Trade } from '../core/trade.ts'
 import type { User, UserChange } from '../core/user.ts'
@@ -19,7 +18,9 @@ import type { Volatility } from '../core/volatility.ts'
 import type { WakeUp, Webhook } from '../core/webhook.ts'
 import type { Frequency, Opening, Window } from '../core/window.ts'
 import type { HealthStore } from './health.ts'
+import type { LeverStore } from './levers.ts'
 import type { OpsStore } from './ops.ts'
+import type { ReportStore } from './reports.ts'
 import type { SandboxStore } from './sandbox.ts'
 
 export interface Store
@@ -28,6 +29,7 @@ export interface Store
     PlanStore,
     ExecutionStore,
     WebhookStore,
+    LeverStore,
     SchedulerStore,
     SandboxStore,
     PriceStore,
@@ -208,46 +210,10 @@ export interface PriceStore {
   importPrices(batches: AsyncIterable<{ at: Instant; price: Price }[]>, source: string): Promise<number>
 }
 
-/** What a user's trades of a month add up to. */
-export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc: Btc; partnerFees: Usd }
-
-/** One accepted confirmation, with the names a reader knows it by. */
-export type TradeLine = {
-  tenant: Tenant
-  executionId: ExecutionId
-  partnerUserId: string
-  partnerPlanId: string
-  recordedAt: Instant
-  report: Report
-}
-
-export type TenantFilter = { slug: string | null; environment: Environment | null }
-/** A period to read: `end` is where what is there so far ends, the month's own end once it is final. */
-export type FixedPeriod = Period & { final: boolean }
-
-export interface ReportStore {
-  /** Tenants by name; with `before`, those whose partner was created by then: a later one is no part of that month. */
-  listTenants(filter: TenantFilter, before: Instant | null): Promise<Tenant[]>
-  /**
-   * Fixes what a report of a month covers, by the time of the tenant it is about, or the real one: a month that is
-   * over whole and for good, the present one up to now. No write is dated before that bound again.
-   */
-  fixPeriod(period: Period, tenant?: Tenant | null): Promise<FixedPeriod>
-  /** A tenant's month and its users, by partner_user_id. */
-  readActivity(tenant: Tenant, period: FixedPeriod): Promise<{ activity: Activity; users: UserLine[] }>
-  /** Accepted confirmations in the order they were recorded. */
-  readTradeLines(
-    period: FixedPeriod,
-    filter: TenantFilter,
-    page: { after: TradeLine | null; limit: number },
-  ): Promise<TradeLine[]>
-  countTrades(period: FixedPeriod, filter: TenantFilter): Promise<number>
-}
-
 /** A page of a listing: at most `limit` rows behind `after`, which is the last row's cursor. */
 export type PageRequest = { after: number | string | null; limit: number }
 
-export type UserRow = User & { tenant: Tenant }
+export type UserRow = User & { tenant: Tenant; erasedAt: Instant | null }
 export type PlanRow = Plan & { tenant: Tenant; window: Window | null }
 export type ExecutionRow = Execution & { tenant: Tenant }
 export type LateFillRow = {
@@ -274,9 +240,12 @@ export interface ListingStore {
   /** Plans have no id of their own outside a tenant: all that carry this partner_plan_id. */
   findPlans(partnerPlanId: string): Promise<(PlanRow & { windows: Window[]; schedule: Schedule | null })[]>
   listExecutions(filter: ExecutionFilter, page: PageRequest): Promise<ExecutionRow[]>
-  findExecution(
-    executionId: string,
-  ): Promise<{ execution: ExecutionRow; window: Window; trade: Trade | null } | null>
+  findExecution(executionId: string): Promise<{
+    execution: ExecutionRow
+    window: Window
+    trade: Trade | null
+    adjustments: Adjustment[]
+  } | null>
   listLateFills(page: PageRequest): Promise<LateFillRow[]>
   listAudit(page: PageRequest): Promise<AuditRow[]>
 }

@@ -107,7 +107,7 @@ test('a month of random trades: rounded once, shared exactly, never off by more 
       const sum = volumeFee + userFee
       assert.ok(total >= sum && total >= terms.monthlyMinimum, 'not less than either')
       assert.ok(total === sum || total === terms.monthlyMinimum, 'and one of the two')
-      const weights = [...volumes.values()].map((own) => feeWeight(chosen, own as Usd))
+      const weights = [...volumes.values()].map((own) => feeWeight(chosen, { trades: 1, volume: own as Usd }))
       const shared = shareOut(total, weights).reduce((a, b) => a + b, 0n)
       assert.equal(shared, volumes.size === 0 ? 0n : total)
     }),
@@ -195,6 +195,21 @@ test('no fee in the test environment nor before the partner was there', () => {
 test('the average price is exact beyond 2^63 and null without coins', () => {
   assert.equal(averagePrice(0n as Usd, 0n as never), null)
   assert.equal(averagePrice((1n << 70n) as Usd, (1n << 70n) as never), UNITS)
+})
+
+test('a volume that adjustments brought below nothing is charged like none, and weighs nothing', () => {
+  const below = usd('-100.00')
+  const priced = tier({ perActiveUser: usd('1.00'), monthlyMinimum: usd('0.50') })
+  assert.equal(feesOf(priced, { volume: below, activeUsers: 0 }).total, usd('0.50'))
+  assert.deepEqual(feesOf(priced, { volume: below, activeUsers: 2 }).volumeFee, 0n)
+  assert.equal(feeWeight(priced, { trades: 0, volume: below }), 0n)
+  assert.equal(
+    feeWeight(priced, { trades: 1, volume: below }),
+    feeWeight(priced, { trades: 9, volume: usd('0.00') }),
+  )
+  assert.equal(averagePrice(below, -1n as never), null)
+  assert.equal(averagePrice(usd('1.00'), -1n as never), null)
+  assert.equal(chooseTier(tiersInForce(VERSIONS, '2026-01'), null, below).tier.name, 'starter')
 })
 
 const MONTHS: [month: string, start: number, end: number][] = [

@@ -102,7 +102,10 @@ suite('process', { concurrency: 4 }, () => {
 
 function addPartners(file: string, count: number): void {
   const db = new SQLite(file)
-  const insert = db.prepare("insert into partners values (?, ?, 'active', 500000000, 0, 0)")
+  const insert = db.prepare(
+    `insert into partners (partner_slug, name, status, min_tranche, created_at, updated_at)
+     values (?, ?, 'active', 500000000, 0, 0)`,
+  )
   const fill = db.transaction(() => {
     for (let n = 0; n < count; n++) insert.run(`partner-${n}`, 'a name that takes some room in the listing')
   })

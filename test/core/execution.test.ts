@@ -46,6 +46,7 @@ function executionIn(status: ExecutionStatus): Execution {
     deliveredCount: status === 'pending' ? 0 : 1,
     leaseExpiresAt: status === 'pending' ? null : plus(NOW, LEASE_MS),
     cancelledAt: null,
+    cancelReason: null,
   } as Execution
 }
 

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { type Usd, usd } from '../../src/core/money.ts'
 import {
+  adjustSpent,
   close,
   FREQUENCIES,
   type Frequency,
@@ -12,7 +13,6 @@ import {
   reserve,
   roll,
   settle,
-  spendLate,
   unreserved,
   WINDOW_MS,
   type Window,
@@ -87,7 +87,7 @@ function take(
     // A late fill is taken while the money it was given back is still there: after that it is refused.
     const left = life.window.closed ? life.window.released : unreserved(life.window)
     if (amount === undefined || part(amount) > left) return
-    life.window = spendLate(life.window, part(amount))
+    life.window = adjustSpent(life.window, part(amount))
     life.trades += part(amount)
     return
   }
@@ -119,10 +119,10 @@ const IMPOSSIBLE: [what: string, act: () => Window, why: RegExp][] = [
   ],
   ['a negative fill', () => settle(reserve(fresh(), usd('5')), usd('5'), usd('-1')), /at most its/],
   ['a settlement of what was never reserved', () => settle(fresh(), usd('5'), usd('0')), /negative/],
-  ['a late fill without room', () => spendLate(reserve(fresh(), BUDGET), usd('1')), /at most the budget/],
+  ['a late fill without room', () => adjustSpent(reserve(fresh(), BUDGET), usd('1')), /at most the budget/],
   [
     'a late fill above what was released',
-    () => spendLate(close(fresh(), T0, 'ended'), usd('101')),
+    () => adjustSpent(close(fresh(), T0, 'ended'), usd('101')),
     /negative/,
   ],
   ['a second end', () => close(close(fresh(), T0, 'ended'), T0, 'reset'), /closes once/],

@@ -40,8 +40,9 @@ export async function manyWaiting(t: Pick<TestContext, 'after'>, plans: number):
     limit: price('50000'),
   }
   db.prepare(
-    `insert into users select 1, tenant_id, 'u', null, null, 'v', 0, 'linked', 0, 0
-     from tenants where environment = 'live'`,
+    `insert into users (user_id, tenant_id, partner_user_id, consent_version, consent_timestamp, status, created_at,
+       updated_at)
+     select 1, tenant_id, 'u', 'v', 0, 'linked', 0, 0 from tenants where environment = 'live'`,
   ).run()
   const numbers = 'with recursive n (i) as (values (1) union all select i + 1 from n where i < :plans)'
   db.prepare(

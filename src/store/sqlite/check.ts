@@ -4,6 +4,7 @@ import { formatInstant } from '../../core/instant.ts'
 import { formatUsd, type Usd } from '../../core/money.ts'
 import type { Finding } from '../health.ts'
 import { instant } from '../rows.ts'
+import { ADJUSTED_USD, ADJUSTMENT_RULES, changedAdjustments } from './adjustments.ts'
 import { type Connection, type Database, isCorrupt } from './connection.ts'
 import { type TradeRow, tradeDigest, tradeOf } from './executions.ts'
 
@@ -11,7 +12,7 @@ import { type TradeRow, tradeDigest, tradeOf } from './executions.ts'
 const FINDINGS_PER_RULE_MAX = 100
 const TRADES_PER_READ = 5_000
 
-type Rule = { kind: string; sql: string; message: (row: Record<string, unknown>) => string }
+export type Rule = { kind: string; sql: string; message: (row: Record<string, unknown>) => string }
 
 const money = (value: unknown): string => formatUsd(value as Usd)
 
@@ -34,12 +35,14 @@ const RULES: Rule[] = [
   {
     kind: 'window_spent',
     sql: `select ${WINDOW}, w.spent, x.sum as expected ${OF_WINDOW} join (
-        select w.window_id, coalesce(sum(d.usd_amount), 0) as sum from windows w
+        select w.window_id, coalesce(sum(d.usd_amount), 0) + coalesce(sum(a.usd), 0) as sum from windows w
         left join executions e on e.plan_id = w.plan_id and e.window_id = w.window_id
         left join trades d on d.execution_id = e.execution_id
+        ${ADJUSTED_USD}
         group by w.window_id) x on x.window_id = w.window_id
       where w.spent <> x.sum`,
-    message: (row) => `spent is ${money(row.spent)}, its trades add up to ${money(row.expected)}`,
+    message: (row) =>
+      `spent is ${money(row.spent)}, its trades and their adjustments add up to ${money(row.expected)}`,
   },
   {
     kind: 'window_budget',
@@ -101,6 +104,7 @@ const RULES: Rule[] = [
       where e.status in ('pending', 'sent') and (p.status = 'cancelled' or u.status = 'disabled')`,
     message: (row) => `is ${row.status} although its plan is cancelled or its user disabled`,
   },
+  ...ADJUSTMENT_RULES,
 ]
 
 const FINDINGS_MAX = FINDINGS_PER_RULE_MAX * RULES.length
@@ -111,6 +115,7 @@ export function createCheck({ db, read }: Connection): () => Promise<Finding[]> 
       ...readable('integrity', () => integrity(db)),
       ...readable('foreign_key', () => danglingRows(db)),
       ...RULES.flatMap((rule) => readable(rule.kind, () => broken(db, rule))),
+      ...readable('adjustment_changed', () => changedAdjustments(db)),
     ])
     for (let after: string | null = ''; after !== null && findings.length <= FINDINGS_MAX; ) {
       let last: string | null = null

@@ -111,8 +111,8 @@ export function createLedger(db: Database) {
   return ledger
 }
 
-/** Whether the scheduler may fire a plan: it is active, its smart timing is on and its partner is active. */
+/** Whether the scheduler may fire a plan: it is active, its smart timing is on, its partner is active and not held. */
 export const AWAKE = `(
-  select p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active'
+  select p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active' and r.held = 0
   from plans p join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
   where p.plan_id = schedules.plan_id)`

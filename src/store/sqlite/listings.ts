@@ -21,6 +21,7 @@ import {
   userOf,
 } from '../rows.ts'
 import type { ListingStore } from '../store.ts'
+import { adjustmentsOf } from './adjustments.ts'
 import type { AuditLog } from './audit.ts'
 import type { Connection } from './connection.ts'
 import { type TradeRow, tradeOf } from './executions.ts'
@@ -70,6 +71,7 @@ export function createListingStore({ db, read }: Connection, ledger: Ledger, aud
     ),
   }
 
+  const adjustments = adjustmentsOf(db)
   const executionRow = (row: ExecutionRow & TenantRow) => ({ ...executionOf(row), tenant: tenantOf(row) })
   const planRow = (row: PlanRow & TenantRow) => {
     const plan = planOf(row)
@@ -80,11 +82,7 @@ export function createListingStore({ db, read }: Connection, ledger: Ledger, aud
     listPartners: () => read(() => sql.partners.all().map(partnerOf)),
 
     listUsers: (tenant, { after, limit }) =>
-      read(() =>
-        sql.users
-          .all({ tenant: tenant.tenantId, after: after ?? 0, limit })
-          .map((row) => ({ ...userOf(row), tenant: tenantOf(row), cursor: Number(row.user_id) })),
-      ),
+      read(() => sql.users.all({ tenant: tenant.tenantId, after: after ?? 0, limit }).map(listedUser)),
 
     listPlans: (filter, { after, limit }) =>
       read(() => sql.plans.all({ ...filter, after: after ?? 0, limit }).map(planRow)),
@@ -115,7 +113,12 @@ export function createListingStore({ db, read }: Connection, ledger: Ledger, aud
         const window = row && ledger.find(row.window_id)
         if (!row || !window) return null
         const trade = sql.trade.get(executionId)
-        return { execution: executionRow(row), window, trade: trade ? tradeOf(trade) : null }
+        return {
+          execution: executionRow(row),
+          window,
+          trade: trade ? tradeOf(trade) : null,
+          adjustments: adjustments(executionId),
+        }
       }),
 
     listLateFills: ({ after, limit }) =>
@@ -132,6 +135,13 @@ export function createListingStore({ db, read }: Connection, ledger: Ledger, aud
     listAudit: (page) => read(() => audit.list(page)),
   }
 }
+
+const listedUser = (row: UserRow & TenantRow) => ({
+  ...userOf(row),
+  tenant: tenantOf(row),
+  erasedAt: instantOrNull(row.erased_at),
+  cursor: Number(row.user_id),
+})
 
 type LateRow = ReportRow & {
   report_id: bigint

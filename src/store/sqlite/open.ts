@@ -10,6 +10,7 @@ import { configure, connect, openFile, whenFree } from './connection.ts'
 import { createExecutionStore } from './executions.ts'
 import { createHealthStore } from './health.ts'
 import { createLedger } from './ledger.ts'
+import { createLeverStore } from './levers.ts'
 import { createListingStore } from './listings.ts'
 import { type MigrationState, migrate, migrationStates } from './migrate.ts'
 import { createOpsStore } from './ops.ts'
@@ -49,6 +50,7 @@ export async function openStore(file: string, { clock, create, cacheKib }: OpenO
       ...createUserStore(connection, ledger, time),
       ...createPlanStore(connection, ledger, time),
       ...createExecutionStore(connection, { ledger, audit, time }),
+      ...createLeverStore(connection, { ledger, audit, time, file }),
       ...createWebhookStore(connection),
       ...createSchedulerStore(connection, { book, runPage, announce, sandboxDue: due, file: oneName(file) }),
       ...createSandboxStore(connection, { time, due, audit, runPage, announce }),

@@ -20,13 +20,14 @@ export function createPartnerStore(connection: Connection, audit: AuditLog): Par
     ),
     insertTenant: db.prepare('insert into tenants (partner_slug, environment) values (?, ?)'),
     update: db.prepare(
-      `update partners set name = :name, status = :status, min_tranche = :min_tranche, updated_at = :updated_at
+      `update partners set name = :name, status = :status, min_tranche = :min_tranche, held = :held,
+         updated_at = :updated_at
        where partner_slug = :slug`,
     ),
     tenant: db.prepare<[string, string], TenantRow>(
       'select * from tenants where partner_slug = ? and environment = ?',
     ),
-    // A partner's status and minimum reach all of its schedules at once.
+    // A partner's status, hold and minimum reach all of its schedules at once.
     reschedule: db.prepare(
       `update schedules set awake = ${AWAKE}, floor = min(:min_tranche, budget)
        where plan_id in (select plan_id from plans join tenants using (tenant_id) where partner_slug = :slug)`,
@@ -77,7 +78,7 @@ export function createPartnerStore(connection: Connection, audit: AuditLog): Par
       write((now) => {
         const partner = decide(found(slug), now)
         const { name, status, minTranche: min_tranche, updatedAt: updated_at } = partner
-        sql.update.run({ slug, name, status, min_tranche, updated_at })
+        sql.update.run({ slug, name, status, min_tranche, held: partner.held ? 1 : 0, updated_at })
         sql.reschedule.run({ slug, min_tranche })
         audit.add(entry, now)
         return partner

@@ -1,18 +1,15 @@
 import { DAY_MS, earlier, type Instant, later, plus } from '../../core/instant.ts'
 import { type Btc, type Usd, ZERO_USD } from '../../core/money.ts'
 import type { Activity } from '../../core/statement.ts'
-import { type ReportRow, reportOf } from '../ledger-rows.ts'
+import type { ReportStore, UserLine } from '../reports.ts'
 import { instant, type TenantRow, tenantOf } from '../rows.ts'
-import type { ReportStore, TradeLine, UserLine } from '../store.ts'
 import type { Connection, Database } from './connection.ts'
 import type { TenantTime } from './tenant-time.ts'
+import { createTradeLines, IN_PERIOD, OF_TENANT } from './trade-lines.ts'
 
 /** How many trades, and what they add up to. SQLite's sum over integers is exact, and fails rather than overflows. */
 const SUMS = `count(*) as trades, coalesce(sum(d.usd_amount), 0) as volume, coalesce(sum(d.btc_amount), 0) as btc,
   coalesce(sum(d.partner_fee_usd), 0) as fees`
-const OF_TENANT =
-  '(:slug is null or t.partner_slug = :slug) and (:environment is null or t.environment = :environment)'
-const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'
 
 /** The end of what has been reported: no write is dated before it again. */
 export function reportedUntil(db: Database): () => Instant {
@@ -20,7 +17,8 @@ export function reportedUntil(db: Database): () => Instant {
   return () => instant(at.get() ?? 0n)
 }
 
-export function createReportStore({ db, read, write }: Connection, time: TenantTime): ReportStore {
+export function createReportStore(connection: Connection, time: TenantTime): ReportStore {
+  const { db, read, write } = connection
   const sql = {
     tenants: db.prepare<object, TenantRow>(
       `select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
@@ -31,6 +29,11 @@ export function createReportStore({ db, read, write }: Connection, time: TenantT
       `select u.partner_user_id, d.plan_id, ${SUMS} from trades d join users u on u.user_id = d.user_id
        where d.tenant_id = :tenant and ${IN_PERIOD} and d.status in ('filled', 'partial')
        group by d.plan_id`,
+    ),
+    adjusted: db.prepare<object, UserSums>(
+      `select u.partner_user_id, sum(d.usd_amount) as volume, sum(d.btc_amount) as btc
+       from adjustments d join users u on u.user_id = d.user_id
+       where d.tenant_id = :tenant and ${IN_PERIOD} group by d.user_id`,
     ),
     outcomes: db.prepare<object, { status: string; n: bigint }>(
       `select d.status, count(*) as n from trades d where d.tenant_id = :tenant and ${IN_PERIOD} group by d.status`,
@@ -46,18 +49,6 @@ export function createReportStore({ db, read, write }: Connection, time: TenantT
          where tenant_id = :tenant and cancelled_at is not null and cancelled_at >= :start and cancelled_at < :end`,
       )
       .pluck(),
-    countTrades: db
-      .prepare<object, bigint>(
-        `select count(*) from trades d join tenants t on t.tenant_id = d.tenant_id where ${IN_PERIOD} and ${OF_TENANT}`,
-      )
-      .pluck(),
-    trades: db.prepare<object, TradeRow>(
-      `select d.*, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
-       from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
-         join plans p on p.plan_id = d.plan_id
-       where (d.recorded_at, d.execution_id) > (:at, :id) and d.recorded_at < :end and ${OF_TENANT}
-       order by d.recorded_at, d.execution_id limit :limit`,
-    ),
     close: db.prepare(
       'insert into closed_months (month, period_end, closed_at) values (:month, :end, :now) on conflict do nothing',
     ),
@@ -88,7 +79,7 @@ export function createReportStore({ db, read, write }: Connection, time: TenantT
           if (sandbox === null) sql.close.run({ month: period.month, end: period.end, now })
           reported(period.end)
         }
-        // A trade of this very millisecond belongs to what is there so far, one that comes later in it does not.
+        // A trade or adjustment of this very millisecond belongs to what is there so far, one that comes later in it does not.
         const sofar = later(now, plus(time.latestRecordedAt(sandbox) ?? (0 as Instant), 1))
         if (!final && sofar > now) reported(sofar)
         return { ...period, end: final ? period.end : earlier(period.end, later(sofar, period.start)), final }
@@ -103,12 +94,13 @@ export function createReportStore({ db, read, write }: Connection, time: TenantT
         const scope = { tenant: tenant.tenantId, ...slice }
         const day = await read(() => ({
           byPlan: sql.byPlan.all(scope),
+          adjusted: sql.adjusted.all(scope),
           outcomes: new Map(sql.outcomes.all(scope).map((row) => [row.status, Number(row.n)])),
           created: Number(sql.created.get(scope)),
           cancelled: Number(sql.cancelled.get(scope)),
         }))
-        for (const row of day.byPlan) {
-          plans.add(row.plan_id)
+        for (const row of day.byPlan) plans.add(row.plan_id)
+        for (const row of [...day.byPlan, ...day.adjusted.map(withoutTrades)]) {
           const line = added(lines.get(row.partner_user_id), row)
           lines.set(row.partner_user_id, line)
           activity.volume = (activity.volume + row.volume) as Usd
@@ -123,33 +115,18 @@ export function createReportStore({ db, read, write }: Connection, time: TenantT
         await new Promise((resolve) => setImmediate(resolve))
       }
       const users = [...lines.values()].sort((a, b) => (a.partnerUserId < b.partnerUserId ? -1 : 1))
-      return { activity: { ...activity, activeUsers: users.length, activePlans: plans.size }, users }
+      // Somebody whose only entry is an adjustment has a line, and is not active.
+      const activeUsers = users.filter(({ trades }) => trades > 0).length
+      return { activity: { ...activity, activeUsers, activePlans: plans.size }, users }
     },
 
-    readTradeLines: ({ start, end }, filter, { after, limit }) =>
-      read(() => {
-        // One lower bound, so that a page begins at its own place in the index and not at the month's.
-        const at = after?.recordedAt ?? start
-        const params = { ...filter, end, at, id: after?.executionId ?? '', limit }
-        return sql.trades.all(params).map(tradeLineOf)
-      }),
-
-    countTrades: ({ start, end }, filter) =>
-      read(() => Number(sql.countTrades.get({ ...filter, start, end }))),
+    ...createTradeLines(connection),
   }
 }
 
-type PlanSums = {
-  partner_user_id: string
-  plan_id: bigint
-  trades: bigint
-  volume: bigint
-  btc: bigint
-  fees: bigint
-}
-type TradeRow = ReportRow &
-  TenantRow & { execution_id: string; recorded_at: bigint; partner_user_id: string; partner_plan_id: string }
-
+type UserSums = { partner_user_id: string; volume: bigint; btc: bigint }
+type LineSums = UserSums & { trades: bigint; fees: bigint }
+type PlanSums = LineSums & { plan_id: bigint }
 const NO_ACTIVITY: Activity = {
   activeUsers: 0,
   activePlans: 0,
@@ -175,7 +152,7 @@ function* daysOf({
     yield { start: from, end: earlier(plus(from, DAY_MS), end) }
 }
 
-const added = (line: UserLine | undefined, row: PlanSums): UserLine => ({
+const added = (line: UserLine | undefined, row: LineSums): UserLine => ({
   partnerUserId: row.partner_user_id,
   trades: (line?.trades ?? 0) + Number(row.trades),
   volume: ((line?.volume ?? 0n) + row.volume) as Usd,
@@ -183,11 +160,4 @@ const added = (line: UserLine | undefined, row: PlanSums): UserLine => ({
   partnerFees: ((line?.partnerFees ?? 0n) + row.fees) as Usd,
 })
 
-const tradeLineOf = (row: TradeRow): TradeLine => ({
-  tenant: tenantOf(row),
-  executionId: row.execution_id as TradeLine['executionId'],
-  partnerUserId: row.partner_user_id,
-  partnerPlanId: row.partner_plan_id,
-  recordedAt: instant(row.recorded_at),
-  report: reportOf(row),
-})
+const withoutTrades = (row: UserSums): LineSums => ({ ...row, trades: 0n, fees: 0n })

@@ -9,6 +9,7 @@ import { type Connection, whenFree } from './connection.ts'
 export const WIPED: readonly (readonly [table: string, rows: string])[] = [
   ['webhook_events', 'tenant_id = :tenant'],
   ['late_reports', 'tenant_id = :tenant'],
+  ['adjustments', 'tenant_id = :tenant'],
   ['trades', 'tenant_id = :tenant'],
   ['executions', 'tenant_id = :tenant'],
   ['schedules', 'plan_id in (select plan_id from plans where tenant_id = :tenant)'],

@@ -11,21 +11,29 @@ export type TenantTime = ReturnType<typeof createTenantTime>
 
 type Shift = { tenant_id: bigint; offset_ms: bigint; reported_until: bigint }
 
+/** When a tenant's latest trade or adjustment was recorded: nothing of it that is billed is dated before that. */
+const latestOf = (tenant: string): string =>
+  `(select max(at) from (select max(recorded_at) as at from trades where tenant_id = ${tenant}
+     union all select max(recorded_at) from adjustments where tenant_id = ${tenant}))`
+
 export function createTenantTime({ db, write }: Pick<Connection, 'db' | 'write'>) {
   const sql = {
     shift: db.prepare<[number], Shift>('select * from sandboxes where tenant_id = ?'),
     shifts: db.prepare<[], Shift>('select * from sandboxes order by tenant_id'),
     tenantOfPlan: db.prepare<[number], bigint>('select tenant_id from plans where plan_id = ?').pluck(),
     anyShift: db.prepare<[], bigint>('select exists (select 1 from sandboxes)').pluck(),
-    latest: db.prepare<[], bigint | null>('select max(recorded_at) from trades').pluck(),
-    latestOf: db
-      .prepare<[number], bigint | null>('select max(recorded_at) from trades where tenant_id = ?')
+    latest: db
+      .prepare<[], bigint | null>(
+        `select max(at) from (select max(recorded_at) as at from trades
+           union all select max(recorded_at) from adjustments)`,
+      )
       .pluck(),
-    // One step along an index for each tenant.
+    // One step along an index for each tenant and table.
+    latestOf: db.prepare<[number], bigint | null>(`select ${latestOf('?1')}`).pluck(),
     latestInRealTime: db
       .prepare<[], bigint | null>(
-        `select max((select max(recorded_at) from trades where trades.tenant_id = tenants.tenant_id))
-         from tenants where tenant_id not in (select tenant_id from sandboxes)`,
+        `select max(${latestOf('tenants.tenant_id')}) from tenants
+         where tenant_id not in (select tenant_id from sandboxes)`,
       )
       .pluck(),
   }

@@ -54,6 +54,8 @@ export const atomicityContract: Contract = {
       ['deliverDue', store.deliverDue(acme, 10, stop)],
       ['changeExecution', store.changeExecution(acme, ids, stop)],
       ['changeWebhook', store.changeWebhook(acme, stop)],
+      ['cancelExecution', store.cancelExecution(executionId, stop, AUDIT)],
+      ['adjustTrade', store.adjustTrade(executionId, stop, () => AUDIT)],
       [
         'changeDuePlans',
         store.changeDuePlans(1, [planId], { roll: () => null, decide: stop, newExecutionId: stop }),

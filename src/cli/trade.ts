@@ -1,0 +1,57 @@
+import { Command } from 'commander'
+import { adjust, type Correction } from '../core/adjustment.ts'
+import { formatInstant } from '../core/instant.ts'
+import { btc, formatBtc, formatUsd, usd } from '../core/money.ts'
+import { auditEntry, type Cli, confirmOnTerminal, print, renderFields } from './cli.ts'
+import { amount, reasonOption } from './options.ts'
+
+type AdjustOptions = { usd: string; btc: string; reason: string }
+
+export function tradeCommand(cli: Cli): Command {
+  const trade = new Command('trade').description('what partners confirmed')
+
+  trade
+    .command('adjust')
+    .description('set a recorded fill right, by an entry of its own in the present month')
+    .argument('<execution-id>')
+    .requiredOption('--usd <usd>', 'what was really spent', amount)
+    .requiredOption('--btc <btc>', 'what was really bought', amount)
+    .addOption(reasonOption('why, for finance and the partner: it stands in the export'))
+    .action(async (executionId: string, options: AdjustOptions) => {
+      const { reason } = options
+      const right = { usd: usd(options.usd), btc: btc(options.btc), reason }
+      await confirmOnTerminal(
+        cli,
+        `Set the fill of ${executionId} to ${formatUsd(right.usd)} USD for ${formatBtc(right.btc)} BTC? It is billed.`,
+      )
+      await cli.withStore(async (store) => {
+        const made = await store.adjustTrade(
+          executionId,
+          (seen, now) => adjust(seen, right, now),
+          (done) => auditEntry(cli, 'trade.adjust', executionId, auditDetail(done)),
+        )
+        const json = correctionJson(made)
+        print(cli, json, () => renderFields(json))
+      })
+    })
+
+  return trade
+}
+
+const correctionJson = ({ adjustment, before, after }: Correction) => ({
+  execution_id: adjustment.executionId,
+  adjustment: adjustment.adjustmentId,
+  usd_amount_before: formatUsd(before.usd),
+  usd_amount: formatUsd(after.usd),
+  usd_difference: formatUsd(adjustment.usd),
+  btc_amount_before: formatBtc(before.btc),
+  btc_amount: formatBtc(after.btc),
+  btc_difference: formatBtc(adjustment.btc),
+  reason: adjustment.reason,
+  recorded_at: formatInstant(adjustment.recordedAt),
+})
+
+function auditDetail(made: Correction): Record<string, unknown> {
+  const { execution_id: _, recorded_at: __, ...detail } = correctionJson(made)
+  return detail
+}

@@ -1,0 +1,151 @@
+// An instruction nobody will ever confirm is ended by an operator, and its money is free again.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DAY_MS } from '../../src/core/instant.ts'
+import { fill, type Service, startService } from '../harness.ts'
+import {
+  assertSound,
+  confirmPath,
+  executionsOf,
+  type Json,
+  ledgerOf,
+  PRICE,
+  plan,
+  poll,
+  sendFirst,
+  succeed,
+  windowsOf,
+} from '../http/steps.ts'
+import { command, shell } from './steps.ts'
+
+const cancel = (service: Service, id: string) =>
+  command(service, ['execution', 'cancel', id, '--reason', 'nobody there'])
+const confirm = (service: Service, id: string, body: Json) => service.call('POST', confirmPath(id), body)
+const sent = async (service: Service) => (await sendFirst(service, ['p'])).get('p') ?? ''
+const ledgers = async (service: Service) => (await windowsOf(service, 'p')).map(ledgerOf)
+
+test('the reservation goes back to an open window, which spends it again', async (t) => {
+  const service = await startService(t)
+  const id = await sent(service)
+  assert.deepEqual(await ledgers(service), ['10.00 0.00 0.00 open'])
+  assert.equal((await cancel(service, id)).code, 0)
+  assert.deepEqual(await ledgers(service), ['0.00 0.00 0.00 open'])
+  await assertSound(service)
+  service.advance(6 * 60_000)
+  assert.equal((await poll(service)).size, 0, 'it is delivered no more')
+  service.advance(DAY_MS - 7 * 60_000)
+  await service.tick(PRICE)
+  assert.deepEqual(await ledgers(service), ['60.00 0.00 0.00 open'], 'the whole budget is out')
+  await assertSound(service)
+})
+
+test('a window that is over releases it', async (t) => {
+  const service = await startService(t)
+  const id = await sent(service)
+  service.advance(DAY_MS)
+  await service.tick(PRICE)
+  assert.equal((await ledgers(service))[0], '10.00 0.00 50.00 ended')
+  await cancel(service, id)
+  assert.equal((await ledgers(service))[0], '0.00 0.00 60.00 ended')
+  await assertSound(service)
+})
+
+test('a report that comes later is kept, answered 409, and accepted by an operator', async (t) => {
+  const service = await startService(t)
+  const id = await sent(service)
+  await cancel(service, id)
+  const late = await confirm(service, id, fill('o1', '9.00'))
+  assert.equal(late.status, 409)
+  assert.match(late.body.detail, /was cancelled before it was confirmed/)
+  assert.equal(JSON.parse(await shell(service, ['--json', 'execution', 'late-fills'])).length, 1)
+  await shell(service, ['execution', 'accept-late', id])
+  assert.equal((await confirm(service, id, fill('o1', '9.00'))).body.replayed, true)
+  assert.deepEqual(await ledgers(service), ['0.00 9.00 0.00 open'])
+  const shown = JSON.parse(await shell(service, ['--json', 'execution', 'show', id]))
+  assert.deepEqual([shown.status, shown.cancel_reason], ['filled', 'nobody there'])
+  await assertSound(service)
+})
+
+test('a late fill whose money the window has spent again is refused, and stays listed', async (t) => {
+  const service = await startService(t)
+  const id = await sent(service)
+  await cancel(service, id)
+  assert.equal((await confirm(service, id, fill('o1', '9.00'))).status, 409)
+  service.advance(DAY_MS - 60_000)
+  await service.tick(PRICE)
+  assert.deepEqual(await ledgers(service), ['60.00 0.00 0.00 open'])
+  const refused = await command(service, ['execution', 'accept-late', id])
+  assert.equal(refused.code, 5)
+  assert.match(refused.err, /above the 0\.00 USD its window has left/)
+  const page = { after: null, limit: 10 }
+  assert.deepEqual(
+    (await service.store.listLateFills(page)).map(({ acceptedAt }) => acceptedAt),
+    [null],
+  )
+  // What took its place ends unfilled: now there is room.
+  const [again] = (await executionsOf(service, 'p')).filter(({ status }) => status === 'pending')
+  await cancel(service, again?.executionId ?? '')
+  await shell(service, ['execution', 'accept-late', id])
+  assert.deepEqual(await ledgers(service), ['0.00 9.00 0.00 open'])
+  await assertSound(service)
+})
+
+test('one never delivered can be cancelled, and never be filled', async (t) => {
+  const service = await startService(t)
+  await sent(service)
+  service.advance(9 * 3_600_000)
+  await service.tick(PRICE)
+  const [pending] = (await executionsOf(service, 'p')).filter(({ status }) => status === 'pending')
+  const id = pending?.executionId ?? ''
+  assert.equal((await cancel(service, id)).code, 0)
+  assert.equal((await confirm(service, id, fill('o9', '1.00'))).status, 409)
+  const refused = await command(service, ['execution', 'accept-late', id])
+  assert.deepEqual([refused.code, /never delivered/.test(refused.err)], [5, true])
+  await assertSound(service)
+})
+
+for (const [status, body] of [
+  ['filled', fill('o1', '10.00')],
+  ['partial', fill('o1', '4.00', 'partial')],
+  ['failed', { partner_order_id: 'o1', status: 'failed' }],
+  ['cancelled', { partner_order_id: 'o1', status: 'cancelled' }],
+] as [string, Json][]) {
+  test(`one recorded as ${status} is not cancelled`, async (t) => {
+    const service = await startService(t)
+    const id = await sent(service)
+    await succeed(service, 'POST', confirmPath(id), body)
+    const before = await ledgers(service)
+    const audited = (await service.store.listAudit({ after: null, limit: 100 })).length
+    const refused = await cancel(service, id)
+    assert.equal(refused.code, 5)
+    assert.match(refused.err, new RegExp(`recorded as ${status}`))
+    assert.deepEqual(await ledgers(service), before)
+    assert.equal((await service.store.listAudit({ after: null, limit: 100 })).length, audited)
+    assert.equal((await confirm(service, id, body)).body.replayed, true)
+  })
+}
+
+test('one that a plan cancel ended is not cancelled twice', async (t) => {
+  const service = await startService(t)
+  const id = await sent(service)
+  await plan(service, 'p', 'p', { status: 'cancelled' })
+  assert.equal((await cancel(service, id)).code, 5)
+  assert.deepEqual(await ledgers(service), ['0.00 0.00 60.00 cancelled'])
+})
+
+test('of a cancel and a confirmation at once, one counts and the other is told', async (t) => {
+  const service = await startService(t)
+  const plans = ['a', 'b', 'c', 'd', 'e', 'f']
+  const out = await sendFirst(service, plans)
+  for (const name of plans) {
+    const id = out.get(name) ?? ''
+    const [answer, ended] = await Promise.all([
+      confirm(service, id, fill(`o-${name}`, '10.00')),
+      cancel(service, id),
+    ])
+    assert.ok((answer.status === 200) !== (ended.code === 0), `${answer.status} and ${ended.code}`)
+    assert.ok([200, 409].includes(answer.status) && [0, 5].includes(ended.code))
+  }
+  await assertSound(service)
+})

@@ -1,0 +1,126 @@
+// A held partner buys nothing more, and is answered as ever.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DAY_MS, HOUR_MS, plus } from '../../src/core/instant.ts'
+import { decide } from '../../src/engine/timing.ts'
+import { fill, type Service, startService, T0 } from '../harness.ts'
+import {
+  assertSound,
+  confirmPath,
+  executionsOf,
+  ledgerOf,
+  link,
+  PRICE,
+  plan,
+  poll,
+  sendFirst,
+  succeed,
+  windowsOf,
+} from '../http/steps.ts'
+import { shell } from './steps.ts'
+
+const partner = (service: Service, verb: string, slug = 'acme') => shell(service, ['partner', verb, slug])
+const fired = async (service: Service) => (await service.tick(PRICE)).executionsCreated
+
+test('polls, confirmations, plans and billing go on; tranches do not', async (t) => {
+  const service = await startService(t)
+  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
+  await partner(service, 'hold')
+  service.advance(9 * HOUR_MS)
+  assert.equal((await service.tick('1')).plansEvaluated, 0, 'nor does a pass look at it')
+  assert.equal((await succeed(service, 'GET', '/partner/v1/me')).status, 'active')
+  assert.equal((await poll(service)).get('p')?.[0]?.execution_id, id, 'what was out is delivered again')
+  await succeed(service, 'POST', confirmPath(id), fill('o1', '10.00'))
+  await link(service, 'q')
+  await plan(service, 'q', 'q')
+  await plan(service, 'p', 'p', { status: 'paused' })
+  await plan(service, 'p', 'p', { status: 'active', amount_usd: '90.00' })
+  assert.equal(await fired(service), 0, 'nor does a plan that is new, woken or changed fire')
+  const month = await succeed(service, 'GET', '/partner/v1/billing/monthly?month=2026-01')
+  assert.equal(month.trade_count, 1)
+  await partner(service, 'release')
+  assert.equal(await fired(service), 2)
+  await assertSound(service)
+})
+
+test('other partners are not held', async (t) => {
+  const service = await startService(t)
+  const key = await service.issueKey('bolt', 'test')
+  await link(service, 'u1', { key })
+  await plan(service, 'u1', 'p1', {}, { key })
+  await partner(service, 'hold')
+  assert.equal(await fired(service), 1)
+})
+
+test('released within the window, a plan catches up with all of its budget', async (t) => {
+  const service = await startService(t)
+  await link(service, 'p')
+  await plan(service, 'p', 'p')
+  await partner(service, 'hold')
+  service.advance(17 * HOUR_MS)
+  assert.equal(await fired(service), 0)
+  await partner(service, 'release')
+  await fired(service)
+  service.setClock(plus(T0, DAY_MS - 60_000))
+  await fired(service)
+  assert.deepEqual((await windowsOf(service, 'p')).map(ledgerOf), ['60.00 0.00 0.00 open'])
+  await assertSound(service)
+})
+
+test('windows slept through roll at the release, into one budget', async (t) => {
+  const service = await startService(t)
+  await link(service, 'p')
+  await plan(service, 'p', 'p')
+  await partner(service, 'hold')
+  service.advance(3 * DAY_MS + HOUR_MS)
+  await fired(service)
+  assert.equal((await windowsOf(service, 'p')).length, 1)
+  await partner(service, 'release')
+  assert.equal(await fired(service), 1)
+  const windows = await windowsOf(service, 'p')
+  assert.deepEqual(windows.map(ledgerOf), ['0.00 0.00 60.00 ended', '10.00 0.00 0.00 open'])
+  assert.equal(windows[1]?.start, plus(T0, 3 * DAY_MS), 'on the grid, in the present slot')
+  await assertSound(service)
+})
+
+test('holding and disabling are set and lifted each alone', async (t) => {
+  const service = await startService(t)
+  await link(service, 'p')
+  await plan(service, 'p', 'p')
+  await partner(service, 'hold')
+  await partner(service, 'disable')
+  await partner(service, 'release')
+  assert.equal(await fired(service), 0, 'still disabled')
+  await partner(service, 'hold')
+  await partner(service, 'enable')
+  assert.equal(await fired(service), 0, 'still held')
+  assert.equal((await service.call('GET', '/partner/v1/me')).status, 200)
+  await partner(service, 'hold')
+  await partner(service, 'release')
+  assert.equal(await fired(service), 1)
+  const actions = (await service.store.listAudit({ after: null, limit: 100 })).map(({ action }) => action)
+  const levers = actions.filter((action) => action.startsWith('partner.'))
+  assert.deepEqual(
+    levers,
+    ['hold', 'disable', 'release', 'hold', 'enable', 'hold', 'release'].map((verb) => `partner.${verb}`),
+  )
+})
+
+test('a pass that had listed the plan before the hold does not fire it after', async (t) => {
+  const service = await startService(t)
+  await link(service, 'p')
+  await plan(service, 'p', 'p')
+  const { store } = service
+  const { tickId } = await store.beginPass(null)
+  const due = await store.listDuePlans({ now: service.now(), livePrice: null, leadMs: 0 })
+  assert.equal(due.length, 1)
+  await partner(service, 'hold')
+  const counts = await store.changeDuePlans(tickId, due, {
+    roll: () => null,
+    decide: (schedule, now) => decide(schedule, { now, price: null, sigma: 0, leadMs: DAY_MS }),
+    newExecutionId: () => assert.fail('nothing is to be fired'),
+  })
+  assert.deepEqual(counts, { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 })
+  assert.deepEqual(await executionsOf(service, 'p'), [])
+})

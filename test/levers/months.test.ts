@@ -1,0 +1,179 @@
+// Whatever is confirmed, cancelled, accepted and adjusted, in whatever order and with whatever clock: a month that is
+// over keeps every byte, the reports of a month agree, and an export neither loses nor repeats a line.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { adjust } from '../../src/core/adjustment.ts'
+import { acceptLate, cancelByHand } from '../../src/core/execution.ts'
+import { DAY_MS, HOUR_MS, type Instant, later, monthOf, plus } from '../../src/core/instant.ts'
+import { btc, formatUsd, type Usd } from '../../src/core/money.ts'
+import { periodOf } from '../../src/core/month.ts'
+import { Problem } from '../../src/core/problem.ts'
+import type { TradeLine } from '../../src/store/reports.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import { AUDIT, fill, type Service, startService } from '../harness.ts'
+import { assertSound, confirmPath, link, plan, poll } from '../http/steps.ts'
+import { adjustTo, shell } from './steps.ts'
+
+const START = Date.UTC(2026, 0, 29) as Instant
+const PLANS = ['a', 'b', 'c']
+
+/** One thing that happens; `pick` chooses the execution, `share` the amount in percent of its reservation. */
+type Step = { kind: (typeof KINDS)[number]; pick: number; share: number; hours: number }
+const KINDS = [
+  'time',
+  'time',
+  'back',
+  'tick',
+  'confirm',
+  'cancel',
+  'accept',
+  'adjust',
+  'adjust',
+  'adjust',
+  'report',
+] as const
+const step = fc.record({
+  kind: fc.constantFrom(...KINDS),
+  pick: fc.nat(30),
+  share: fc.nat(110),
+  hours: fc.integer({ min: 1, max: 90 }),
+})
+
+/** Refusals are part of the play; anything else is a bug. */
+async function unlessRefused(work: Promise<unknown>): Promise<void> {
+  await work.catch((error) => {
+    if (!(error instanceof Problem)) throw error
+  })
+}
+
+async function executionAt(service: Service, pick: number) {
+  const filter = { slug: null, environment: null, status: null, stuck: false } as const
+  const all = await service.store.listExecutions(filter, { after: null, limit: 1000 })
+  return all[pick % Math.max(1, all.length)]
+}
+
+async function play(service: Service, key: string, { kind, pick, share, hours }: Step): Promise<void> {
+  const { store } = service
+  if (kind === 'time') return service.advance(hours * HOUR_MS)
+  if (kind === 'back') return service.advance(-hours * HOUR_MS)
+  if (kind === 'tick') {
+    await service.tick('60000')
+    await poll(service, { key })
+    return
+  }
+  if (kind === 'report') {
+    await store.fixPeriod(periodOf(monthOf(service.now())))
+    return
+  }
+  const seen = await executionAt(service, pick)
+  if (!seen) return
+  const { executionId, amount } = seen
+  const part = ((amount * BigInt(share)) / 100n) as Usd
+  if (kind === 'confirm') {
+    const body = fill(`o-${executionId}`, formatUsd(part))
+    await service.call('POST', confirmPath(executionId), body, { key })
+  } else if (kind === 'cancel') {
+    await unlessRefused(store.cancelExecution(executionId, (at, now) => cancelByHand(at, 'gone', now), AUDIT))
+  } else if (kind === 'accept') {
+    await unlessRefused(store.acceptLateReport({ executionId, reportId: null }, acceptLate, AUDIT))
+  } else {
+    const right = { usd: part, btc: btc(share === 0 ? '0' : `0.${1000 + share}`), reason: 'wrong' }
+    await unlessRefused(
+      store.adjustTrade(
+        executionId,
+        (at, now) => adjust(at, right, now),
+        () => AUDIT,
+      ),
+    )
+  }
+}
+
+const everyReport = async (service: Service, month: string): Promise<string> => {
+  const parts = []
+  for (const report of ['summary', 'users', 'trades'])
+    parts.push(await shell(service, ['billing', 'export', '--month', month, '--report', report]))
+  return parts.join('\n')
+}
+
+test('a closed month never changes, and the reports of every month agree', { timeout: 60_000 }, async (t) => {
+  let adjusted = 0
+  let months = 0
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 25, maxLength: 45 }), async (steps) => {
+      const service = await startService(t)
+      service.setClock(START)
+      const key = await service.issueKey('acme', 'live')
+      for (const id of PLANS) {
+        await link(service, id, { key })
+        await plan(service, id, id, {}, { key })
+      }
+      const closed = new Map<string, string>()
+      let latest = START
+      for (const one of steps) {
+        await play(service, key, one)
+        latest = later(latest, service.now())
+        for (const month of ['2026-01', '2026-02'])
+          if (latest >= periodOf(month).end && !closed.has(month) && service.now() >= periodOf(month).end)
+            closed.set(month, await everyReport(service, month))
+      }
+      months += closed.size
+      service.setClock(plus(latest, 40 * DAY_MS))
+      for (const [month, before] of closed) assert.equal(await everyReport(service, month), before, month)
+      for (const month of ['2026-01', '2026-02', '2026-03', '2026-04']) {
+        const proof = JSON.parse(await shell(service, ['--json', 'billing', 'reconcile', '--month', month]))
+        assert.deepEqual([proof.ok, proof.findings], [true, []], month)
+        adjusted += (await everyReport(service, month)).split(',adjustment,').length - 1
+      }
+      await assertSound(service)
+    }),
+    { numRuns: 8, seed: 20_260, endOnFailure: true },
+  )
+  assert.ok(adjusted > 5 && months > 4, `the play adjusts fills and ends months (${adjusted}, ${months})`)
+})
+
+test('pages of any size hold each trade and adjustment once, in order, all in one millisecond', async (t) => {
+  const service = await startService(t)
+  for (const id of PLANS) {
+    await link(service, id)
+    await plan(service, id, id)
+  }
+  await service.tick('60000')
+  const due = [...(await poll(service)).values()].flat().map((one) => String(one.execution_id))
+  for (const id of due) await service.call('POST', confirmPath(id), fill(id, '9.00'))
+  for (const usd of ['8.00', '7.00', '6.00'])
+    for (const id of due.toReversed()) assert.equal((await adjustTo(service, id, usd, '0.001')).code, 0)
+  service.advance(1)
+  for (const id of due) assert.equal((await adjustTo(service, id, '5.00', '0.001')).code, 0)
+
+  const store = await openStore(service.file, { clock: service.now, create: false })
+  t.after(() => store.close())
+  service.advance(1000)
+  const period = await store.fixPeriod(periodOf('2026-01'))
+  const filter = { slug: 'acme', environment: 'test' } as const
+  const keyOf = ({ recordedAt, executionId, entry }: TradeLine) =>
+    [recordedAt, executionId, entry.kind === 'trade' ? 0 : entry.adjustment.adjustmentId] as const
+  let whole: string[] | null = null
+  for (const limit of [100, 1, 2, 3, 4, 5, 7, 15]) {
+    const keys: string[] = []
+    for (let after: TradeLine | null = null; ; ) {
+      const page: TradeLine[] = await store.readTradeLines(period, filter, { after, limit })
+      assert.ok(page.length <= limit)
+      keys.push(...page.map((line) => JSON.stringify(keyOf(line))))
+      after = page.at(-1) ?? null
+      if (after === null || page.length < limit) break
+    }
+    whole ??= keys
+    assert.deepEqual(keys, whole, `pages of ${limit}`)
+  }
+  assert.equal(new Set(whole).size, 15)
+  assert.equal(await store.countTradeLines(period, filter), 15)
+  const sorted = (whole ?? [])
+    .map((text) => JSON.parse(text) as [number, string, number])
+    .toSorted((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : a[2] - b[2]))
+  assert.deepEqual(
+    sorted.map((key) => JSON.stringify(key)),
+    whole,
+  )
+})
