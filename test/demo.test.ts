@@ -162,7 +162,10 @@ suite('demo', { concurrency: true }, () => {
     const { database, ledger } = await readPrinted()
     assert.ok(database !== null && existsSync(database))
     const check = await start(['--db', database, '--json', 'check']).ended
-    assert.deepEqual(JSON.parse(check.out), { ok: true, findings: [] })
+    const { ok, findings } = JSON.parse(check.out) as { ok: boolean; findings: { kind: string }[] }
+    assert.equal(ok, true)
+    // Its weeks are long over by the clock of this machine.
+    assert.deepEqual([...new Set(findings.map(({ kind }) => kind))], ['ticks_stopped'])
     const executions = await start(['--db', database, '--json', 'execution', 'list']).ended
     assert.equal(JSON.parse(executions.out).length, ledger.executions)
   })

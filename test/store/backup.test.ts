@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
-import { finish, SOURCE, start } from '../process.ts'
+import { finish, type Program, SOURCE, start } from '../process.ts'
 import {
   act,
   beside,
@@ -90,16 +90,16 @@ suite('backup', { concurrency: 3 }, () => {
 
   test('a kill in the middle leaves no file under the name', async (t) => {
     const file = await filled(t)
-    fatten(file)
     const copy = backup(file)
-    const running = start(t, ['--db', file, 'backup', copy], { cwd: dirname(file) })
-    while (partials(copy).length === 0) {
-      assert.equal(running.child.exitCode, null, running.err())
-      await new Promise((resolve) => setImmediate(resolve))
-    }
-    running.child.kill('SIGKILL')
+    // Killed at the last moment before the copy would get its name: when it is about to be forced to disk.
+    const kill = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
+      fs.fsyncSync = () => process.kill(process.pid, 'SIGKILL'); syncBuiltinESMExports()`
+    const [node, ...rest] = SOURCE
+    const program: Program = [node, '--import', `data:text/javascript,${encodeURIComponent(kill)}`, ...rest]
+    const running = start(t, ['--db', file, 'backup', copy], { cwd: dirname(file), program })
     assert.equal(await running.ended, 'SIGKILL')
     assert.equal(existsSync(copy), false)
+    assert.equal(partials(copy).length, 1)
     for (const name of partials(copy)) {
       if (!name.endsWith('-journal')) assert.equal(mode(join(dirname(file), name)), 0o600)
     }
