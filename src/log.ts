@@ -1,5 +1,6 @@
 // The log: one JSON line per event on stderr, or readable lines when a person is watching.
 
+import { Writable } from 'node:stream'
 import { type DestinationStream, pino } from 'pino'
 import { PinoPretty } from 'pino-pretty'
 
@@ -24,10 +25,15 @@ export function createLog(format: LogFormat, level: LogLevel = 'info'): Log {
     formatters: { level: (level: string) => ({ level }) },
   }
   if (format === 'json') return pino(options, forgiving())
-  return pino(
-    options,
-    PinoPretty({ destination: forgiving(), translateTime: 'HH:MM:ss', ignore: 'request_id' }),
-  )
+  const stderr = forgiving()
+  const destination = new Writable({
+    decodeStrings: false,
+    write(line, _, done) {
+      stderr.write(line)
+      done()
+    },
+  })
+  return pino(options, PinoPretty({ destination, translateTime: 'HH:MM:ss', ignore: 'request_id' }))
 }
 
 /** The most text held back for a log that takes no more: what comes after it is lost. */

@@ -29,7 +29,7 @@ export function createTenantTime({ db, write }: Pick<Connection, 'db' | 'write'>
       )
       .pluck(),
     // One step along an index for each tenant and table.
-    latestOf: db.prepare<[number], bigint | null>(`select ${latestOf('?1')}`).pluck(),
+    latestOf: db.prepare<object, bigint | null>(`select ${latestOf(':tenant')}`).pluck(),
     latestInRealTime: db
       .prepare<[], bigint | null>(
         `select max(${latestOf('tenants.tenant_id')}) from tenants
@@ -75,7 +75,9 @@ export function createTenantTime({ db, write }: Pick<Connection, 'db' | 'write'>
     latestRecordedAt(tenantId: number | null): Instant | null {
       if (sql.anyShift.get() === 0n) return instantOrNull(sql.latest.get() ?? null)
       const alone = tenantId !== null && time.isSandbox(tenantId)
-      return instantOrNull((alone ? sql.latestOf.get(tenantId) : sql.latestInRealTime.get()) ?? null)
+      return instantOrNull(
+        (alone ? sql.latestOf.get({ tenant: tenantId }) : sql.latestInRealTime.get()) ?? null,
+      )
     },
   }
   return time
