@@ -20,6 +20,9 @@ const TICK_LATE_MIN_MS = 10 * MINUTE_MS
 const WAL_BYTES_MAX = 64 * 2 ** 20
 const MIB = 2 ** 20
 
+/** A sandbox is led through its time on purpose, and what a developer leaves undone there is nobody's alarm. */
+const IN_REAL_TIME = 'tenant_id not in (select tenant_id from sandboxes)'
+
 type Look = (now: Instant) => Finding[]
 
 export function createWarnings({ db, read, clock }: Connection): () => Promise<Finding[]> {
@@ -71,7 +74,8 @@ function keysThatEnd(db: Database): Look {
 function lateTicks(db: Database): Look {
   const state = db.prepare<[], { finished: bigint | null; oldest: bigint | null }>(
     `select (select max(at) from ticks where finished_at is not null) as finished,
-       (select min(p.created_at) from schedules s join plans p using (plan_id) where s.awake = 1) as oldest`,
+       (select min(p.created_at) from schedules s join plans p using (plan_id)
+         where s.awake = 1 and ${IN_REAL_TIME}) as oldest`,
   )
   const times = db.prepare<[number], bigint>('select at from ticks order by tick_id desc limit ?').pluck()
   return (now) => {
@@ -95,7 +99,7 @@ function stuckExecutions(db: Database): Look {
   const sql = db.prepare<[number], { place: string; n: bigint; first: string }>(
     `select t.partner_slug || ' ' || t.environment as place, count(*) as n, min(e.execution_id) as first
      from executions e join tenants t using (tenant_id)
-     where e.status in ('pending', 'sent') and e.delivered_count >= ? group by tenant_id order by tenant_id`,
+     where e.status in ('pending', 'sent') and e.delivered_count >= ? and ${IN_REAL_TIME} group by tenant_id order by tenant_id`,
   )
   return () =>
     sql.all(STUCK_DELIVERIES).map(({ place, n, first }) => ({
@@ -127,7 +131,8 @@ function unspentWindows(db: Database): Look {
        sum(x.released) as released, max(x.released) as most
      from (select plan_id, count(*) as n, sum(released) as released from windows
        where close_reason = 'ended' and released > 0 and closed_at >= :since group by plan_id) x
-     join plans p using (plan_id) join tenants t using (tenant_id) group by tenant_id order by tenant_id`,
+     join plans p using (plan_id) join tenants t using (tenant_id) where ${IN_REAL_TIME}
+     group by tenant_id order by tenant_id`,
   )
   return (now) =>
     sql
