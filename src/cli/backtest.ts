@@ -34,7 +34,7 @@ async function run(cli: Cli, file: string, { frequency, tranches, chart }: Optio
   const table = await tableOf(reports)
   if (chart !== undefined) {
     const { drawBacktest } = await import('./chart/backtest.ts')
-    await writeChart(chart, drawBacktest(runs, history), file)
+    await writeChart(chart, drawBacktest(runs, history))
     note(cli, `The chart is in ${chart}.`)
   }
   for (const { results, report } of runs) {
@@ -45,12 +45,13 @@ async function run(cli: Cli, file: string, { frequency, tranches, chart }: Optio
   print(cli, frequency ? reports[0] : reports, () => `${table}\n\n${READING}`)
 }
 
-/** Writes over a chart that is there already, but never over the prices it was drawn from. */
-async function writeChart(chart: string, svg: string, prices: string): Promise<void> {
-  const { realpath, writeFile } = await import('node:fs/promises')
+/** Writes over a chart that is there already, and over nothing else: not the prices, not a database. */
+async function writeChart(chart: string, svg: string): Promise<void> {
+  const { open, readFile, writeFile } = await import('node:fs/promises')
   try {
-    const existing = await realpath(chart).catch(() => null)
-    if (existing === (await realpath(prices))) throw new Error('it is the price file')
+    const existing = await readFile(chart, 'latin1').catch(() => null)
+    if (existing !== null && !existing.startsWith('<svg')) throw new Error('it is there already and no chart')
+    if (existing === null) await (await open(chart, 'wx')).close()
     await writeFile(chart, svg)
   } catch (error) {
     throw new Problem('bad_file', `Cannot write the chart ${chart}: ${(error as Error).message}`)

@@ -23,6 +23,10 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
   const { output } = options
   // Rows live for a moment. Left to itself V8 would rather grow its nursery to many times what they need.
   setFlagsFromString('--semi-space-growth-factor=1')
+  if (output !== undefined) {
+    const { refuseDatabaseFile } = await import('../store/sqlite/own-files.ts')
+    refuseDatabaseFile(output, cli.globals().db)
+  }
   if (output !== undefined && !options.force && existsSync(output)) throw exists(output)
   const period = await fixPeriodFor(store, options.month, filter)
   // Rows on the same screen are progress enough; a bar between them would spoil both.

@@ -16,11 +16,11 @@ export function priceCommand(cli: Cli): Command {
     .addOption(priceFeedOption())
     .action(({ priceFeed }: { priceFeed: string }) =>
       cli.withStore(async (store) => {
-        const { createFeed } = await import('../price/feed.ts')
+        const { createFeed, feedName } = await import('../price/feed.ts')
         if (priceFeed === 'none') throw new Problem('usage', 'Give a feed with --price-feed.')
         const { clock } = cli.machine
         const observed = await createFeed(priceFeed, { clock, warn: (message) => warn(cli, message) })()
-        if (!observed) throw new Problem('no_price', `The feed ${priceFeed} gave no price.`)
+        if (!observed) throw new Problem('no_price', `The feed ${feedName(priceFeed)} gave no price.`)
         const json = rowJson({ ...observed, at: await store.addPrice(observed) })
         print(cli, json, () => renderFields(json))
       }),

@@ -2,13 +2,15 @@
 
 import { unreachable } from './assert.ts'
 import type { ExecutionId } from './id.ts'
-import { type Instant, later, MINUTE_MS, plus } from './instant.ts'
+import { HOUR_MS, type Instant, later, MINUTE_MS, plus } from './instant.ts'
 import { formatUsd, LEDGER_MAX, type Price, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
 import { type Report, sameReport, spentBy, type Trade } from './trade.ts'
 import { adjustSpent, leftOf, settle, type Window } from './window.ts'
 
 export const LEASE_MS = 5 * MINUTE_MS
+/** A lease that ends later than this was taken under a clock that has been set back since: it has ended. */
+export const LEASE_AHEAD_MAX_MS = HOUR_MS
 
 export const EXECUTION_STATUSES = ['pending', 'sent', 'filled', 'partial', 'failed', 'cancelled'] as const
 export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number]
@@ -56,10 +58,6 @@ export const isOpen = (execution: Execution): boolean =>
 /** Built from the plan id, the window start and the tranche index; the same for every delivery. */
 export const idempotencyKey = (execution: Execution, formatStart: (at: Instant) => string): string =>
   `${execution.partnerPlanId}:${formatStart(execution.windowStart)}:${execution.trancheIndex}`
-
-export const isDue = (execution: Execution, now: Instant): boolean =>
-  execution.status === 'pending' ||
-  (execution.status === 'sent' && execution.leaseExpiresAt !== null && execution.leaseExpiresAt <= now)
 
 /** Hands an execution to the partner: a fresh lease, one more delivery. */
 export function deliver(execution: Execution, now: Instant): Execution {
@@ -138,7 +136,7 @@ export function confirm(seen: ExecutionSeen, report: Report, now: Instant): Conf
       throw new Problem('execution_pending', 'Execution cannot be confirmed while pending; poll due first.')
     case 'cancelled':
       // An amount too large for the ledger's integers cannot be kept, and no venue has ever filled it.
-      if (spentBy(report) > LEDGER_MAX) throw cancelledBeforeConfirmed(execution)
+      if (spentBy(report) > LEDGER_MAX) throw cancelledBeforeConfirmed(execution, false)
       return { kind: 'kept_late', execution, report, problem: cancelledBeforeConfirmed(execution) }
     case 'sent':
       break
@@ -207,11 +205,13 @@ function tradeOf(seen: ExecutionSeen, execution: Execution, report: Report, now:
   return { executionId: execution.executionId, recordedAt, report }
 }
 
-function cancelledBeforeConfirmed(execution: Execution): Problem {
+function cancelledBeforeConfirmed(execution: Execution, isKept = true): Problem {
+  const fate = isKept
+    ? 'a reported fill is kept for the operator to decide on.'
+    : 'an amount like this cannot be kept: ask the operator.'
   return new Problem(
     'execution_cancelled',
-    `Execution ${execution.executionId} was cancelled before it was confirmed; ` +
-      'a reported fill is kept for the operator to decide on.',
+    `Execution ${execution.executionId} was cancelled before it was confirmed; ${fate}`,
   )
 }
 

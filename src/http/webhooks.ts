@@ -51,15 +51,21 @@ function parseUrl(input: unknown): string | FieldError {
   if (input.length > WEBHOOK_URL_MAX) {
     return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
   }
+  // A URL parser takes some of these away and keeps others; an operator's terminal would obey them.
+  if (UNPRINTABLE.test(input)) return new FieldError('url_parsing', 'Input should be a valid URL')
   const url = URL.parse(input)
   if (!url) return new FieldError('url_parsing', 'Input should be a valid URL')
   if (url.protocol !== 'https:') return new FieldError('url_scheme', "URL scheme should be 'https'")
   if (url.href.length > WEBHOOK_URL_MAX) {
     return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
   }
-  if (url.username !== '' || url.password !== '') {
+  // An empty user name is gone after parsing.
+  if (url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?#]*@/.test(input)) {
     return new FieldError('value_error', 'Value error, URL must not carry a user name or password')
   }
   if (input.includes('#')) return new FieldError('value_error', 'Value error, URL must not carry a fragment')
   return input
 }
+
+/** White space, control characters, and the marks that turn the direction of writing. */
+const UNPRINTABLE = /[\s\p{Cc}\p{Cf}]/u

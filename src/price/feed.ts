@@ -32,7 +32,13 @@ export function createFeed(spec: string, options: FeedOptions): Feed {
   if (isExchange(spec)) return single(spec, () => quoteOf(spec, options), options)
   const url = tickerUrl(spec)
   if (url) return single(url.host, () => customQuote(url), options)
-  throw new Problem('usage', `Unknown price feed ${JSON.stringify(spec)}: give ${FEED_WORDS}.`)
+  throw new Problem('usage', `Unknown price feed ${JSON.stringify(feedName(spec))}: give ${FEED_WORDS}.`)
+}
+
+/** A SPEC as it may be shown: of an address only the host, because a key may stand in the rest. */
+export const feedName = (spec: string): string => {
+  const host = spec.includes('://') ? URL.parse(spec)?.host : spec
+  return host ?? 'with an address that cannot be read'
 }
 
 export const fixedPrice =

@@ -100,6 +100,8 @@ function createAgent(guard: Guard, url: URL, trust: SecureContext | null): Agent
     lookup: guard.lookup,
     // One request on a connection gains nothing from HTTP/2, and every receiver speaks what was before it.
     allowH2: false,
+    // Said, so that no variable of the environment can switch the check off.
+    rejectUnauthorized: true,
     ...(trust && { secureContext: trust }),
   })
   return new Agent({
@@ -117,7 +119,8 @@ function createAgent(guard: Guard, url: URL, trust: SecureContext | null): Agent
 
 function reasonOf(error: unknown): string {
   const { message, code, cause } = error as { message?: string; code?: string; cause?: { message?: string } }
-  const text = cause?.message || message || code || 'failed'
+  // OpenSSL appends its own call stack, line by line.
+  const [text = ''] = (cause?.message || message || code || 'failed').split('\n')
   // Node ends some with advice on a flag of its own, which is none of ours.
   return text.replace(
     /; if the root CA is installed locally.*$/,

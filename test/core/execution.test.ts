@@ -9,7 +9,6 @@ import {
   type Execution,
   type ExecutionSeen,
   type ExecutionStatus,
-  isDue,
   LEASE_MS,
 } from '../../src/core/execution.ts'
 import type { ExecutionId } from '../../src/core/id.ts'
@@ -184,12 +183,6 @@ test('each report settles the reservation: what was spent is spent, the rest goe
 test('delivery, its lease and the end of an execution', () => {
   const sent = deliver(executionIn('pending'), NOW)
   assert.deepEqual([sent.status, sent.deliveredCount, sent.leaseExpiresAt], ['sent', 1, plus(NOW, 300_000)])
-  assert.equal(isDue(executionIn('pending'), NOW), true)
-  assert.equal(isDue(sent, plus(NOW, LEASE_MS - 1)), false)
-  assert.equal(isDue(sent, plus(NOW, LEASE_MS)), true)
-  for (const status of ['filled', 'partial', 'failed', 'cancelled'] as const) {
-    assert.equal(isDue(executionIn(status), plus(NOW, LEASE_MS)), false, status)
-  }
   const { window } = seenIn('sent')
   assert.ok(window)
   const ended = cancel(sent, window, NOW)

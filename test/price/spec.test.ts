@@ -97,7 +97,7 @@ test('a failing feed makes a tick go by the clock: it warns, exits 0 and still b
 
   const early = await tick()
   assert.equal(early.code, 0)
-  assert.match(early.err, /^warning: price feed 127\.0\.0\.1:\d+: HTTP 500\n$/)
+  assert.match(early.err, /^\{"warnings":\["price feed 127\.0\.0\.1:\d+: HTTP 500"\]\}\n$/)
   assert.deepEqual(fired(early.out), { price_usd: null, executions_created: 0 })
 
   // Two units in a slot of eight hours: the first is due in the middle of the first four.

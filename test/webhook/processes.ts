@@ -73,9 +73,9 @@ export const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
       { before: 0, says: /^$/ },
       {
         before: 4,
-        says: /^warning: webhook of acme test has failed 5 times in a row \(Webhook URL is refused: .*\n$/,
+        says: /^\{"warnings":\["webhook of acme test has failed 5 times in a row \(Webhook URL is refused: .*"\]\}\n$/,
       },
-      { before: 9, says: /^warning: webhook of acme test is paused after 10 failures \(.*\n$/ },
+      { before: 9, says: /^\{"warnings":\["webhook of acme test is paused after 10 failures \(.*"\]\}\n$/ },
     ]
     for (const { before, says } of cases) {
       await failedSoFar(before)
@@ -103,7 +103,7 @@ export const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
     const { code, out, err } = await finish(t, [...tickArgv, ...flags], shell)
     assert.equal(code, 0)
     assert.equal(JSON.parse(out).executions_created, 1)
-    assert.match(err, /^warning: webhooks failed: no room\n$/)
+    assert.deepEqual(JSON.parse(err), { warnings: ['webhooks failed: no room'] })
   },
   'flags that cannot be meant stop a command before it does anything': async (t) => {
     const { stage, shell, tickArgv } = await startReal(t)

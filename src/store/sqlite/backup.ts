@@ -7,7 +7,6 @@ import {
   copyFileSync,
   existsSync,
   linkSync,
-  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -21,15 +20,13 @@ import { type Database, isBusy, isUnreadable, openFile, whenFree } from './conne
 import { assertWhole, BESIDE, copyTo, nameTaken, sync } from './copy.ts'
 import { isLockedByAnother } from './lock.ts'
 import { migrationStates } from './migrate.ts'
+import { isSameFile, oneName, refuseDatabaseFile } from './own-files.ts'
 import { refuseNetworkFile } from './place.ts'
 
 /** Copies `file` to `copy` while others go on reading and writing. Throws file_exists, database_not_found, bad_file. */
 export async function backUp(file: string, copy: string, { replace }: { replace: boolean }): Promise<void> {
   if (!existsSync(file)) throw new Problem('database_not_found', `There is no database at ${file}.`)
-  for (const suffix of ['', '-tick', '-import', ...BESIDE]) {
-    if (isSameFile(copy, oneName(file) + suffix))
-      throw new Problem('usage', `${copy} belongs to the database itself: give the copy another name.`)
-  }
+  refuseDatabaseFile(copy, file)
   if (!replace && existsSync(copy)) throw nameTaken(copy)
   const db = openFile(file)
   try {
@@ -155,13 +152,4 @@ function verify(file: string, name: string): void {
   } finally {
     db.close()
   }
-}
-
-/** SQLite lays its log beside the file itself, whatever links lead there; and a link is not to be replaced. */
-const oneName = (file: string): string => (existsSync(file) ? realpathSync(file) : file)
-
-function isSameFile(a: string, b: string): boolean {
-  if (!existsSync(a) || !existsSync(b)) return false
-  const [one, other] = [statSync(a), statSync(b)]
-  return one.ino === other.ino && one.dev === other.dev
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
-import type { Confirmation, ExecutionSeen } from '../../core/execution.ts'
+import { type Confirmation, type ExecutionSeen, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { ExecutionId } from '../../core/id.ts'
+import { type Instant, plus } from '../../core/instant.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { reportFingerprint, type Trade } from '../../core/trade.ts'
@@ -13,7 +14,9 @@ import { type Ledger, SELECT_EXECUTION } from './ledger.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 const DUE = `e.tenant_id = :tenant and e.status in ('pending', 'sent')
-  and (e.lease_expires_at is null or e.lease_expires_at <= :now)`
+  and (e.lease_expires_at is null or e.lease_expires_at <= :now or e.lease_expires_at > :ahead)`
+
+const dueAt = (now: Instant) => ({ now, ahead: plus(now, LEASE_AHEAD_MAX_MS) })
 
 export function createExecutionStore(
   connection: Connection,
@@ -103,11 +106,13 @@ export function createExecutionStore(
       // Most polls find nothing: they take no write lock and wait for no disk.
       const nothing = await read(() => {
         const now = time.of(tenant.tenantId, connection.clock())
-        return sql.anyDue.get({ ...scope, now }) === 0n
+        return sql.anyDue.get({ ...scope, ...dueAt(now) }) === 0n
       })
       if (nothing) return { executions: [], remaining: 0 }
       return time.write(tenant, (now) => {
-        const executions = sql.due.all({ ...scope, now, limit }).map((row) => deliver(executionOf(row), now))
+        const executions = sql.due
+          .all({ ...scope, ...dueAt(now), limit })
+          .map((row) => deliver(executionOf(row), now))
         for (const execution of executions) {
           sql.deliver.run({
             ...scope,
@@ -117,7 +122,7 @@ export function createExecutionStore(
             lease_expires_at: execution.leaseExpiresAt,
           })
         }
-        return { executions, remaining: Number(sql.countDue.get({ ...scope, now })) }
+        return { executions, remaining: Number(sql.countDue.get({ ...scope, ...dueAt(now) })) }
       })
     },
 

@@ -1,10 +1,12 @@
 // Schema migrations: numbered files applied in order, each recorded with its hash.
 
+import { realpathSync } from 'node:fs'
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import { readMigrations } from '../../resources.ts'
-import { type Database, whenFree } from './connection.ts'
+import { type Database, LOCK_WAIT_MAX_MS, whenFree } from './connection.ts'
 import { copyTo } from './copy.ts'
+import { acquireLock } from './lock.ts'
 
 /** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */
 const APPLICATION_ID = 0x74726e63
@@ -13,11 +15,33 @@ export type MigrationState = { name: string; sha256: string; appliedAt: Instant 
 
 /** Brings the schema up to this program's. Returns the names of the migrations it applied. */
 export async function migrate(db: Database, file: string, clock: () => Instant): Promise<string[]> {
-  const pending = (await whenFree(() => migrationStates(db))).filter((state) => state.appliedAt === null)
-  if (pending.length === 0) return []
-  if (readApplied(db).size > 0) await whenFree(() => backUp(db, file))
-  return whenFree(() => applyPending(db, clock()))
+  const isPending = () => whenFree(() => migrationStates(db).some((state) => state.appliedAt === null))
+  if (!(await isPending())) return []
+  const release = file === ':memory:' ? () => {} : await passesHalted(file)
+  try {
+    // Another process may have been first: then there is nothing left to do, and its copy must not be replaced.
+    if (!(await isPending())) return []
+    if (readApplied(db).size > 0) await whenFree(() => backUp(db, file))
+    return await whenFree(() => applyPending(db, clock()))
+  } finally {
+    release()
+  }
 }
+
+/** Waits for a pass that is running, and keeps the next one and every other migration away. Throws database_locked. */
+async function passesHalted(file: string): Promise<() => void> {
+  for (let waitedMs = 0; waitedMs < LOCK_WAIT_MAX_MS; waitedMs += LOCK_LOOK_MS) {
+    const release = acquireLock(`${realpathSync(file)}-tick`)
+    if (release) return release
+    await new Promise((resolve) => setTimeout(resolve, LOCK_LOOK_MS))
+  }
+  throw new Problem(
+    'database_locked',
+    'The database has to be migrated, and a pass has been running on it for too long.',
+  )
+}
+
+const LOCK_LOOK_MS = 50
 
 /** Every migration this program knows, with when it was applied. Throws schema_newer, or refuses a foreign file. */
 export function migrationStates(db: Database): MigrationState[] {

@@ -1,0 +1,69 @@
+// What a command writes must never be the ledger, and what it says must never be a secret.
+
+import assert from 'node:assert/strict'
+import { existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { openShell, type Shell } from './shell.ts'
+
+const CREATE = ['partner', 'create', 'acme', '--name', 'Acme']
+const PRICES = join(import.meta.dirname, '../../fixtures/prices/synthetic-1h.csv')
+
+/** Every name under which the database, its log or one of its locks can be reached. */
+async function names(shell: Shell): Promise<string[]> {
+  await shell.tranche(CREATE)
+  const file = join(shell.folder, 'tranche.db')
+  symlinkSync(file, join(shell.folder, 'link.db'))
+  linkSync(file, join(shell.folder, 'second-name.db'))
+  return [
+    'tranche.db',
+    'link.db',
+    'second-name.db',
+    'tranche.db-wal',
+    'tranche.db-shm',
+    'tranche.db-tick',
+  ].map((name) => join(shell.folder, name))
+}
+
+test('an export never replaces the database, forced or not', async (t) => {
+  const shell = openShell(t)
+  for (const name of await names(shell)) {
+    const argv = ['billing', 'export', '--month', '2026-01', '--output', name]
+    for (const force of [[], ['--force']]) {
+      const { code, err } = await shell.tranche([...argv, ...force])
+      assert.equal(code, 2, name)
+      assert.match(err, /belongs to the database itself/)
+    }
+  }
+  assert.equal((await shell.tranche(['check'])).code, 0)
+})
+
+test('a chart replaces a chart and nothing else', async (t) => {
+  const shell = openShell(t)
+  const draw = (chart: string) =>
+    shell.tranche(['backtest', PRICES, '--frequency', 'daily', '--chart', chart])
+  for (const name of await names(shell)) {
+    if (existsSync(name)) assert.equal((await draw(name)).code, 1, name)
+  }
+  assert.equal((await shell.tranche(['check'])).code, 0)
+  const chart = join(shell.folder, 'chart.svg')
+  for (let turn = 0; turn < 2; turn++) assert.equal((await draw(chart)).code, 0)
+  writeFileSync(chart, 'a note')
+  assert.equal((await draw(chart)).code, 1)
+  assert.equal(readFileSync(chart, 'utf8'), 'a note')
+})
+
+test('of a feed that is an address only the host is shown', async (t) => {
+  const shell = openShell(t)
+  await shell.tranche(CREATE)
+  const secret = 'https://user:hidden@127.0.0.1:9/x?apikey=hidden'
+  for (const spec of [`${secret}#/p`, secret]) {
+    for (const argv of [
+      ['price', 'fetch', '--price-feed', spec],
+      ['tick', '--price-feed', spec],
+    ]) {
+      const { out, err } = await shell.tranche(argv)
+      assert.doesNotMatch(out + err, /hidden/, argv.join(' '))
+    }
+  }
+})
