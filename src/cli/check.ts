@@ -22,7 +22,8 @@ export function checkCommand(cli: Cli): Command {
         print(cli, { ok, findings }, () => inWords(findings))
         // A damaged file may have nothing more to say than what was found.
         const sandboxes = faults.length === 0 ? sandboxesJson(await store.listSandboxes()) : []
-        for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
+        // For a person only: what cron mails is worth reading.
+        if (cli.streams.err.isTTY) for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
         if (!ok) cli.exitWith(EXIT.found)
       }),
     )

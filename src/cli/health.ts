@@ -115,7 +115,9 @@ function inWords(json: StatusJson): string {
     'due now':
       json.due_backlog === 0
         ? '0'
-        : `${json.due_backlog}, the oldest for ${age(json.oldest_due_age_seconds)}`,
+        : json.oldest_due_age_seconds === null
+          ? `${json.due_backlog}, all in sandboxes`
+          : `${json.due_backlog}, the oldest for ${age(json.oldest_due_age_seconds)}`,
     'paused webhooks':
       json.paused_webhooks.map((paused) => `${paused.partner_slug} ${paused.environment}`).join(', ') ||
       'none',

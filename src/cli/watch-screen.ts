@@ -78,7 +78,11 @@ function lights({ at, status, pulse }: Seen, frame: Frame): string[] {
     light(dueLate ? 'look' : 'good', frame, [
       'due now',
       grouped(due.count),
-      due.oldestAt === null ? 'nothing waits for a poll' : `the oldest for ${since(at, due.oldestAt)}`,
+      due.count === 0
+        ? 'nothing waits for a poll'
+        : due.oldestAt === null
+          ? 'all of it in sandboxes'
+          : `the oldest for ${since(at, due.oldestAt)}`,
     ]),
     light(paused.length > 0 ? 'look' : 'good', frame, [
       'webhooks',

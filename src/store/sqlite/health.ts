@@ -15,8 +15,8 @@ export function createHealthStore(connection: Connection): HealthStore {
     plans: db.prepare<[], Count>('select status as name, count(*) as n from plans group by status'),
     partners: db.prepare<[], Count>('select status as name, count(*) as n from partners group by status'),
     due: db.prepare<object, { n: bigint; oldest: bigint | null }>(
-      // A sandbox's instants are brought back to real time by its offset.
-      `select count(*) as n, min(e.created_at - coalesce(s.offset_ms, 0)) as oldest
+      // A lease ends by its tenant's own time; how long something waits is nobody's alarm in a sandbox.
+      `select count(*) as n, min(case when s.tenant_id is null then e.created_at end) as oldest
        from executions e left join sandboxes s on s.tenant_id = e.tenant_id
        where e.status in ('pending', 'sent')
          and (e.lease_expires_at is null or e.lease_expires_at <= :now + coalesce(s.offset_ms, 0))`,

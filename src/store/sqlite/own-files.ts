@@ -16,7 +16,7 @@ export function isSameFile(a: string, b: string): boolean {
 
 /** Throws a usage Problem for an output that is the database, its log or one of its locks, forced or not. */
 export function refuseDatabaseFile(output: string, database: string): void {
-  for (const suffix of ['', '-tick', '-import', ...BESIDE]) {
+  for (const suffix of ['', '-tick', '-import', '-advance', ...BESIDE]) {
     const own = oneName(database) + suffix
     if (resolve(output) !== resolve(own) && !isSameFile(output, own)) continue
     throw new Problem('usage', `${output} belongs to the database itself: give another name.`)

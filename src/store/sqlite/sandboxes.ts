@@ -122,5 +122,5 @@ const tooFar = ({ offsetMs }: Sandbox): Problem =>
 const asleep = (partnerPlanId: string): Problem =>
   new Problem(
     'sandbox_refused',
-    `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled.`,
+    `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
   )
