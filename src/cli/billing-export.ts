@@ -1,13 +1,14 @@
 // Writing an export: row by row, to a pipe or to a file that appears only when it is whole.
 
 import { randomUUID } from 'node:crypto'
-import { existsSync, linkSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, renameSync, rmSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { setFlagsFromString } from 'node:v8'
 import { BOM, csvHeader, csvRow } from '../billing/csv.ts'
 import { EXPORTS } from '../billing/export.ts'
-import { Problem } from '../core/problem.ts'
 import type { TenantFilter } from '../store/reports.ts'
+import { nameNew, nameTaken } from '../store/sqlite/copy.ts'
+import { refuseDatabaseFile } from '../store/sqlite/own-files.ts'
 import type { Store } from '../store/store.ts'
 import type { ExportOptions } from './billing.ts'
 import { fixPeriodFor } from './billing-period.ts'
@@ -23,11 +24,8 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
   const { output } = options
   // Rows live for a moment. Left to itself V8 would rather grow its nursery to many times what they need.
   setFlagsFromString('--semi-space-growth-factor=1')
-  if (output !== undefined) {
-    const { refuseDatabaseFile } = await import('../store/sqlite/own-files.ts')
-    refuseDatabaseFile(output, cli.globals().db)
-  }
-  if (output !== undefined && !options.force && existsSync(output)) throw exists(output)
+  if (output !== undefined) refuseDatabaseFile(output, cli.globals().db)
+  if (output !== undefined && !options.force && existsSync(output)) throw nameTaken(output)
   const period = await fixPeriodFor(store, options.month, filter)
   // Rows on the same screen are progress enough; a bar between them would spoil both.
   const screen = output === undefined && cli.streams.out.isTTY
@@ -103,26 +101,10 @@ async function writeFileWhole(file: string, chunks: AsyncIterable<string>, force
     await handle.close()
     handle = null
     if (force) renameSync(aside, file)
-    else linkNew(aside, file)
+    else nameNew(aside, file)
   } finally {
     listen('off')
     await handle?.close()
     rmSync(aside, { force: true })
   }
 }
-
-/** Gives the finished file its name unless somebody else took the name meanwhile. */
-function linkNew(aside: string, file: string): void {
-  try {
-    linkSync(aside, file)
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'EEXIST') throw exists(file)
-    // Some file systems have no hard links.
-    if (existsSync(file)) throw exists(file)
-    renameSync(aside, file)
-  }
-}
-
-const exists = (file: string): Problem =>
-  new Problem('file_exists', `${file} is there already; --force replaces it.`)

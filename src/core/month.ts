@@ -1,6 +1,6 @@
 // Billing months: UTC, half-open from the first of the month to the first of the next.
 
-import { type Instant, MONTH_PATTERN, monthOf } from './instant.ts'
+import { type Instant, MONTH_PATTERN } from './instant.ts'
 
 export type Period = { month: string; start: Instant; end: Instant }
 
@@ -11,9 +11,6 @@ export function periodOf(month: string): Period {
   const index = Number(month.slice(5)) - 1
   return { month, start: utc(year, index), end: utc(year, index + 1) }
 }
-
-export const isOver = (period: Period, now: Instant): boolean => now >= period.end
-export const isAhead = (period: Period, now: Instant): boolean => monthOf(now) < period.month
 
 function utc(year: number, month: number): Instant {
   // Date.UTC reads the years 0 to 99 as 1900 to 1999.

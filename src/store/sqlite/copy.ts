@@ -1,7 +1,7 @@
 // A copy of a database under a name of its own: whole, private and on disk before anybody can see it there.
 
 import { randomUUID } from 'node:crypto'
-import { closeSync, fsyncSync, linkSync, openSync, renameSync, rmSync } from 'node:fs'
+import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../core/problem.ts'
 import { type Database, openFile } from './connection.ts'
@@ -47,15 +47,13 @@ export function assertWhole(file: string, name = file): void {
   if (found !== 'ok') throw new Problem('bad_file', `${name} is damaged: ${found}`)
 }
 
-/** Gives the file its name unless somebody has it by now; a rename would take it from them without a word. */
-function nameNew(aside: string, name: string): void {
+/** Gives a finished file its name unless somebody has it by now; a rename would take it from them without a word. */
+export function nameNew(aside: string, name: string): void {
   try {
     linkSync(aside, name)
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'EEXIST') throw nameTaken(name)
     // A memory stick or a share may know no second names.
-    if (code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EOPNOTSUPP') throw error
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST' || existsSync(name)) throw nameTaken(name)
     renameSync(aside, name)
   }
 }
