@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
-import { type Confirmation, type ExecutionSeen, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
+import type { Confirmation, ExecutionSeen } from '../../core/execution.ts'
 import type { ExecutionId } from '../../core/id.ts'
-import { type Instant, plus } from '../../core/instant.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { reportFingerprint, type Trade } from '../../core/trade.ts'
@@ -10,13 +9,10 @@ import { instant, type TenantRow, tenantOf } from '../rows.ts'
 import type { ExecutionStore } from '../store.ts'
 import type { AuditLog } from './audit.ts'
 import type { Connection } from './connection.ts'
-import { type Ledger, SELECT_EXECUTION } from './ledger.ts'
+import { type Ledger, SELECT_EXECUTION, unleasedAt } from './ledger.ts'
 import type { TenantTime } from './tenant-time.ts'
 
-const DUE = `e.tenant_id = :tenant and e.status in ('pending', 'sent')
-  and (e.lease_expires_at is null or e.lease_expires_at <= :now or e.lease_expires_at > :ahead)`
-
-const dueAt = (now: Instant) => ({ now, ahead: plus(now, LEASE_AHEAD_MAX_MS) })
+const DUE = `e.tenant_id = :tenant and e.status in ('pending', 'sent') and ${unleasedAt(':now')}`
 
 export function createExecutionStore(
   connection: Connection,
@@ -106,13 +102,11 @@ export function createExecutionStore(
       // Most polls find nothing: they take no write lock and wait for no disk.
       const nothing = await read(() => {
         const now = time.of(tenant.tenantId, connection.clock())
-        return sql.anyDue.get({ ...scope, ...dueAt(now) }) === 0n
+        return sql.anyDue.get({ ...scope, now }) === 0n
       })
       if (nothing) return { executions: [], remaining: 0 }
       return time.write(tenant, (now) => {
-        const executions = sql.due
-          .all({ ...scope, ...dueAt(now), limit })
-          .map((row) => deliver(executionOf(row), now))
+        const executions = sql.due.all({ ...scope, now, limit }).map((row) => deliver(executionOf(row), now))
         for (const execution of executions) {
           sql.deliver.run({
             ...scope,
@@ -122,7 +116,7 @@ export function createExecutionStore(
             lease_expires_at: execution.leaseExpiresAt,
           })
         }
-        return { executions, remaining: Number(sql.countDue.get({ ...scope, ...dueAt(now) })) }
+        return { executions, remaining: Number(sql.countDue.get({ ...scope, now })) }
       })
     },
 

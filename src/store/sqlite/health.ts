@@ -3,6 +3,7 @@ import type { HealthStore } from '../health.ts'
 import { instant, instantOrNull, type TenantRow, tenantOf } from '../rows.ts'
 import { createCheck } from './check.ts'
 import type { Connection } from './connection.ts'
+import { unleasedAt } from './ledger.ts'
 import { createPulse } from './pulse.ts'
 import { createWarnings } from './warnings.ts'
 
@@ -19,7 +20,7 @@ export function createHealthStore(connection: Connection): HealthStore {
       `select count(*) as n, min(case when s.tenant_id is null then e.created_at end) as oldest
        from executions e left join sandboxes s on s.tenant_id = e.tenant_id
        where e.status in ('pending', 'sent')
-         and (e.lease_expires_at is null or e.lease_expires_at <= :now + coalesce(s.offset_ms, 0))`,
+         and ${unleasedAt('(:now + coalesce(s.offset_ms, 0))')}`,
     ),
     open: db
       .prepare<[], bigint>("select count(*) from executions where status in ('pending', 'sent')")

@@ -1,6 +1,6 @@
 // Windows and what hangs on them, for the transactions of the other files: no transaction of its own.
 
-import { cancel } from '../../core/execution.ts'
+import { cancel, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { Instant } from '../../core/instant.ts'
 import type { Usd } from '../../core/money.ts'
 import { freshSchedule, type Schedule } from '../../core/schedule.ts'
@@ -19,6 +19,13 @@ import type { Database } from './connection.ts'
 export const SELECT_EXECUTION = `
   select e.*, p.partner_plan_id, u.partner_user_id
   from executions e join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id`
+
+/**
+ * Whether an execution `e` may be handed out at `now` (an SQL expression): it was never delivered, or its lease is over,
+ * or ends so late that the clock has been set back since. What a poll asks, status and metrics count by the same rule.
+ */
+export const unleasedAt = (now: string): string =>
+  `(e.lease_expires_at is null or e.lease_expires_at <= ${now} or e.lease_expires_at > ${now} + ${LEASE_AHEAD_MAX_MS})`
 
 export type Ledger = ReturnType<typeof createLedger>
 

@@ -7,6 +7,7 @@ import type { Environment } from '../../core/partner.ts'
 import type { Backlog, OpsStore, PlanCounts, WebhookCount } from '../ops.ts'
 import { instant, instantOrNull } from '../rows.ts'
 import type { Connection } from './connection.ts'
+import { unleasedAt } from './ledger.ts'
 
 /** Rows read without a break: a few milliseconds. */
 const PAGE_ROWS = 5_000
@@ -63,19 +64,15 @@ export function createOpsStore(connection: Connection): OpsStore {
 
     async readBacklog(now) {
       const backlog: Backlog = { open: 0, due: 0, oldestDueAt: null }
-      const offsets = await read(
-        () => new Map(sql.offsets.all().map((row) => [row.tenant_id, row.offset_ms])),
-      )
-      let after: OpenRow = { tenant_id: -1n, created_at: 0n, execution_id: '', lease_expires_at: null }
+      let after: OpenKey = { tenant_id: -1n, created_at: 0n, execution_id: '' }
       for (;;) {
-        const rows = await read(() => sql.openAfter.all({ ...after, limit: PAGE_ROWS }))
+        const rows = await read(() => sql.openAfter.all({ ...after, now, limit: PAGE_ROWS }))
         for (const row of rows) {
           backlog.open += 1
-          // A lease ends by its tenant's own time; how long something waits is nobody's alarm in a sandbox.
-          const ahead = offsets.get(row.tenant_id) ?? 0n
-          if (row.lease_expires_at !== null && row.lease_expires_at > BigInt(now) + ahead) continue
+          if (row.due === 0n) continue
           backlog.due += 1
-          if (ahead > 0n) continue
+          // How long something waits is nobody's alarm in a sandbox.
+          if (row.sandbox === 1n) continue
           const createdAt = instant(row.created_at)
           if (backlog.oldestDueAt === null || createdAt < backlog.oldestDueAt) backlog.oldestDueAt = createdAt
         }
@@ -105,12 +102,8 @@ export function createOpsStore(connection: Connection): OpsStore {
 
 const breathe = () => new Promise((resolve) => setImmediate(resolve))
 
-type OpenRow = {
-  tenant_id: bigint
-  created_at: bigint
-  execution_id: string
-  lease_expires_at: bigint | null
-}
+type OpenKey = { tenant_id: bigint; created_at: bigint; execution_id: string }
+type OpenRow = OpenKey & { sandbox: bigint; due: bigint }
 type PassRow = { tick_id: bigint; at: bigint; finished_at: bigint | null }
 type CreatedRow = { environment: Environment; n: bigint; last: ExecutionId }
 
@@ -133,13 +126,12 @@ function prepare({ db }: Connection) {
       'select tick_id, at, finished_at from ticks where tick_id > :after order by tick_id',
     ),
     openAfter: db.prepare<object, OpenRow>(
-      `select tenant_id, created_at, execution_id, lease_expires_at from executions
-       where status in ('pending', 'sent')
-         and (tenant_id, created_at, execution_id) > (:tenant_id, :created_at, :execution_id)
-       order by tenant_id, created_at, execution_id limit :limit`,
-    ),
-    offsets: db.prepare<[], { tenant_id: bigint; offset_ms: bigint }>(
-      'select tenant_id, offset_ms from sandboxes',
+      `select e.tenant_id, e.created_at, e.execution_id, s.tenant_id is not null as sandbox,
+         ${unleasedAt('(:now + coalesce(s.offset_ms, 0))')} as due
+       from executions e left join sandboxes s on s.tenant_id = e.tenant_id
+       where e.status in ('pending', 'sent')
+         and (e.tenant_id, e.created_at, e.execution_id) > (:tenant_id, :created_at, :execution_id)
+       order by e.tenant_id, e.created_at, e.execution_id limit :limit`,
     ),
     newestPlan: db.prepare<[], bigint | null>('select max(plan_id) from plans').pluck(),
     plansBetween: db.prepare<object, { status: keyof PlanCounts; n: bigint }>(
