@@ -1,13 +1,13 @@
 // `npm run bench`: what a pass costs, as ratios of figures taken in the same run. Single times on a shared machine say
 // nothing; these are printed only so that the ratios can be checked.
 
-import { syntheticPath } from '../src/cli/demo/prices.ts'
+import { syntheticPath } from '../src/cli/partner-sim/synthetic-prices.ts'
 import { type Instant, MINUTE_MS, plus } from '../src/core/instant.ts'
 import { type Price, price } from '../src/core/money.ts'
-import { backtest, historyOf } from '../src/engine/backtest/windows.ts'
-import { runTick } from '../src/engine/tick.ts'
+import { backtest, historyOf } from '../src/engine/backtest/replay.ts'
+import { runPass } from '../src/engine/pass.ts'
 import { manyWaiting, type Waiting } from '../test/engine/waiting.ts'
-import { T0 } from '../test/harness.ts'
+import { T0 } from '../test/support/service.ts'
 
 const FEW = 10_000
 const MANY = 1_000_000
@@ -71,7 +71,7 @@ function playedBars(): void {
 }
 
 async function pass({ store, machine }: Waiting, value: Price) {
-  const report = await runTick({ store, machine, observe: async () => ({ price: value, source: 'bench' }) })
+  const report = await runPass({ store, machine, observe: async () => ({ price: value, source: 'bench' }) })
   if (!report) throw new Error('another pass is running')
   return report
 }

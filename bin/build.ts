@@ -17,7 +17,7 @@ import {
 import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { HASHES_ASSET } from '../src/resources.ts'
-import { ADDON_ASSET } from '../src/store/sqlite/addon.ts'
+import { ADDON_ASSET } from '../src/store/sqlite/file/addon.ts'
 import { type Bundle, bundle } from './bundle.ts'
 import { licenceNotice } from './licences.ts'
 import { type Target, targetOf } from './target.ts'

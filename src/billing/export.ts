@@ -4,7 +4,7 @@ import { formatInstant } from '../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
 import { periodOf } from '../core/month.ts'
 import type { Report as ConfirmationReport } from '../core/trade.ts'
-import type { FixedPeriod, TenantFilter, TradeLine } from '../store/reports.ts'
+import type { FixedPeriod, TenantFilter, TradeLine } from '../store/months.ts'
 import type { CsvColumn } from './csv.ts'
 import { type BillingStore, bill, statementJson, userLineJson } from './statement.ts'
 

@@ -3,7 +3,7 @@
 import { formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { Finding, HealthStore } from '../store/health.ts'
-import type { FixedPeriod, TenantFilter, TradeLine } from '../store/reports.ts'
+import type { FixedPeriod, TenantFilter, TradeLine } from '../store/months.ts'
 import { type BillingStore, bill } from './statement.ts'
 
 const TRADES_PER_READ = 2_000

@@ -1,9 +1,5 @@
 // Drawing up a month: from what the store recorded to the statement and each user's share of it.
 
-import { formatInstant } from '../core/instant.ts'
-import { formatBtc, formatPrice, formatUsd, type Usd, ZERO_USD } from '../core/money.ts'
-import { type Period, periodOf } from '../core/month.ts'
-import type { Tenant } from '../core/partner.ts'
 import {
   averagePrice,
   chooseTier,
@@ -12,8 +8,12 @@ import {
   shareOut,
   statementOf,
   tiersInForce,
-} from '../core/statement.ts'
-import type { FixedPeriod, ReportStore, UserLine } from '../store/reports.ts'
+} from '../core/fees.ts'
+import { formatInstant } from '../core/instant.ts'
+import { formatBtc, formatPrice, formatUsd, type Usd, ZERO_USD } from '../core/money.ts'
+import { type Period, periodOf } from '../core/month.ts'
+import type { Tenant } from '../core/partner.ts'
+import type { FixedPeriod, ReportStore, UserLine } from '../store/months.ts'
 import type { PartnerStore } from '../store/store.ts'
 
 export type BillingStore = ReportStore & Pick<PartnerStore, 'findPartner' | 'findTierOverride' | 'listTiers'>

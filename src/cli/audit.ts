@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { formatInstant } from '../core/instant.ts'
 import type { AuditRow } from '../store/store.ts'
-import { type Cli, type Column, printList } from './cli.ts'
+import { type Cli, type Column, printList } from './context.ts'
 
 export function auditCommand(cli: Cli): Command {
   return new Command('audit').description('what operators changed, when and who').action(() =>

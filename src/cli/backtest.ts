@@ -1,12 +1,12 @@
 import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
-import type { Layout } from '../core/schedule.ts'
+import type { Layout } from '../core/schedule-state.ts'
 import { FREQUENCIES, type Frequency } from '../core/window.ts'
+import type { History } from '../engine/backtest/replay.ts'
 import type { BacktestReport, Summary } from '../engine/backtest/report.ts'
-import type { History } from '../engine/backtest/windows.ts'
-import { type Cli, type Column, note, print, renderTable } from './cli.ts'
-import { wholeNumber } from './options.ts'
-import { startProgress } from './progress.ts'
+import { type Cli, type Column, note, print, renderTable } from './context.ts'
+import { wholeNumber } from './options/values.ts'
+import { startProgress } from './terminal/progress.ts'
 
 type Options = { frequency?: Frequency; tranches?: number; chart?: string }
 
@@ -21,7 +21,7 @@ export function backtestCommand(cli: Cli): Command {
 }
 
 async function run(cli: Cli, file: string, { frequency, tranches, chart }: Options): Promise<void> {
-  const { backtest } = await import('../engine/backtest/windows.ts')
+  const { backtest } = await import('../engine/backtest/replay.ts')
   const { BLOCKS_MIN, blocksOf, reportOf } = await import('../engine/backtest/report.ts')
   const history = await readHistory(cli, file)
   const layout = tranches === undefined ? null : layoutOf(tranches)
@@ -59,8 +59,8 @@ async function writeChart(chart: string, svg: string): Promise<void> {
 }
 
 async function readHistory(cli: Cli, file: string): Promise<History> {
-  const { historyOf } = await import('../engine/backtest/windows.ts')
-  const { readPriceFile } = await import('../price/csv.ts')
+  const { historyOf } = await import('../engine/backtest/replay.ts')
+  const { readPriceFile } = await import('../price/history-file.ts')
   const reader = await readPriceFile(file)
   const progress = startProgress(cli.streams.err, 'reading')
   try {

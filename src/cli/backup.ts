@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs'
 import { Command } from 'commander'
-import { auditEntry, type Cli, confirmOnTerminal, print } from './cli.ts'
+import { auditEntry, type Cli, confirmOnTerminal, print } from './context.ts'
 
 export function backupCommand(cli: Cli): Command {
   return new Command('backup')
@@ -8,7 +8,7 @@ export function backupCommand(cli: Cli): Command {
     .argument('<file>', 'where to')
     .option('--force', 'replace the file if it is there')
     .action(async (copy: string, { force }: { force?: boolean }) => {
-      const { backUp } = await import('../store/sqlite/backup.ts')
+      const { backUp } = await import('../store/sqlite/file/backup.ts')
       await backUp(cli.globals().db, copy, { replace: force ?? false })
       const json = { file: copy, bytes: statSync(copy).size }
       print(cli, json, () => `${json.file} ${json.bytes} bytes`)
@@ -25,7 +25,7 @@ export function restoreCommand(cli: Cli): Command {
         cli,
         `Replace ${db} by ${copy}? What happened since that copy is gone from the service.`,
       )
-      const { restore } = await import('../store/sqlite/backup.ts')
+      const { restore } = await import('../store/sqlite/file/backup.ts')
       const audit = auditEntry(cli, 'database.restore', db, { from: copy })
       const kept = restore(copy, db, { now: cli.machine.clock(), audit })
       print(cli, { file: db, replaced: kept }, () =>

@@ -5,12 +5,12 @@ import { periodOf } from '../core/month.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { Finding } from '../store/health.ts'
-import type { TenantFilter } from '../store/reports.ts'
+import type { TenantFilter } from '../store/months.ts'
 import type { Store } from '../store/store.ts'
-import { fixPeriodFor, timeFor } from './billing-period.ts'
-import { type Cli, type Column, note, print, renderTable } from './cli.ts'
-import { EXIT } from './exit.ts'
-import { environmentOption, month, slug } from './options.ts'
+import { fixPeriodFor, timeFor } from './billing/period.ts'
+import { type Cli, type Column, note, print, renderTable } from './context.ts'
+import { EXIT } from './exit-codes.ts'
+import { environmentOption, month, slug } from './options/values.ts'
 import { found } from './partner.ts'
 
 type Scope = { month: string; partner?: string; env?: Environment }
@@ -44,7 +44,7 @@ export function billingCommand(cli: Cli): Command {
       cli.withStore(async (store) => {
         if (options.bom && options.format === 'json')
           throw new Problem('usage', 'JSON has no byte order mark: --bom goes with --format csv.')
-        const { exportMonth } = await import('./billing-export.ts')
+        const { exportMonth } = await import('./billing/export-file.ts')
         await exportMonth(cli, { store, filter: await filterOf(store, options), options })
       }, EXPORT_MEMORY),
     )

@@ -2,9 +2,9 @@
 
 import { Command } from 'commander'
 import type { Finding } from '../store/health.ts'
-import { type Cli, note, print } from './cli.ts'
-import { EXIT } from './exit.ts'
-import { sandboxesJson, sandboxLines } from './sandbox-json.ts'
+import { type Cli, note, print } from './context.ts'
+import { EXIT } from './exit-codes.ts'
+import { sandboxesJson, sandboxLines } from './status/sandboxes.ts'
 
 type Level = 'error' | 'warning'
 type Reported = { level: Level } & Finding & { mend: string }

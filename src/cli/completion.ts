@@ -2,7 +2,7 @@
 
 import { Argument, Command, type Option } from 'commander'
 import { unreachable } from '../core/assert.ts'
-import { type Cli, print } from './cli.ts'
+import { type Cli, print } from './context.ts'
 
 /** One command as a completion sees it. The path is empty for the program, "/key/create" for a command of a noun. */
 export type Place = {

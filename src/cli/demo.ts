@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Command, Option } from 'commander'
-import { type Cli, note, print } from './cli.ts'
+import { type Cli, note, print } from './context.ts'
 import type { Account } from './demo/account.ts'
-import { EXIT } from './exit.ts'
-import { wholeNumber } from './options.ts'
+import { EXIT } from './exit-codes.ts'
+import { wholeNumber } from './options/values.ts'
 
 const SEED_MAX = 999_999_999
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -53,10 +53,10 @@ async function play(
   options: { file: string; seed: number; signal: AbortSignal },
 ): Promise<Account> {
   const [{ runDemo }, { readAccount }, { createProgress }, { DAYS }] = await Promise.all([
-    import('./demo/run.ts'),
+    import('./demo/play.ts'),
     import('./demo/account.ts'),
     import('./demo/progress.ts'),
-    import('./demo/script.ts'),
+    import('./demo/storyline.ts'),
   ])
   const day = (share: number) => `day ${Math.min(DAYS, Math.floor(share * DAYS) + 1)} of ${DAYS}`
   const progress = createProgress(cli.streams, day)
@@ -68,8 +68,8 @@ async function play(
 }
 
 async function tell(cli: Cli, account: Account, file: string | null): Promise<void> {
-  const { nextCommands, programName, started } = await import('./demo/commands.ts')
-  const { showAccount } = await import('./demo/show.ts')
+  const { nextCommands, programName, started } = await import('./demo/next-commands.ts')
+  const { showAccount } = await import('./demo/show-account.ts')
   const { db, color } = cli.globals()
   const start = started()
   const commands = nextCommands(programName(start), { db, cwd: start.cwd })

@@ -22,8 +22,8 @@ import {
   printList,
   renderFields,
   renderTable,
-} from './cli.ts'
-import { environmentOption, reasonOption, slug, wholeNumber } from './options.ts'
+} from './context.ts'
+import { environmentOption, reasonOption, slug, wholeNumber } from './options/values.ts'
 
 type ListOptions = { partner?: string; env?: Environment; status?: ExecutionStatus; stuck?: boolean }
 

@@ -1,139 +1,68 @@
-// status and migrate: how an operator sees whether all is well.
+// health: whether the service answers, asked by the executable itself. For a container, which has no curl to ask with.
 
 import { Command, Option } from 'commander'
-import { DAY_MS, formatInstant, type Instant, plus } from '../core/instant.ts'
-import { formatUsd } from '../core/money.ts'
-import type { Status } from '../store/health.ts'
-import type { Store } from '../store/store.ts'
-import { type Cli, print, renderFields } from './cli.ts'
-import { duration } from './options.ts'
-import { sandboxesJson, sandboxLines } from './sandbox-json.ts'
+import { Problem } from '../core/problem.ts'
+import { isLoopback } from '../price/ticker.ts'
+import { type Cli, print } from './context.ts'
+import { EXIT } from './exit-codes.ts'
+import { wholeNumber } from './options/values.ts'
 
-/** How far back status looks for windows that ended with money unspent. */
-const UNSPENT_DAYS = 7
+const ANSWER_WAIT_MS = 3_000
+const PATH = '/healthz'
 
-export function statusCommand(cli: Cli): Command {
-  return new Command('status')
-    .description('how the scheduler and the plans are doing')
-    .option('--watch', 'a live screen; without a terminal, one status after the other')
-    .addOption(new Option('--every <duration>', 'between two looks').argParser(duration).default(2_000, '2s'))
-    .action(async ({ watch: isWatched, every }: { watch?: boolean; every: number }) => {
-      if (!isWatched) {
-        const json = await cli.withStore((store) => readJson(cli, store))
-        return print(cli, json, () => inWords(json))
-      }
-      const [{ watch }, { drawScreen, PASSES_SHOWN, EXECUTIONS_SHOWN }] = await Promise.all([
-        import('./watch.ts'),
-        import('./watch-screen.ts'),
-      ])
-      const shown = { ticks: PASSES_SHOWN, executions: EXECUTIONS_SHOWN }
-      // Opened anew for every look: a screen left running keeps nobody from restoring or upgrading.
-      await watch(cli, {
-        everyMs: every,
-        look: () =>
-          cli.withStore(async (store) => {
-            const at = cli.machine.clock()
-            const [status, sandboxes] = await readAll(store, at)
-            const pulse = await store.readPulse(shown)
-            return { at, db: cli.globals().db, everyMs: every, status, sandboxes, pulse }
-          }),
-        line: ({ at, status, sandboxes }) => {
-          const json = statusJson(status, at, sandboxes)
-          return cli.globals().json ? JSON.stringify(json) : `at  ${json.at}\n${inWords(json)}\n`
-        },
-        draw: drawScreen,
-      })
+type HealthOptions = { url?: string; port: number }
+
+export function healthCommand(cli: Cli): Command {
+  return new Command('health')
+    .description('ask a running serve whether it is up; exits 0 or 1')
+    .option('--url <url>', 'where it answers (default: this machine, plain HTTP)')
+    .addOption(
+      new Option('--port <number>', 'its port on this machine')
+        .env('TRANCHE_PORT')
+        .argParser(wholeNumber(1, 65_535))
+        .default(8080),
+    )
+    .action(async (options: HealthOptions) => {
+      const url = new URL(PATH, addressOf(options))
+      const answer = await ask(url)
+      print(cli, { ok: answer.ok, url: url.href, answer: answer.text }, () =>
+        answer.ok ? 'ok' : `${url.href}: ${answer.text}`,
+      )
+      if (!answer.ok) cli.exitWith(EXIT.failed)
     })
 }
 
-async function readJson(cli: Cli, store: Store): Promise<StatusJson> {
-  const now = cli.machine.clock()
-  const [status, sandboxes] = await readAll(store, now)
-  return statusJson(status, now, sandboxes)
+function addressOf({ url, port }: HealthOptions): URL {
+  const address = URL.parse(url ?? `http://127.0.0.1:${port}`)
+  if (address?.protocol === 'http:' || address?.protocol === 'https:') return address
+  throw new Problem('usage', `${url} is no http or https address.`)
 }
 
-const readAll = async (store: Store, now: Instant): Promise<[Status, Sandboxes]> => [
-  await store.readStatus(now, plus(now, -UNSPENT_DAYS * DAY_MS)),
-  sandboxesJson(await store.listSandboxes()),
-]
-
-type Sandboxes = ReturnType<typeof sandboxesJson>
-
-export function migrateCommand(cli: Cli): Command {
-  return new Command('migrate')
-    .description('bring the database to the schema of this version')
-    .option('--status', 'only show which migrations are applied')
-    .action(async ({ status }: { status?: boolean }) => {
-      const { readMigrationStates } = await import('../store/sqlite/open.ts')
-      const { describeMigration } = await import('../store/sqlite/migrate.ts')
-      if (!status) await cli.withStore(async () => {}, { create: true })
-      const states = await readMigrationStates(cli.globals().db)
-      const json = states.map(({ name, appliedAt }) => ({
-        name,
-        applied_at: appliedAt === null ? null : formatInstant(appliedAt),
-      }))
-      print(cli, json, () => states.map(describeMigration).join('\n'))
+/** Whether a service answers, and what it said or why there is no answer. Nothing secret is sent. */
+async function ask(url: URL): Promise<{ ok: boolean; text: string }> {
+  const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
+  const options = {
+    signal: AbortSignal.timeout(ANSWER_WAIT_MS),
+    // Its certificate names the world's name for it, and on this machine it is asked by another.
+    rejectUnauthorized: !isLoopback(url.hostname),
+  }
+  return new Promise((resolve) => {
+    const asked = request(url, options, (response) => {
+      const status = response.statusCode ?? 0
+      resolve({ ok: isUp(status), text: `HTTP ${status}` })
+      // What it says besides is of no use here, and waiting for the end of it could take for ever.
+      asked.destroy()
     })
-}
-
-const seconds = (from: Instant | null, to: Instant): number | null =>
-  from === null ? null : Math.max(0, Math.round((to - from) / 1000))
-
-const statusJson = (status: Status, now: Instant, sandboxes: Sandboxes) => ({
-  at: formatInstant(now),
-  last_tick_at: status.lastTick && formatInstant(status.lastTick.at),
-  last_tick_age_seconds: seconds(status.lastTick?.at ?? null, now),
-  plans: status.plans,
-  partners: status.partners,
-  executions_open: status.openExecutions,
-  due_backlog: status.due.count,
-  oldest_due_age_seconds: seconds(status.due.oldestAt, now),
-  paused_webhooks: status.pausedWebhooks.map(({ partnerSlug, environment }) => ({
-    partner_slug: partnerSlug,
-    environment,
-  })),
-  unspent_windows: {
-    since: formatInstant(status.unspentWindows.since),
-    count: status.unspentWindows.count,
-    released_usd: formatUsd(status.unspentWindows.released),
-  },
-  late_fills_undecided: status.lateFillsUndecided,
-  sandboxes,
-})
-
-type StatusJson = ReturnType<typeof statusJson>
-
-function inWords(json: StatusJson): string {
-  const { plans, partners, unspent_windows: unspent, sandboxes } = json
-  return renderFields({
-    'last tick': json.last_tick_at
-      ? `${json.last_tick_at} (${age(json.last_tick_age_seconds)} ago)`
-      : 'never',
-    plans: `${plans.active} active, ${plans.paused} paused, ${plans.cancelled} cancelled`,
-    partners: `${partners.active} active, ${partners.disabled} disabled`,
-    'open executions': json.executions_open,
-    'due now':
-      json.due_backlog === 0
-        ? '0'
-        : json.oldest_due_age_seconds === null
-          ? `${json.due_backlog}, all in sandboxes`
-          : `${json.due_backlog}, the oldest for ${age(json.oldest_due_age_seconds)}`,
-    'paused webhooks':
-      json.paused_webhooks.map((paused) => `${paused.partner_slug} ${paused.environment}`).join(', ') ||
-      'none',
-    'ended unspent': `${unspent.count} windows in ${UNSPENT_DAYS} days, ${unspent.released_usd} USD`,
-    // Money may have moved, and nobody has decided on it yet.
-    ...(json.late_fills_undecided > 0 && {
-      'late fills': `${json.late_fills_undecided} to decide on: tranche execution late-fills`,
-    }),
-    ...(sandboxes.length > 0 && { sandboxes: sandboxLines(sandboxes).join(', ') }),
+    asked.on('error', (error: NodeJS.ErrnoException) => {
+      const late = options.signal.aborted
+      resolve({ ok: false, text: late ? `no answer within ${ANSWER_WAIT_MS / 1000} s` : reasonOf(error) })
+    })
+    asked.end()
   })
 }
 
-/** A time span as people say it. */
-export function age(seconds: number | null): string {
-  if (seconds === null) return '-'
-  if (seconds < 120) return `${seconds} s`
-  if (seconds < 7_200) return `${Math.round(seconds / 60)} min`
-  return seconds < 172_800 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} days`
-}
+/** A refusal is an answer too: by a process that is up, and wants a token for more. */
+const isUp = (status: number): boolean => status >= 200 && status < 500
+
+/** An address with an IPv4 and an IPv6 side fails with an error that has a code and no message. */
+const reasonOf = (error: NodeJS.ErrnoException): string => error.code ?? error.message

@@ -14,8 +14,8 @@ import {
   print,
   printList,
   renderFields,
-} from './cli.ts'
-import { duration, environmentOption } from './options.ts'
+} from './context.ts'
+import { duration, environmentOption } from './options/values.ts'
 import { found } from './partner.ts'
 
 const LABEL_MAX = 255

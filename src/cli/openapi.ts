@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { VERSION } from '../version.ts'
-import type { Cli } from './cli.ts'
+import type { Cli } from './context.ts'
 
 /** Prints what `serve` answers at /openapi.json, for a client generator without a service at hand. */
 export function openapiCommand(cli: Cli): Command {

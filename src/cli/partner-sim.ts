@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { formatPrice, type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
-import { type Cli, note, warn } from './cli.ts'
-import type { Outcome, Partner, Tally } from './demo/partner.ts'
-import { EXIT } from './exit.ts'
-import { duration, positivePrice, slug, wholeNumber } from './options.ts'
+import { type Cli, note, warn } from './context.ts'
+import { EXIT } from './exit-codes.ts'
+import { duration, positivePrice, slug, wholeNumber } from './options/values.ts'
+import type { Outcome, Partner, Tally } from './partner-sim/simulated-partner.ts'
 
 const SEED_MAX = 999_999_999
 const LIVE_PREFIX = 'sse_live_'
@@ -67,8 +67,8 @@ async function simulate(cli: Cli, partnerSlug: string, options: SimOptions): Pro
   const key = readKey(options)
   const ask = await askingPrice(cli, options)
   const [{ createPartner }, { createChance }] = await Promise.all([
-    import('./demo/partner.ts'),
-    import('./demo/prices.ts'),
+    import('./partner-sim/simulated-partner.ts'),
+    import('./partner-sim/synthetic-prices.ts'),
   ])
   const partner = createPartner({
     url: options.url,

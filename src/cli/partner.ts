@@ -12,8 +12,8 @@ import {
   print,
   printList,
   renderFields,
-} from './cli.ts'
-import { dollars, month, slug } from './options.ts'
+} from './context.ts'
+import { dollars, month, slug } from './options/values.ts'
 
 export function partnerCommand(cli: Cli): Command {
   const partner = new Command('partner').description('the partners this installation serves')

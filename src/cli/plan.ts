@@ -3,13 +3,13 @@ import { formatInstant } from '../core/instant.ts'
 import { formatPrice, formatUsd } from '../core/money.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import type { Schedule } from '../core/schedule.ts'
+import type { Schedule } from '../core/schedule-state.ts'
 import { unreserved, type Window } from '../core/window.ts'
-import { ANY_PRICE } from '../engine/timing.ts'
-import { planJson } from '../http/resource.ts'
+import { ANY_PRICE } from '../engine/slot-reserve.ts'
+import { planJson } from '../http/resource-json.ts'
 import type { PlanRow } from '../store/store.ts'
-import { type Cli, type Column, print, printList, renderFields, renderTable } from './cli.ts'
-import { environmentOption, slug } from './options.ts'
+import { type Cli, type Column, print, printList, renderFields, renderTable } from './context.ts'
+import { environmentOption, slug } from './options/values.ts'
 
 type Filter = { partner?: string; env?: Environment }
 

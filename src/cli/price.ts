@@ -3,8 +3,8 @@ import { formatInstant } from '../core/instant.ts'
 import { formatPrice } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import type { PriceRow } from '../store/store.ts'
-import { type Cli, type Column, note, print, printList, renderFields, warn } from './cli.ts'
-import { startProgress } from './progress.ts'
+import { type Cli, type Column, note, print, printList, renderFields, warn } from './context.ts'
+import { startProgress } from './terminal/progress.ts'
 import { priceFeedOption } from './tick.ts'
 
 export function priceCommand(cli: Cli): Command {
@@ -46,7 +46,7 @@ export function priceCommand(cli: Cli): Command {
     .argument('<file>')
     .action((file: string) =>
       cli.withStore(async (store) => {
-        const { readPriceFile } = await import('../price/csv.ts')
+        const { readPriceFile } = await import('../price/history-file.ts')
         const reader = await readPriceFile(file)
         const progress = startProgress(cli.streams.err, 'importing')
         const shown = (async function* () {

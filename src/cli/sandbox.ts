@@ -8,12 +8,12 @@ import type { Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { Advanced } from '../engine/sandbox.ts'
 import type { Store } from '../store/store.ts'
-import { auditEntry, type Cli, confirmOnTerminal, note, print, renderFields } from './cli.ts'
+import { auditEntry, type Cli, confirmOnTerminal, note, print, renderFields } from './context.ts'
 import { tenantOf } from './key.ts'
-import { duration, positivePrice } from './options.ts'
-import { spoken } from './sandbox-json.ts'
+import { duration, positivePrice } from './options/values.ts'
+import { addWebhookOptions, lazyWebhooks, type WebhookOptions } from './options/webhooks.ts'
+import { spoken } from './status/sandboxes.ts'
 import { sendWakeUps } from './tick.ts'
-import { addWebhookOptions, lazyWebhooks, type WebhookOptions } from './webhook-options.ts'
 
 type RunOptions = WebhookOptions & { price?: string }
 
@@ -87,7 +87,7 @@ async function advance(
   const woken = await sendWakeUps(cli, {
     store,
     webhooks,
-    tickId: advanced.wakeUpId,
+    passId: advanced.wakeUpId,
     executionsCreated: advanced.executionsCreated,
   })
   const json = {
@@ -101,8 +101,8 @@ async function advance(
 
 /** Two walks at once would step past each other's stops. Throws database_in_use. */
 async function onlyAdvance(cli: Cli): Promise<() => void> {
-  const { acquireLock } = await import('../store/sqlite/lock.ts')
-  const { oneName } = await import('../store/sqlite/own-files.ts')
+  const { acquireLock } = await import('../store/sqlite/file/lock.ts')
+  const { oneName } = await import('../store/sqlite/file/own-files.ts')
   const release = acquireLock(`${oneName(cli.globals().db)}-advance`)
   if (!release) throw new Problem('database_in_use', 'Another advance is running: wait for its end.')
   return release
@@ -139,7 +139,7 @@ async function fire(
       price_usd: options.price ?? null,
     }),
   })
-  const woken = await sendWakeUps(cli, { store, webhooks, tickId: wakeUpId, executionsCreated: 1 })
+  const woken = await sendWakeUps(cli, { store, webhooks, passId: wakeUpId, executionsCreated: 1 })
   const json = {
     partner_slug: slug,
     environment: tenant.environment,

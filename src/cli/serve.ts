@@ -8,11 +8,11 @@ import type { Log, LogLevel } from '../log.ts'
 import type { Feed } from '../price/feed.ts'
 import type { Store } from '../store/store.ts'
 import type { Deliver } from '../webhook/deliver.ts'
-import type { Cli } from './cli.ts'
-import { EXIT } from './exit.ts'
-import { duration, durationOrOff, wholeNumber } from './options.ts'
+import type { Cli } from './context.ts'
+import { EXIT } from './exit-codes.ts'
+import { duration, durationOrOff, wholeNumber } from './options/values.ts'
+import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './options/webhooks.ts'
 import { priceFeedOption } from './tick.ts'
-import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './webhook-options.ts'
 
 /** How long a stop waits for calls in flight before it gives up on them. */
 const DRAIN_LIMIT_MS = 30_000
@@ -140,7 +140,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     isStopping = true
   })
   const openAndRun = async (): Promise<void> => {
-    const { migrateAside } = await import('./migrate-aside.ts')
+    const { migrateAside } = await import('./serve/migrate-aside.ts')
     await migrateAside(db, { stopped, note: (message) => log.info({}, message) })
     if (isStopping) return
     await cli.withStore(
@@ -168,7 +168,7 @@ type Running = ServeOptions & Parts & { listener: Listener; stopped: Promise<str
 
 /** Serves from an open database until it is told to stop, and then until what is in flight is done. */
 async function run(cli: Cli, store: Store, options: Running): Promise<void> {
-  const { startScheduler } = await import('./scheduler.ts')
+  const { startScheduler } = await import('./serve/scheduler.ts')
   const { log, observe, metrics, listener } = options
   const deliver: Deliver = async (delivery) => {
     const attempt = await options.deliver(delivery)

@@ -1,15 +1,15 @@
 import { Command, Option } from 'commander'
 import { formatInstant, plus } from '../core/instant.ts'
 import { formatPrice, formatUsd, price } from '../core/money.ts'
-import type { FailedPlan, Rehearsal, TickReport } from '../engine/tick.ts'
+import type { FailedPlan, PassReport, Rehearsal } from '../engine/pass.ts'
 import type { Feed } from '../price/feed.ts'
 import type { Preview, Store } from '../store/store.ts'
-import { type Cli, type Column, print, renderTable, warn } from './cli.ts'
-import { EXIT } from './exit.ts'
-import { positivePrice } from './options.ts'
-import { addWebhookOptions, lazyWebhooks, type WebhookOptions, type Webhooks } from './webhook-options.ts'
+import { type Cli, type Column, print, renderTable, warn } from './context.ts'
+import { EXIT } from './exit-codes.ts'
+import { positivePrice } from './options/values.ts'
+import { addWebhookOptions, lazyWebhooks, type WebhookOptions, type Webhooks } from './options/webhooks.ts'
 
-type TickOptions = WebhookOptions & { price?: string; priceFeed: string; dryRun?: boolean }
+type TickCommandOptions = WebhookOptions & { price?: string; priceFeed: string; dryRun?: boolean }
 
 export function tickCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('tick'))
@@ -19,20 +19,20 @@ export function tickCommand(cli: Cli): Command {
     )
     .addOption(priceFeedOption())
     .option('--dry-run', 'say what would fire and why; store nothing')
-    .action((options: TickOptions) =>
+    .action((options: TickCommandOptions) =>
       cli.withStore(async (store) => {
-        const { rehearseTick, runTick } = await import('../engine/tick.ts')
+        const { rehearsePass, runPass } = await import('../engine/pass.ts')
         const { machine } = cli
         const observe = await feedOf(cli, options)
         const webhooks = await lazyWebhooks(options)
         const started = performance.now()
         if (options.dryRun) {
-          await showRehearsal(cli, await rehearseTick({ store, machine, observe }))
+          await showRehearsal(cli, await rehearsePass({ store, machine, observe }))
           return
         }
-        const report = await runTick({ store, machine, observe })
+        const report = await runPass({ store, machine, observe })
         const woken = report && (await sendWakeUps(cli, { store, webhooks, ...report }))
-        const json = tickJson({
+        const json = passJson({
           report,
           woken,
           now: machine.clock(),
@@ -61,7 +61,7 @@ export async function namesOf(store: Store, failed: readonly FailedPlan[]): Prom
   return Promise.all(named)
 }
 
-type Waking = Pick<TickReport, 'tickId' | 'executionsCreated'> & {
+type Waking = Pick<PassReport, 'passId' | 'executionsCreated'> & {
   store: Store
   webhooks: () => Promise<Webhooks>
 }
@@ -69,13 +69,13 @@ type Waking = Pick<TickReport, 'tickId' | 'executionsCreated'> & {
 /** Sends what the pass announced. A pass that fired nothing loads none of it. */
 export async function sendWakeUps(
   cli: Cli,
-  { store, webhooks, tickId, executionsCreated }: Waking,
+  { store, webhooks, passId, executionsCreated }: Waking,
 ): Promise<{ sent: number; failed: number } | null> {
   if (executionsCreated === 0) return null
-  const { wakePartners } = await import('../webhook/wake.ts')
+  const { wakePartners } = await import('../webhook/wake-partners.ts')
   const { deliver } = await webhooks()
   try {
-    return await wakePartners(tickId, { store, deliver, warn: (message) => warn(cli, message) })
+    return await wakePartners(passId, { store, deliver, warn: (message) => warn(cli, message) })
   } catch (error) {
     // The executions are stored and a poll finds them: that nobody was woken does not undo the pass.
     warn(cli, `webhooks failed: ${(error as Error).message}`)
@@ -92,14 +92,14 @@ export const priceFeedOption = () =>
     .default('none')
 
 /** The price of one pass: as given, else from the feed. */
-async function feedOf(cli: Cli, options: TickOptions): Promise<Feed> {
+async function feedOf(cli: Cli, options: TickCommandOptions): Promise<Feed> {
   const { createFeed, fixedPrice } = await import('../price/feed.ts')
   if (options.price !== undefined) return fixedPrice(price(options.price), 'manual')
   return createFeed(options.priceFeed, { clock: cli.machine.clock, warn: (message) => warn(cli, message) })
 }
 
 /** What a pass did; one that found another running did nothing and says so. */
-export const tickJson = ({ report, woken, now, durationMs }: TickOutcome) => ({
+export const passJson = ({ report, woken, now, durationMs }: PassOutcome) => ({
   at: formatInstant(report?.at ?? now),
   price_usd: report?.price ? formatPrice(report.price) : null,
   plans_evaluated: report?.plansEvaluated ?? 0,
@@ -112,15 +112,15 @@ export const tickJson = ({ report, woken, now, durationMs }: TickOutcome) => ({
   ...(report && report.failed.length > 0 && { plans_failed: report.failed.length }),
 })
 
-type TickOutcome = {
+type PassOutcome = {
   /** Null when another pass was running. */
-  report: TickReport | null
+  report: PassReport | null
   woken: { sent: number; failed: number } | null
-  now: TickReport['at']
+  now: PassReport['at']
   durationMs: number
 }
 
-function inWords(json: ReturnType<typeof tickJson>): string {
+function inWords(json: ReturnType<typeof passJson>): string {
   if (json.skipped) return 'Another tick is running; this one did nothing.'
   const at = json.price_usd === null ? 'without a price' : `at ${json.price_usd} USD`
   return (

@@ -2,8 +2,8 @@ import { Command } from 'commander'
 import { adjust, type Correction } from '../core/adjustment.ts'
 import { formatInstant } from '../core/instant.ts'
 import { btc, formatBtc, formatUsd, usd } from '../core/money.ts'
-import { auditEntry, type Cli, confirmOnTerminal, print, renderFields } from './cli.ts'
-import { amount, reasonOption } from './options.ts'
+import { auditEntry, type Cli, confirmOnTerminal, print, renderFields } from './context.ts'
+import { amount, reasonOption } from './options/values.ts'
 
 type AdjustOptions = { usd: string; btc: string; reason: string }
 

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { formatInstant } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
-import { userJson } from '../http/resource.ts'
+import { userJson } from '../http/resource-json.ts'
 import type { UserRow } from '../store/store.ts'
 import {
   auditEntry,
@@ -13,9 +13,9 @@ import {
   printList,
   renderFields,
   warn,
-} from './cli.ts'
+} from './context.ts'
 import { tenantOf } from './key.ts'
-import { environmentOption, slug } from './options.ts'
+import { environmentOption, slug } from './options/values.ts'
 
 export function userCommand(cli: Cli): Command {
   const user = new Command('user').description('the users partners have linked')

@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs'
 import { buffer } from 'node:stream/consumers'
 import { Command, Option } from 'commander'
-import type { ExecutionId } from '../core/id.ts'
+import type { ExecutionId } from '../core/execution-id.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import { webhookJson } from '../http/resource.ts'
-import { type Cli, print, renderFields } from './cli.ts'
-import { EXIT } from './exit.ts'
+import { webhookJson } from '../http/resource-json.ts'
+import { type Cli, print, renderFields } from './context.ts'
+import { EXIT } from './exit-codes.ts'
 import { tenantOf } from './key.ts'
-import { environmentOption, slug } from './options.ts'
-import { addWebhookOptions, type WebhookOptions, webhooksOf } from './webhook-options.ts'
+import { environmentOption, slug } from './options/values.ts'
+import { addWebhookOptions, type WebhookOptions, webhooksOf } from './options/webhooks.ts'
 
 /** Stands where a wake-up names its first execution, in a test that announces none. */
 const NO_EXECUTION = `exec_${'0'.repeat(32)}` as ExecutionId
@@ -79,7 +79,7 @@ async function verify(
   cli: Cli,
   { signature, secretFile }: { signature: string; secretFile?: string },
 ): Promise<void> {
-  const { diagnose, isSignature } = await import('../webhook/sign.ts')
+  const { diagnose, isSignature } = await import('../webhook/signature.ts')
   const secret = secretFile === undefined ? process.env.TRANCHE_WEBHOOK_SECRET : readSecret(secretFile)
   if (!secret) throw new Problem('usage', 'Give the secret with --secret-file or TRANCHE_WEBHOOK_SECRET.')
   const body = await buffer(cli.streams.in)

@@ -2,7 +2,7 @@
 // and neither does the month it was recorded in.
 
 import type { Execution } from './execution.ts'
-import type { ExecutionId } from './id.ts'
+import type { ExecutionId } from './execution-id.ts'
 import { type Instant, later } from './instant.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from './money.ts'
 import { Problem } from './problem.ts'

@@ -1,7 +1,7 @@
 // Executions: delivery under a lease, confirmation, cancellation, late fills.
 
 import { unreachable } from './assert.ts'
-import type { ExecutionId } from './id.ts'
+import type { ExecutionId } from './execution-id.ts'
 import { HOUR_MS, type Instant, later, MINUTE_MS, plus } from './instant.ts'
 import { formatUsd, LEDGER_MAX, type Price, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'

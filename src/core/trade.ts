@@ -1,7 +1,7 @@
 // Trades: what a partner reports of an execution, and the record of it.
 
 import { unreachable } from './assert.ts'
-import type { ExecutionId } from './id.ts'
+import type { ExecutionId } from './execution-id.ts'
 import type { Instant } from './instant.ts'
 import { type Btc, type Price, type Usd, ZERO_USD } from './money.ts'
 

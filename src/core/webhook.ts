@@ -1,6 +1,6 @@
 // Webhook registrations and the one event they carry: a wake-up for each tenant, never an instruction.
 
-import type { ExecutionId } from './id.ts'
+import type { ExecutionId } from './execution-id.ts'
 import type { Instant } from './instant.ts'
 import type { Tenant } from './partner.ts'
 

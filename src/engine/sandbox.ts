@@ -6,10 +6,10 @@ import type { Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { sigma } from '../core/volatility.ts'
 import type { Machine } from '../machine.ts'
-import type { Sandbox } from '../store/sandbox.ts'
+import type { Sandbox } from '../store/sandboxes.ts'
 import type { AuditEntry, Fired, PassCounts, PlanDecisions, Store } from '../store/store.ts'
-import { decisions, type Known } from './tick.ts'
-import { failsafeLead, fireNext } from './timing.ts'
+import { decisions, type Known } from './pass.ts'
+import { failsafeLead, fireNext } from './slot-reserve.ts'
 
 /** A pass at least this often, and at every instant at which a plan waits for something. */
 const CADENCE_MS = HOUR_MS

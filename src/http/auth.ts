@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import type { Instant } from '../core/instant.ts'
 import { isUsable, isWellFormedKey, KEY_USED_STEP_MS, type KeySeen } from '../core/key.ts'
 import type { PartnerStore } from '../store/store.ts'
-import { Refusal } from './problem.ts'
+import { Refusal } from './refusal.ts'
 
 const HEADER = /^Bearer (\S+)$/
 const CHALLENGE = { 'www-authenticate': 'Bearer' }

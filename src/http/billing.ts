@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { bill, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
 import { MONTH_PATTERN } from '../core/instant.ts'
 import { periodOf } from '../core/month.ts'
-import { monthlyAnswer, monthlyUsersAnswer } from './answers.ts'
+import { monthlyAnswer, monthlyUsersAnswer } from './answer-schemas.ts'
 import { FieldError, field, said } from './fields.ts'
 import { route } from './route.ts'
 

@@ -2,7 +2,7 @@
 
 import { parse as findJsonError, type ParseError } from 'jsonc-parser'
 import type { z } from 'zod'
-import { Refusal, type ValidationDetail } from './problem.ts'
+import { Refusal, type ValidationDetail } from './refusal.ts'
 
 export const BODY_BYTES_MAX = 64 * 1024
 

@@ -5,7 +5,7 @@ import { formatInstant } from '../core/instant.ts'
 import { btc, formatUsd, price, usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import { REPORT_STATUSES, type Report } from '../core/trade.ts'
-import { type ConfirmedJson, confirmedAnswer, type DueJson, duePageAnswer } from './answers.ts'
+import { type ConfirmedJson, confirmedAnswer, type DueJson, duePageAnswer } from './answer-schemas.ts'
 import { datetime, decimal, id, oneOf, said, text } from './fields.ts'
 import { route } from './route.ts'
 

@@ -1,4 +1,4 @@
-import { meAnswer } from './answers.ts'
+import { meAnswer } from './answer-schemas.ts'
 import { route } from './route.ts'
 
 export const getMe = route({

@@ -3,7 +3,7 @@
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Instant } from '../core/instant.ts'
-import type { OpsStore, Pass } from '../store/ops.ts'
+import type { OpsStore, Pass } from '../store/monitoring.ts'
 import type { Store } from '../store/store.ts'
 
 export type RequestSeen = { method: string; route: string | null; status: number; duration_ms: number }
@@ -111,7 +111,7 @@ function createCounters(registry: Registry) {
       labelNames: ['result'],
       registers,
     }),
-    tickSeconds: new Histogram({
+    passSeconds: new Histogram({
       name: 'tranche_tick_duration_seconds',
       help: 'How long finished passes of any process took.',
       buckets: TICK_SECONDS,
@@ -158,18 +158,18 @@ function createFollower(counters: Counters) {
     const { created, last } = await store.countExecutionsAfter(from.executionId)
     for (const [environment, n] of Object.entries(created)) counters.created.inc({ environment }, n)
     from.executionId = last
-    const passes = await store.listPassesAfter(from.tickId)
+    const passes = await store.listPassesAfter(from.passId)
     for (const pass of passes) {
       // Passes run one at a time: only the newest can still be under way.
       if (pass.finishedAt === null && pass === passes.at(-1)) break
       note(pass)
-      from.tickId = pass.tickId
+      from.passId = pass.passId
     }
   }
 
   function note({ at, finishedAt }: Pass): void {
     counters.ticks.inc({ result: finishedAt === null ? 'broken_off' : 'finished' })
-    if (finishedAt !== null) counters.tickSeconds.observe(Math.max(0, finishedAt - at) / 1000)
+    if (finishedAt !== null) counters.passSeconds.observe(Math.max(0, finishedAt - at) / 1000)
   }
 
   return { begin, follow }
@@ -181,7 +181,7 @@ function createGauges() {
   const gauge = <L extends string = never>(name: string, help: string, labelNames: L[] = []): Gauge<L> =>
     new Gauge({ name: `tranche_${name}`, help, labelNames, registers: [registry] })
   const gauges = {
-    lastTick: gauge(
+    lastPass: gauge(
       'last_tick_age_seconds',
       'Time since the newest finished pass began; +Inf before the first.',
     ),
@@ -207,8 +207,8 @@ function createGauges() {
 
   async function update(store: OpsStore, now: Instant): Promise<void> {
     const since = (then: Instant): number => Math.max(0, now - then) / 1000
-    const { lastTickAt } = await store.readTickHealth()
-    gauges.lastTick.set(lastTickAt === null ? Number.POSITIVE_INFINITY : since(lastTickAt))
+    const { lastPassAt } = await store.readPassHealth()
+    gauges.lastPass.set(lastPassAt === null ? Number.POSITIVE_INFINITY : since(lastPassAt))
     const backlog = await store.readBacklog(now)
     gauges.open.set(backlog.open)
     gauges.due.set(backlog.due)

@@ -5,7 +5,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { H3Event } from 'h3'
 import ipaddr from 'ipaddr.js'
 import { type Instant, MINUTE_MS } from '../core/instant.ts'
-import type { OpsStore } from '../store/ops.ts'
+import type { OpsStore } from '../store/monitoring.ts'
 import type { Metrics } from './metrics.ts'
 
 export const OPS_PATHS = ['/healthz', '/readyz', '/metrics'] as const
@@ -53,10 +53,10 @@ export function createOps({ clock, metrics, exposition, token, tickEveryMs }: Op
   }
 
   async function staleness(open: OpsStore): Promise<string | null> {
-    const { lastTickAt, plansWaiting } = await open.readTickHealth()
+    const { lastPassAt, plansWaiting } = await open.readPassHealth()
     if (!plansWaiting) return null
-    if (lastTickAt === null) return 'Plans are active and no pass has ever run.'
-    const ageMs = clock() - lastTickAt
+    if (lastPassAt === null) return 'Plans are active and no pass has ever run.'
+    const ageMs = clock() - lastPassAt
     if (ageMs <= freshMs) return null
     return `Plans are active and the last finished pass began ${Math.round(ageMs / 1000)} s ago.`
   }

@@ -2,9 +2,9 @@ import { z } from 'zod'
 import { usd } from '../core/money.ts'
 import { PLAN_STATUSES, writePlan } from '../core/plan.ts'
 import { FREQUENCIES } from '../core/window.ts'
-import { planAnswer } from './answers.ts'
+import { planAnswer } from './answer-schemas.ts'
 import { bool, datetime, decimal, id, oneOf, said } from './fields.ts'
-import { planJson } from './resource.ts'
+import { planJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 export const planBody = z.object({

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
-import { userAnswer, userChangedAnswer } from './answers.ts'
+import { userAnswer, userChangedAnswer } from './answer-schemas.ts'
 import { bool, datetime, id, oneOf, said, text } from './fields.ts'
-import { userJson } from './resource.ts'
+import { userJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 const EMAIL_MAX = 320

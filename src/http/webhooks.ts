@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { register, WEBHOOK_URL_MAX } from '../core/webhook.ts'
-import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answers.ts'
+import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answer-schemas.ts'
 import { FieldError, field, notText, said } from './fields.ts'
-import { webhookJson } from './resource.ts'
+import { webhookJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 const SECRET_PREFIX = 'sse_whsec_'

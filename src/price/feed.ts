@@ -4,9 +4,9 @@ import type { Instant } from '../core/instant.ts'
 import { type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import type { ObservedPrice } from '../store/store.ts'
-import { EXCHANGES, type Exchange } from './exchange.ts'
+import { EXCHANGES, type Exchange } from './exchanges.ts'
 import { median } from './median.ts'
-import { fetchJson, isLoopback, type Quote, quoteAt } from './source.ts'
+import { fetchJson, isLoopback, type Quote, quoteAt } from './ticker.ts'
 
 /** Reads one price, or null when it has none to give: a feed never stops a purchase. */
 export type Feed = () => Promise<ObservedPrice | null>

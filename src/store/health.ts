@@ -7,7 +7,7 @@ import type { Tenant } from '../core/partner.ts'
 import type { PriceRow } from './store.ts'
 
 export type Status = {
-  lastTick: { at: Instant; finishedAt: Instant | null; executionsCreated: number } | null
+  lastPass: { at: Instant; finishedAt: Instant | null; executionsCreated: number } | null
   plans: Record<'active' | 'paused' | 'cancelled', number>
   due: { count: number; oldestAt: Instant | null }
   openExecutions: number

@@ -1,9 +1,9 @@
 // Rows to values and back: windows, schedules, executions and reports.
 
 import type { Execution, ExecutionStatus, Trigger } from '../core/execution.ts'
-import type { ExecutionId } from '../core/id.ts'
+import type { ExecutionId } from '../core/execution-id.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
-import type { Schedule } from '../core/schedule.ts'
+import type { Schedule } from '../core/schedule-state.ts'
 import type { Report } from '../core/trade.ts'
 import type { CloseReason, Window } from '../core/window.ts'
 import { instant, instantOrNull } from './rows.ts'

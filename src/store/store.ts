@@ -4,13 +4,13 @@
 
 import type { Adjustment } from '../core/adjustment.ts'
 import type { Confirmation, Execution, ExecutionSeen, ExecutionStatus, Tranche } from '../core/execution.ts'
-import type { ExecutionId } from '../core/id.ts'
+import type { ExecutionId } from '../core/execution-id.ts'
 import type { Instant } from '../core/instant.ts'
 import type { ApiKey, KeySeen } from '../core/key.ts'
 import type { Price, Usd } from '../core/money.ts'
 import type { Environment, Partner, Tenant } from '../core/partner.ts'
 import type { Plan, PlanChange, PlanSeen } from '../core/plan.ts'
-import type { Schedule } from '../core/schedule.ts'
+import type { Schedule } from '../core/schedule-state.ts'
 import type { Tier } from '../core/tier.ts'
 import type { Report, Trade } from '../core/trade.ts'
 import type { User, UserChange } from '../core/user.ts'
@@ -19,9 +19,9 @@ import type { WakeUp, Webhook } from '../core/webhook.ts'
 import type { Frequency, Opening, Window } from '../core/window.ts'
 import type { HealthStore } from './health.ts'
 import type { LeverStore } from './levers.ts'
-import type { OpsStore } from './ops.ts'
-import type { ReportStore } from './reports.ts'
-import type { SandboxStore } from './sandbox.ts'
+import type { OpsStore } from './monitoring.ts'
+import type { ReportStore } from './months.ts'
+import type { SandboxStore } from './sandboxes.ts'
 
 export interface Store
   extends PartnerStore,
@@ -135,7 +135,7 @@ export interface WebhookStore {
    * Hands out the wake-ups a pass wrote, each once and never again, with the registrations to send them to. Those of
    * other passes, left by a crash, are never handed out.
    */
-  claimWakeUps(tickId: number): Promise<(WakeUp & { webhook: Webhook })[]>
+  claimWakeUps(passId: number): Promise<(WakeUp & { webhook: Webhook })[]>
   /** Enters how an attempt ended, unless the webhook was replaced meanwhile. Answers the webhook as it now is. */
   noteAttempt(
     tenant: Tenant,
@@ -147,28 +147,28 @@ export interface WebhookStore {
 /** A price and where it came from. */
 export type ObservedPrice = { price: Price; source: string }
 export type PassStart = {
-  tickId: number
+  passId: number
   at: Instant
   /** The price observed for this pass, else the newest one stored. */
   price: { price: Price; at: Instant } | null
   volatility: Volatility
   /** Time between the last passes, oldest first, this one included. */
-  tickGapsMs: number[]
+  passGapsMs: number[]
 }
 export type PassCounts = { plansEvaluated: number; executionsCreated: number; windowsRolled: number }
 export interface SchedulerStore {
   /** Takes the scheduler's lock for this process, or null when another holds it. A dead holder's lock is free. */
-  acquireTickLock(): (() => void) | null
+  acquirePassLock(): (() => void) | null
   /** Notes the pass, its price if it has one of its own, and the volatility after it. */
   beginPass(observed: ObservedPrice | null): Promise<PassStart>
   /** The plans a pass must look at, by index ranges only, in id order. */
   listDuePlans(due: DueRanges): Promise<number[]>
   /** One page of a pass: rolls the windows that are over, decides every plan, stores schedules, executions and wake-ups. */
-  changeDuePlans(tickId: number, planIds: readonly number[], decide: PlanDecisions): Promise<PassCounts>
-  finishPass(tickId: number, counts: PassCounts): Promise<void>
+  changeDuePlans(passId: number, planIds: readonly number[], decide: PlanDecisions): Promise<PassCounts>
+  finishPass(passId: number, counts: PassCounts): Promise<void>
 
   /** What a pass would know now, without noting one. */
-  peekPass(): Promise<Omit<PassStart, 'tickId'>>
+  peekPass(): Promise<Omit<PassStart, 'passId'>>
   /** What one page of a pass would fire, storing nothing. */
   previewDuePlans(planIds: readonly number[], decide: PlanDecisions): Promise<Preview[]>
 }

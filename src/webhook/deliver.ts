@@ -6,8 +6,8 @@ import { createSecureContext, getCACertificates, type SecureContext } from 'node
 import { Agent, buildConnector, request } from 'undici'
 import { type Attempt, EVENT_NAME, payloadOf, type WakeUp, type Webhook } from '../core/webhook.ts'
 import { VERSION } from '../version.ts'
-import type { Guard } from './guard.ts'
-import { signatureOf } from './sign.ts'
+import type { Guard } from './address-guard.ts'
+import { signatureOf } from './signature.ts'
 
 const TOTAL_TIMEOUT_MS = 10_000
 const CONNECT_TIMEOUT_MS = 5_000

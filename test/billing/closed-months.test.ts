@@ -5,8 +5,8 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { DAY_MS, plus } from '../../src/core/instant.ts'
 import { machineAt } from '../../src/machine.ts'
-import { fill, type Service, startService } from '../harness.ts'
 import { confirmPath, link, plan, poll, succeed } from '../http/steps.ts'
+import { fill, type Service, startService } from '../support/service.ts'
 import { openOffice, runCommand, utc } from './books.ts'
 
 const FORMS = ['summary', 'users', 'trades'].flatMap((report) =>

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { finish } from '../process.ts'
+import { finish } from '../support/process.ts'
 import { type Office, openMarch } from './books.ts'
 
 const TRADES = ['billing', 'export', '--month', '2025-03', '--report', 'trades']

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { CENT, formatUsd, UNITS, type Usd, usd } from '../../src/core/money.ts'
-import { periodOf } from '../../src/core/month.ts'
 import {
   averagePrice,
   chooseTier,
@@ -12,7 +10,9 @@ import {
   shareOut,
   statementOf,
   tiersInForce,
-} from '../../src/core/statement.ts'
+} from '../../src/core/fees.ts'
+import { CENT, formatUsd, UNITS, type Usd, usd } from '../../src/core/money.ts'
+import { periodOf } from '../../src/core/month.ts'
 import type { Tier } from '../../src/core/tier.ts'
 import { utc } from './books.ts'
 

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict'
 import { closeSync, openSync, readSync, writeSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { fill, PLAN, USER } from '../harness.ts'
-import { openShell, type Shell } from './shell.ts'
+import { fill, PLAN, USER } from '../support/service.ts'
+import { openShell, type Shell } from '../support/shell.ts'
 
 const WINDOW = 'acme test plan p1 window 2026-01-05T00:00:00.000Z'
 

@@ -6,8 +6,8 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { temporaryFolder } from '../harness.ts'
-import { openShell } from './shell.ts'
+import { temporaryFolder } from '../support/service.ts'
+import { openShell } from '../support/shell.ts'
 
 /** What is typed, up to the cursor, and what must and must not be offered. */
 const CASES: { typed: string; offered: string[]; not?: string[] }[] = [

@@ -8,9 +8,9 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { suite, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { temporaryFolder } from '../harness.ts'
-import { finish, SOURCE, start } from '../process.ts'
-import { openShell } from './shell.ts'
+import { finish, SOURCE, start } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
+import { openShell } from '../support/shell.ts'
 
 const CREATE = ['partner', 'create', 'acme', '--name', 'Acme']
 const [NODE, MAIN = ''] = SOURCE

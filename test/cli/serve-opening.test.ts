@@ -6,10 +6,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { readExposition } from '../exposition.ts'
-import { temporaryFolder } from '../harness.ts'
-import { finish, start } from '../process.ts'
-import { me } from './calls.ts'
+import { me } from '../support/calls.ts'
+import { readExposition } from '../support/exposition.ts'
+import { finish, start } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
 
 const SQL = join(import.meta.dirname, '../../sql')
 

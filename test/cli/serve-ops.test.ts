@@ -4,10 +4,10 @@ import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
-import { readExposition } from '../exposition.ts'
-import { PLAN, temporaryFolder, USER } from '../harness.ts'
-import { finish, startServe } from '../process.ts'
-import { halfSent, withKey } from './calls.ts'
+import { halfSent, withKey } from '../support/calls.ts'
+import { readExposition } from '../support/exposition.ts'
+import { finish, startServe } from '../support/process.ts'
+import { PLAN, temporaryFolder, USER } from '../support/service.ts'
 
 suite('serve and its operators', { concurrency: 4 }, () => {
   test('a call that stalls for longer than the drain limit does not keep serve alive', async (t) => {

@@ -10,9 +10,9 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { duration } from '../../src/cli/options.ts'
+import { duration } from '../../src/cli/options/values.ts'
 import { VERSION } from '../../src/version.ts'
-import { openShell, type Shell } from './shell.ts'
+import { openShell, type Shell } from '../support/shell.ts'
 
 const FOLDER = join(import.meta.dirname, '../../fixtures/transcripts')
 const files = readdirSync(FOLDER).filter((name) => name.endsWith('.txt'))

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { openShell, type Shell } from './shell.ts'
+import { openShell, type Shell } from '../support/shell.ts'
 
 const SLUG = ['partner', 'create', 'acme', '--name', 'Acme']
 

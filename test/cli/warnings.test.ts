@@ -4,9 +4,9 @@ import assert from 'node:assert/strict'
 import { chmodSync, closeSync, ftruncateSync, openSync, rmSync, statSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { PLAN, USER } from '../harness.ts'
 import { act, says } from '../store/copies.ts'
-import { openShell, type Shell } from './shell.ts'
+import { PLAN, USER } from '../support/service.ts'
+import { openShell, type Shell } from '../support/shell.ts'
 
 const MINUTE = 60_000
 const DAY = 86_400_000

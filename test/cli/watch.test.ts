@@ -4,13 +4,13 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { suite, type TestContext, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
-import { createPaint } from '../../src/cli/demo/paint.ts'
-import { drawScreen, type Seen } from '../../src/cli/watch-screen.ts'
+import { drawScreen, type Seen } from '../../src/cli/status/screen.ts'
+import { createPaint } from '../../src/cli/terminal/paint.ts'
 import { type Instant, plus } from '../../src/core/instant.ts'
 import { type Price, usd } from '../../src/core/money.ts'
-import { T0 } from '../harness.ts'
-import { SOURCE, type Started, start } from '../process.ts'
 import { filled } from '../store/copies.ts'
+import { SOURCE, type Started, start } from '../support/process.ts'
+import { T0 } from '../support/service.ts'
 
 const ENTER = '\x1b[?1049h\x1b[?25l\x1b[?7l'
 const LEAVE = '\x1b[?7h\x1b[?25h\x1b[?1049l'
@@ -30,7 +30,7 @@ const seenAt = (at: Instant, more: Partial<Seen> = {}): Seen => ({
   db: '/var/lib/tranche/tranche.db',
   everyMs: 2_000,
   status: {
-    lastTick: null,
+    lastPass: null,
     plans: { active: 1_204, paused: 12, cancelled: 3 },
     partners: { active: 2, disabled: 0 },
     due: { count: 0, oldestAt: null },

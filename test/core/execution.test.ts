@@ -11,7 +11,7 @@ import {
   type ExecutionStatus,
   LEASE_MS,
 } from '../../src/core/execution.ts'
-import type { ExecutionId } from '../../src/core/id.ts'
+import type { ExecutionId } from '../../src/core/execution-id.ts'
 import { type Instant, plus } from '../../src/core/instant.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
 import { Problem, type ProblemCode } from '../../src/core/problem.ts'

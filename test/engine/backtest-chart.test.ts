@@ -7,8 +7,8 @@ import { medianWindow } from '../../src/cli/chart/example.ts'
 import { element, scale, text, ticks } from '../../src/cli/chart/svg.ts'
 import { price } from '../../src/core/money.ts'
 import { FREQUENCIES, type Frequency } from '../../src/core/window.ts'
+import { backtest, type History, historyOf } from '../../src/engine/backtest/replay.ts'
 import { reportOf } from '../../src/engine/backtest/report.ts'
-import { backtest, type History, historyOf } from '../../src/engine/backtest/windows.ts'
 import { walk } from '../price/histories.ts'
 
 const HISTORY = historyOf(walk(40 * 24, { seed: 6, everyMs: 3_600_000 }))

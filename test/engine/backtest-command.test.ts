@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import { FREQUENCIES } from '../../src/core/window.ts'
 import { machineAt } from '../../src/machine.ts'
-import { type Outcome, runCommand, runHere } from '../command.ts'
-import { T0, temporaryFolder } from '../harness.ts'
 import { csv, shuffled, walk } from '../price/histories.ts'
+import { type Outcome, runCommand, runHere } from '../support/command.ts'
+import { T0, temporaryFolder } from '../support/service.ts'
 
 /** Synthetic: forty days of hourly prices. */
 const POINTS = walk(40 * 24, { seed: 6, everyMs: 3_600_000 })

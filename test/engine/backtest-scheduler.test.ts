@@ -6,9 +6,9 @@ import { describe, test } from 'node:test'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { formatPrice, usd } from '../../src/core/money.ts'
 import { type Frequency, WINDOW_MS } from '../../src/core/window.ts'
-import { backtest, historyOf } from '../../src/engine/backtest/windows.ts'
-import { PLAN, startService, T0, USER } from '../harness.ts'
+import { backtest, historyOf } from '../../src/engine/backtest/replay.ts'
 import { type Point, walk } from '../price/histories.ts'
+import { PLAN, startService, T0, USER } from '../support/service.ts'
 
 /** What the backtest gives every window. */
 const BUDGET = usd('10000.00')

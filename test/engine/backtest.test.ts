@@ -2,14 +2,14 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { seededRandom } from '../../src/core/chance.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { price } from '../../src/core/money.ts'
+import { seededRandom } from '../../src/core/seeded-random.ts'
+import { backtest, type History, historyOf, type WindowResult } from '../../src/engine/backtest/replay.ts'
 import { reportOf, saving } from '../../src/engine/backtest/report.ts'
 import { mean, meanInterval, quantile } from '../../src/engine/backtest/statistics.ts'
-import { backtest, type History, historyOf, type WindowResult } from '../../src/engine/backtest/windows.ts'
-import { T0 } from '../harness.ts'
 import { shuffled, walk } from '../price/histories.ts'
+import { T0 } from '../support/service.ts'
 
 const START = plus(T0, 14 * DAY_MS)
 

@@ -6,10 +6,10 @@ import fc from 'fast-check'
 import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { formatPrice, formatUsd, type Price } from '../../src/core/money.ts'
 import { machineAt } from '../../src/machine.ts'
-import { openFile } from '../../src/store/sqlite/connection.ts'
+import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import type { ExecutionRow } from '../../src/store/store.ts'
-import { runHere } from '../command.ts'
-import { PLAN, type Service, startService, T0, USER } from '../harness.ts'
+import { runHere } from '../support/command.ts'
+import { PLAN, type Service, startService, T0, USER } from '../support/service.ts'
 
 type Said = {
   partner_plan_id: string
@@ -82,7 +82,7 @@ const KEYS: (keyof Said)[] = [
 const pick = (said: Said): object => Object.fromEntries(KEYS.map((key) => [key, said[key]]))
 
 /** Rehearses, checks that nothing was stored, runs the tick, and checks that it did just that. */
-async function rehearseThenTick(service: Service, priceUsd?: string): Promise<Said[]> {
+async function rehearseThenPass(service: Service, priceUsd?: string): Promise<Said[]> {
   const stored = contentOf(service.file)
   const dry = await rehearse(service, priceUsd)
   assert.equal(contentOf(service.file), stored, 'a dry run stores nothing')
@@ -118,7 +118,7 @@ test('a dry run says what fires and why, at a price and without one, and across 
   for (const hours of [...Array(33).keys(), 75, 76]) {
     at(service, hours)
     const price = blind(hours) ? undefined : (dear[hours as keyof typeof dear] ?? '60000')
-    const [fired, ...more] = triggers(await rehearseThenTick(service, price))
+    const [fired, ...more] = triggers(await rehearseThenPass(service, price))
     assert.deepEqual(more, [])
     if (fired) met[hours] = fired
   }
@@ -139,11 +139,11 @@ test('a dry run knows that it is late itself: the failsafe begins as early as fo
   const service = await serviceWith(t)
   for (const hours of [0, 6]) {
     at(service, hours)
-    await rehearseThenTick(service, '60000')
+    await rehearseThenPass(service, '60000')
   }
   // The gaps are 6 and 12 hours with this pass and only 6 without it: twice the second-longest reaches back to noon.
   at(service, 18)
-  assert.deepEqual(triggers(await rehearseThenTick(service, '60000')), ['failsafe'])
+  assert.deepEqual(triggers(await rehearseThenPass(service, '60000')), ['failsafe'])
 })
 
 test('a dry run takes no lock from a tick and leaves it no trace: ticks without it end the same', async (t) => {
@@ -183,7 +183,7 @@ test('a dry run with plans of every size, at any times and prices, is what the t
     const service = await serviceWith(t, plans)
     for (const { afterMs, price } of path) {
       service.advance(afterMs)
-      const fired = await rehearseThenTick(
+      const fired = await rehearseThenPass(
         service,
         price === undefined ? undefined : (price / 100).toFixed(2),
       )

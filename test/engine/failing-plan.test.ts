@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { openFile } from '../../src/store/sqlite/connection.ts'
-import { PLAN, startService, USER } from '../harness.ts'
+import { openFile } from '../../src/store/sqlite/file/connection.ts'
+import { PLAN, startService, USER } from '../support/service.ts'
 
 test('a plan that cannot be decided is named and stops nobody else', async (t) => {
   const service = await startService(t)

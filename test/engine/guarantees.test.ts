@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
 import { floorToCents, type Usd } from '../../src/core/money.ts'
 import { FREQUENCIES, type Frequency } from '../../src/core/window.ts'
-import { failsafeLead, layout } from '../../src/engine/timing.ts'
+import { failsafeLead, layout } from '../../src/engine/slot-reserve.ts'
 import { dollars, drive, type Fired, LEAD_MS, type PassAt, scheduleOf, total } from './passes.ts'
 
 /** The amounts cover every kind of layout: full, wide slots, one unit a slot, merged slots, a single tranche. */

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { DAY_MS, MINUTE_MS } from '../../src/core/instant.ts'
 import { CENT, formatUsd, usd } from '../../src/core/money.ts'
 import type { Frequency } from '../../src/core/window.ts'
-import { layout } from '../../src/engine/timing.ts'
+import { layout } from '../../src/engine/slot-reserve.ts'
 import { drive, regular, scheduleOf, total, windowDays } from './passes.ts'
 
 const LAYOUTS: [frequency: Frequency, amount: string, min: string, slots: number, unitsPerSlot: number][] = [

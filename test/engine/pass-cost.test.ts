@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { HOUR_MS, plus } from '../../src/core/instant.ts'
 import { type Price, price } from '../../src/core/money.ts'
-import { runTick } from '../../src/engine/tick.ts'
-import { configure, connect, type Database, openFile } from '../../src/store/sqlite/connection.ts'
-import { createDueList } from '../../src/store/sqlite/due.ts'
-import { migrate } from '../../src/store/sqlite/migrate.ts'
-import { T0, temporaryFolder } from '../harness.ts'
+import { runPass } from '../../src/engine/pass.ts'
+import { configure, connect, type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
+import { migrate } from '../../src/store/sqlite/file/migrate.ts'
+import { createDueList } from '../../src/store/sqlite/pass/due-plans.ts'
+import { T0, temporaryFolder } from '../support/service.ts'
 import { manyWaiting, type Waiting } from './waiting.ts'
 
 const FEW = 1_000
@@ -19,7 +19,7 @@ const RATIO_MAX = 3
 const LIVE = { price: price('60000'), source: 'test' }
 
 async function pass({ store, machine }: Waiting, live = true) {
-  const report = await runTick({ store, machine, observe: async () => (live ? LIVE : null) })
+  const report = await runPass({ store, machine, observe: async () => (live ? LIVE : null) })
   assert.ok(report)
   return report
 }
@@ -69,7 +69,7 @@ test('a pass touches the plans whose price or hour has come, and no others', asy
   assert.equal(await touched(true), 0)
   // A hundred plans wait for a price of 900 to 999 units of 1e-8 under the limit: they are not reached.
   const observe = async () => ({ price: (price('50000') - 899n) as Price, source: 'test' })
-  const report = await runTick({ store: waiting.store, machine: waiting.machine, observe })
+  const report = await runPass({ store: waiting.store, machine: waiting.machine, observe })
   assert.equal(report?.plansEvaluated, 900)
   assert.equal(report?.executionsCreated, 900)
   waiting.setClock(plus(T0, 9 * HOUR_MS + 950))

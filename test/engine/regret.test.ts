@@ -24,7 +24,7 @@ import fc from 'fast-check'
 import { HOUR_MS } from '../../src/core/instant.ts'
 import { type Price, priceAsNumber } from '../../src/core/money.ts'
 import type { Frequency } from '../../src/core/window.ts'
-import { ANY_PRICE, layout } from '../../src/engine/timing.ts'
+import { ANY_PRICE, layout } from '../../src/engine/slot-reserve.ts'
 import { dollars, drive, LEAD_MS, scheduleOf, windowDays } from './passes.ts'
 
 /** Room for the last digit of a price and the 2^-40 of a ratio. */

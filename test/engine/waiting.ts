@@ -5,10 +5,10 @@ import type { TestContext } from 'node:test'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { price, usd } from '../../src/core/money.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
-import { openFile } from '../../src/store/sqlite/connection.ts'
+import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
-import { T0, temporaryFolder } from '../harness.ts'
+import { T0, temporaryFolder } from '../support/service.ts'
 
 const AUDIT = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
 

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { plus } from '../../src/core/instant.ts'
 import type { ApiKey } from '../../src/core/key.ts'
 import type { Environment } from '../../src/core/partner.ts'
-import { AUDIT, type Service, startService } from '../harness.ts'
+import { AUDIT, type Service, startService } from '../support/service.ts'
 import { DUE, succeed, USERS } from './steps.ts'
 
 const ME = '/partner/v1/me'

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { usd } from '../../src/core/money.ts'
 import { type Entry, enterInto, utc } from '../billing/books.ts'
-import { fill, type Service, startService } from '../harness.ts'
+import { fill, type Service, startService } from '../support/service.ts'
 import { confirmPath, sendFirst, succeed } from './steps.ts'
 
 const MONTHLY = '/partner/v1/billing/monthly'

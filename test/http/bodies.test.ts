@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { PLAN, startService, USER } from '../harness.ts'
+import { PLAN, startService, USER } from '../support/service.ts'
 import { confirmPath, PLANS, USERS, userPath, WEBHOOKS } from './steps.ts'
 
 const WRITES = [

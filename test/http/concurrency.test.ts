@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { deliver } from '../../src/core/execution.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { fill, type Service, startService } from '../harness.ts'
+import { fill, type Service, startService } from '../support/service.ts'
 import {
   assertSound,
   confirmPath,

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS } from '../../src/core/instant.ts'
 import { formatUsd } from '../../src/core/money.ts'
-import { fill, type Service, startService } from '../harness.ts'
+import { fill, type Service, startService } from '../support/service.ts'
 import {
   assertSound,
   confirmPath,

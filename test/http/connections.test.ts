@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { test } from 'node:test'
 import type { Log } from '../../src/log.ts'
-import { fill, startService, USER } from '../harness.ts'
+import { fill, startService, USER } from '../support/service.ts'
 import { chunk, exchange, head, LAST_CHUNK } from './raw.ts'
 import { assertSound, confirmPath, sendFirst, succeed, USERS } from './steps.ts'
 

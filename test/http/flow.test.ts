@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { fill, PLAN, startService, USER } from '../harness.ts'
+import { fill, PLAN, startService, USER } from '../support/service.ts'
 
 test('the integration flow of the contract: link, plan, poll, confirm', async (t) => {
   const service = await startService(t)

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
-import { PLAN, startService, T0, USER } from '../harness.ts'
+import { PLAN, startService, T0, USER } from '../support/service.ts'
 
 test('a lease taken under a clock far ahead has ended; one a little ahead is waited for', async (t) => {
   const service = await startService(t)

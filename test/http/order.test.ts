@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { AUDIT, fill, PLAN, startService, USER } from '../harness.ts'
+import { AUDIT, fill, PLAN, startService, USER } from '../support/service.ts'
 import {
   assertSound,
   confirmPath,

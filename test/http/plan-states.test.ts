@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS } from '../../src/core/instant.ts'
-import { PLAN, type Service, startService, T0 } from '../harness.ts'
+import { PLAN, type Service, startService, T0 } from '../support/service.ts'
 import {
   assertSound,
   executionsOf,

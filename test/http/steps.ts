@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import type { Execution } from '../../src/core/execution.ts'
 import { formatUsd } from '../../src/core/money.ts'
 import type { Window } from '../../src/core/window.ts'
-import { type CallOptions, PLAN, type Service, USER } from '../harness.ts'
+import { type CallOptions, PLAN, type Service, USER } from '../support/service.ts'
 
 export const USERS = '/partner/v1/users'
 export const PLANS = '/partner/v1/plans'

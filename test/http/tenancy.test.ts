@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { acceptLate } from '../../src/core/execution.ts'
-import { AUDIT, type CallOptions, fill, type Service, startService } from '../harness.ts'
+import { AUDIT, type CallOptions, fill, type Service, startService } from '../support/service.ts'
 import {
   assertSound,
   confirmPath,

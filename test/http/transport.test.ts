@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Log } from '../../src/log.ts'
-import { fill, startService, USER } from '../harness.ts'
+import { fill, startService, USER } from '../support/service.ts'
 import { exchange, head } from './raw.ts'
 import {
   assertSound,

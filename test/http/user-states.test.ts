@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
-import { type Service, startService, USER } from '../harness.ts'
+import { type Service, startService, USER } from '../support/service.ts'
 import {
   assertSound,
   executionsOf,

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { fill, PLAN, startService, USER } from '../harness.ts'
+import { fill, PLAN, startService, USER } from '../support/service.ts'
 import {
   ABSENT,
   above,

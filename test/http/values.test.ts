@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { formatBtc, formatPrice, formatUsd } from '../../src/core/money.ts'
 import type { Fill } from '../../src/core/trade.ts'
-import { fill, startService, USER } from '../harness.ts'
+import { fill, startService, USER } from '../support/service.ts'
 import {
   assertSound,
   confirmPath,

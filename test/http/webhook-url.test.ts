@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { startService } from '../harness.ts'
+import { startService } from '../support/service.ts'
 
 test('a URL with characters that are not seen is refused', async (t) => {
   const service = await startService(t)

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { startService, T0 } from '../harness.ts'
+import { startService, T0 } from '../support/service.ts'
 import { succeed, WEBHOOKS } from './steps.ts'
 
 const URL_A = 'https://127.0.0.1/a?x=1'

@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, HOUR_MS } from '../../src/core/instant.ts'
-import { openFile } from '../../src/store/sqlite/connection.ts'
-import { fill, type Service, startService } from '../harness.ts'
+import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import {
   assertSound,
   confirmPath,
@@ -15,6 +14,7 @@ import {
   succeed,
   windowsOf,
 } from '../http/steps.ts'
+import { fill, type Service, startService } from '../support/service.ts'
 import { adjustTo, command, shell } from './steps.ts'
 
 /** A fill of 8.00 USD and 0.001 BTC out of a reservation of 10.00. */

@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS } from '../../src/core/instant.ts'
-import { fill, type Service, startService } from '../harness.ts'
 import {
   assertSound,
   confirmPath,
@@ -17,6 +16,7 @@ import {
   succeed,
   windowsOf,
 } from '../http/steps.ts'
+import { fill, type Service, startService } from '../support/service.ts'
 import { command, shell } from './steps.ts'
 
 const cancel = (service: Service, id: string) =>

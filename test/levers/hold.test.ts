@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, HOUR_MS, plus } from '../../src/core/instant.ts'
-import { decide } from '../../src/engine/timing.ts'
-import { fill, type Service, startService, T0 } from '../harness.ts'
+import { decide } from '../../src/engine/slot-reserve.ts'
 import {
   assertSound,
   confirmPath,
@@ -18,6 +17,7 @@ import {
   succeed,
   windowsOf,
 } from '../http/steps.ts'
+import { fill, type Service, startService, T0 } from '../support/service.ts'
 import { shell } from './steps.ts'
 
 const partner = (service: Service, verb: string, slug = 'acme') => shell(service, ['partner', verb, slug])
@@ -112,11 +112,11 @@ test('a pass that had listed the plan before the hold does not fire it after', a
   await link(service, 'p')
   await plan(service, 'p', 'p')
   const { store } = service
-  const { tickId } = await store.beginPass(null)
+  const { passId } = await store.beginPass(null)
   const due = await store.listDuePlans({ now: service.now(), livePrice: null, leadMs: 0 })
   assert.equal(due.length, 1)
   await partner(service, 'hold')
-  const counts = await store.changeDuePlans(tickId, due, {
+  const counts = await store.changeDuePlans(passId, due, {
     roll: () => null,
     decide: (schedule, now) => decide(schedule, { now, price: null, sigma: 0, leadMs: DAY_MS }),
     newExecutionId: () => assert.fail('nothing is to be fired'),

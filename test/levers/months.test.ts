@@ -10,10 +10,10 @@ import { DAY_MS, HOUR_MS, type Instant, later, monthOf, plus } from '../../src/c
 import { btc, formatUsd, type Usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
-import type { TradeLine } from '../../src/store/reports.ts'
+import type { TradeLine } from '../../src/store/months.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { AUDIT, fill, type Service, startService } from '../harness.ts'
 import { assertSound, confirmPath, link, plan, poll } from '../http/steps.ts'
+import { AUDIT, fill, type Service, startService } from '../support/service.ts'
 import { adjustTo, shell } from './steps.ts'
 
 const START = Date.UTC(2026, 0, 29) as Instant

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict'
 import { dirname } from 'node:path'
 import { test } from 'node:test'
-import { fill, startService } from '../harness.ts'
 import { assertSound, confirmPath, ledgerOf, sendFirst, succeed, windowsOf } from '../http/steps.ts'
-import { finish } from '../process.ts'
+import { finish } from '../support/process.ts'
+import { fill, startService } from '../support/service.ts'
 
 test('the same correction made twice at once is made once; different ones follow each other', async (t) => {
   const service = await startService(t)

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { machineAt } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
-import { capture, type Outcome } from '../cli/shell.ts'
-import type { Service } from '../harness.ts'
+import type { Service } from '../support/service.ts'
+import { capture, type Outcome } from '../support/shell.ts'
 
 export async function command(service: Service, argv: readonly string[]): Promise<Outcome> {
   const [out, err] = [capture(false), capture(false)]

@@ -6,7 +6,6 @@ import { after, suite, test } from 'node:test'
 import createClient, { type Middleware } from 'openapi-fetch'
 import type { paths } from '../../fixtures/openapi/types.d.ts'
 import { BODY_BYTES_MAX } from '../../src/http/body.ts'
-import { AUDIT, fill, PLAN, type Service, startService, USER } from '../harness.ts'
 import {
   confirmPath,
   DUE,
@@ -20,6 +19,7 @@ import {
   userPath,
   WEBHOOKS,
 } from '../http/steps.ts'
+import { AUDIT, fill, PLAN, type Service, startService, USER } from '../support/service.ts'
 import { assertDescribed, DESCRIPTION, operationAt } from './described.ts'
 
 /** Refusals that were answered: operation, status and body, ids of executions made equal. */

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { describe, type TestContext, test } from 'node:test'
 import { HOUR_MS } from '../../src/core/instant.ts'
-import { EXCHANGES, type Exchange } from '../../src/price/exchange.ts'
-import { T0 } from '../harness.ts'
+import { EXCHANGES, type Exchange } from '../../src/price/exchanges.ts'
+import { T0 } from '../support/service.ts'
 import { type Answer, json, quoted, read, startTicker, tickersAt } from './ticker.ts'
 
 const GOOD = tickersAt('64250.50')

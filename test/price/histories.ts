@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { TestContext } from 'node:test'
-import { seededRandom } from '../../src/core/chance.ts'
 import { formatInstant, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { formatPrice, type Price, price } from '../../src/core/money.ts'
-import { openFile } from '../../src/store/sqlite/connection.ts'
+import { seededRandom } from '../../src/core/seeded-random.ts'
+import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { T0, temporaryFolder } from '../harness.ts'
+import { T0, temporaryFolder } from '../support/service.ts'
 
 export type Point = { at: Instant; price: Price }
 

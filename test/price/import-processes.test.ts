@@ -10,8 +10,8 @@ import { HOUR_MS, plus } from '../../src/core/instant.ts'
 import { price } from '../../src/core/money.ts'
 import { machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { type Child, outcomeOf, PROGRAM, runCommand, startCommand } from '../command.ts'
-import { T0 } from '../harness.ts'
+import { type Child, outcomeOf, PROGRAM, runCommand, startCommand } from '../support/command.ts'
+import { T0 } from '../support/service.ts'
 import { csv, newDatabase, rowsIn, walk, writeLong } from './histories.ts'
 
 /** Waits until an import has rows under way. Fails when it ends before. */

@@ -6,8 +6,8 @@ import { HOUR_MS, plus } from '../../src/core/instant.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { machineAt } from '../../src/machine.ts'
 import { createFeed } from '../../src/price/feed.ts'
-import { runHere } from '../command.ts'
-import { PLAN, startService, T0, USER } from '../harness.ts'
+import { runHere } from '../support/command.ts'
+import { PLAN, startService, T0, USER } from '../support/service.ts'
 import { quoted, read, startTicker } from './ticker.ts'
 
 describe('a JSON ticker of anybody', { concurrency: true }, () => {

@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test'
 import { price } from '../../src/core/money.ts'
 import { createFeed, type FeedOptions } from '../../src/price/feed.ts'
 import type { ObservedPrice } from '../../src/store/store.ts'
-import { T0 } from '../harness.ts'
+import { T0 } from '../support/service.ts'
 
 export type Answer = { status?: number; headers?: Record<string, string>; body: string } | RequestListener
 

@@ -5,8 +5,8 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import type { Tenant } from '../../src/core/partner.ts'
-import { AUDIT, T0 } from '../harness.ts'
 import { assertSound, link, PRICE, plan, poll, succeed } from '../http/steps.ts'
+import { AUDIT, T0 } from '../support/service.ts'
 import { assertSame, type Bench, comparable, everythingOf, startBench } from './bench.ts'
 
 type Step =

@@ -8,10 +8,10 @@ import { type TestContext, test } from 'node:test'
 import { DAY_MS } from '../../src/core/instant.ts'
 import { machine } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
-import { capture } from '../cli/shell.ts'
-import { temporaryFolder } from '../harness.ts'
 import { assertSound, executionsOf, link, PRICE, plan } from '../http/steps.ts'
-import { start } from '../process.ts'
+import { start } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
+import { capture } from '../support/shell.ts'
 import { type Bench, startBench } from './bench.ts'
 
 type Sim = Bench & {

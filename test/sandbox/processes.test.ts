@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS } from '../../src/core/instant.ts'
 import { assertSound, executionsOf, link, plan, windowsOf } from '../http/steps.ts'
-import { start } from '../process.ts'
+import { start } from '../support/process.ts'
 import { startBench } from './bench.ts'
 
 test('one advance at a time, beside the ticks of a scheduler, and nothing fires twice', async (t) => {

@@ -6,9 +6,9 @@ import Database from 'better-sqlite3'
 import { newKey } from '../../src/cli/key.ts'
 import { DAY_MS } from '../../src/core/instant.ts'
 import { machine } from '../../src/machine.ts'
-import { WIPED } from '../../src/store/sqlite/sandbox-reset.ts'
-import { AUDIT, fill } from '../harness.ts'
+import { WIPED } from '../../src/store/sqlite/sandbox/reset.ts'
 import { assertSound, confirmPath, DUE, link, PRICE, plan, succeed } from '../http/steps.ts'
+import { AUDIT, fill } from '../support/service.ts'
 import { assertSame, everythingOf, startBench } from './bench.ts'
 
 /** What hangs on a tenant and outlives a reset. */

@@ -6,8 +6,7 @@ import Database from 'better-sqlite3'
 import { newKey } from '../../src/cli/key.ts'
 import { DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { machine } from '../../src/machine.ts'
-import { SANDBOX_OFFSET_MAX_MS } from '../../src/store/sandbox.ts'
-import { AUDIT, fill, T0 } from '../harness.ts'
+import { SANDBOX_OFFSET_MAX_MS } from '../../src/store/sandboxes.ts'
 import {
   assertSound,
   confirmPath,
@@ -21,6 +20,7 @@ import {
   succeed,
   windowsOf,
 } from '../http/steps.ts'
+import { AUDIT, fill, T0 } from '../support/service.ts'
 import { startReceiver } from '../webhook/receiver.ts'
 import { startStage } from '../webhook/stage.ts'
 import { type Bench, startBench } from './bench.ts'
@@ -136,7 +136,7 @@ test('an advance wakes the partner once, with the count of all it fired', async 
   await stage.register(receiver.port)
   await stage.addPlan('u1')
   const { advanceSandbox } = await import('../../src/engine/sandbox.ts')
-  const { wakePartners } = await import('../../src/webhook/wake.ts')
+  const { wakePartners } = await import('../../src/webhook/wake-partners.ts')
   const { deliverer } = await import('../webhook/stage.ts')
   const { store } = stage
   const options = {

@@ -2,7 +2,7 @@
 
 import { DAY_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { type Price, price } from '../../src/core/money.ts'
-import type { TickReport } from '../../src/engine/tick.ts'
+import type { PassReport } from '../../src/engine/pass.ts'
 import { allExecutions, allPlans, tick, type World } from '../store/world.ts'
 
 export type Chance = {
@@ -54,7 +54,7 @@ export type Simulation = World & Chance & { feed: () => Price | undefined }
 export async function run(
   simulation: Simulation,
   { end, everyMs }: { end: Instant; everyMs: number },
-  { pass, day }: { pass: (report: TickReport) => Promise<void>; day: () => Promise<void> },
+  { pass, day }: { pass: (report: PassReport) => Promise<void>; day: () => Promise<void> },
 ): Promise<void> {
   const perDay = Math.round(DAY_MS / everyMs)
   for (let i = 1; simulation.now() < end; i++) {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
-import { finish, type Program, SOURCE, start } from '../process.ts'
+import { finish, type Program, SOURCE, start } from '../support/process.ts'
 import {
   act,
   beside,

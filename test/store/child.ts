@@ -3,9 +3,9 @@
 import { once } from 'node:events'
 import { writeSync } from 'node:fs'
 import { price } from '../../src/core/money.ts'
-import { runTick } from '../../src/engine/tick.ts'
+import { runPass } from '../../src/engine/pass.ts'
 import { machine } from '../../src/machine.ts'
-import { openFile } from '../../src/store/sqlite/connection.ts'
+import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { filled, link, poll, report, tick } from './world.ts'
 
@@ -27,7 +27,7 @@ const VERBS: Record<string, () => Promise<void>> = {
   /** A pass whose price comes only when stdin ends. */
   async slow() {
     const store = await open()
-    const pass = await runTick({
+    const pass = await runPass({
       store,
       machine,
       observe: async () => {

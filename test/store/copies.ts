@@ -8,9 +8,9 @@ import type { TestContext } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { runHere } from '../command.ts'
-import { temporaryFolder } from '../harness.ts'
-import { finish, type Program, type Started, start } from '../process.ts'
+import { runHere } from '../support/command.ts'
+import { finish, type Program, type Started, start } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
 import { firstTranche, openWorld, T0 } from './world.ts'
 
 const CHILD: Program = [process.execPath, join(import.meta.dirname, 'child.ts')]

@@ -17,9 +17,9 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { readMigrations } from '../../src/resources.ts'
-import { configure, connect, openFile } from '../../src/store/sqlite/connection.ts'
+import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore, readMigrationStates } from '../../src/store/sqlite/open.ts'
-import { temporaryFolder } from '../harness.ts'
+import { temporaryFolder } from '../support/service.ts'
 import { allExecutions, firstTranche, openWorld, problem, T0 } from './world.ts'
 
 const clock = () => T0
@@ -47,7 +47,7 @@ test('a new database and everything beside it can be read by its owner only', as
   const file = fileIn(t)
   const store = await open(file)
   t.after(() => store.close())
-  store.acquireTickLock()?.()
+  store.acquirePassLock()?.()
   await store.addPartner(
     { partnerSlug: 'acme', name: 'a' },
     { osUser: 't', action: 'a', subject: 's', detail: {} },

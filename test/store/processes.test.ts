@@ -9,7 +9,7 @@ import { type TestContext, test } from 'node:test'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
-import { temporaryFolder } from '../harness.ts'
+import { temporaryFolder } from '../support/service.ts'
 import { allExecutions, allPlans, link, populate, sendPlan, tick } from './world.ts'
 
 const HOLD_MS = 800
@@ -47,7 +47,7 @@ function start(t: TestContext, script: string, ...args: string[]): Child {
 
 const act = (t: TestContext, verb: string, file: string, argument = '') =>
   start(t, 'child.ts', verb, file, argument)
-const tickOnce = (t: TestContext, file: string) =>
+const passOnce = (t: TestContext, file: string) =>
   start(t, '../../bin/tranche.mjs', '--db', file, '--json', 'tick', '--price', '60000').ends
 
 /** A database with so many plans that are due now. */
@@ -101,20 +101,20 @@ test('of two ticks at once one works and the other says it was skipped; nothing 
   symlinkSync(file, alias)
   const slow = act(t, 'slow', file)
   await slow.says('observing')
-  for (const { code, out } of await Promise.all([tickOnce(t, file), tickOnce(t, alias)])) {
+  for (const { code, out } of await Promise.all([passOnce(t, file), passOnce(t, alias)])) {
     assert.equal(code, 0)
     assert.deepEqual([JSON.parse(out).skipped, JSON.parse(out).executions_created], [true, 0])
   }
   slow.process.stdin?.end()
   assert.match((await slow.ends).out, new RegExp(`"created":${PLANS}`))
-  const next = JSON.parse((await tickOnce(t, file)).out)
+  const next = JSON.parse((await passOnce(t, file)).out)
   assert.deepEqual([next.skipped, next.executions_created], [undefined, 0])
   await assertFiredOnce(store)
 })
 
 test('passes that overlap in spite of the lock fire nothing twice', async (t) => {
   const { store } = await withPlans(t)
-  const unlocked: Store = { ...store, acquireTickLock: () => () => {} }
+  const unlocked: Store = { ...store, acquirePassLock: () => () => {} }
   const passes = await Promise.all([1, 2, 3].map(() => tick({ store: unlocked, machine }, '60000')))
   assert.equal(
     passes.reduce((sum, pass) => sum + pass.executionsCreated, 0),
@@ -127,11 +127,11 @@ test('a tick killed inside its transaction leaves nothing, and the next one does
   const { file, store } = await withPlans(t)
   const victim = act(t, 'hang', file)
   await victim.says('inside')
-  assert.equal(store.acquireTickLock(), null)
+  assert.equal(store.acquirePassLock(), null)
   victim.process.kill('SIGKILL')
   await victim.ends
   assert.deepEqual(await allExecutions(store), [])
-  const { code, out } = await tickOnce(t, file)
+  const { code, out } = await passOnce(t, file)
   assert.equal(code, 0)
   assert.equal(JSON.parse(out).executions_created, PLANS)
   await assertFiredOnce(store)

@@ -16,7 +16,7 @@ import {
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { temporaryFolder } from '../harness.ts'
+import { temporaryFolder } from '../support/service.ts'
 import { act, beside, filled, mode, says, soundUsers, tamper, tranche, trancheHere } from './copies.ts'
 
 /** A database, and a copy of it in another folder from before user u2. */

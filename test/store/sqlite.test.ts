@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { temporaryFolder } from '../harness.ts'
+import { temporaryFolder } from '../support/service.ts'
 import { storeContract } from './contract.ts'
 import type { Open } from './world.ts'
 

@@ -6,8 +6,8 @@ import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { readMigrations } from '../../src/resources.ts'
-import { temporaryFolder } from '../harness.ts'
-import { finish, type Program, start } from '../process.ts'
+import { finish, type Program, start } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
 import { beside, filled, mode, soundUsers, tranche, trancheHere } from './copies.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')

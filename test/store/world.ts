@@ -9,7 +9,7 @@ import type { Tenant } from '../../src/core/partner.ts'
 import { type Plan, type PlanRequest, writePlan } from '../../src/core/plan.ts'
 import type { Report } from '../../src/core/trade.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../../src/core/user.ts'
-import { runTick, type TickReport } from '../../src/engine/tick.ts'
+import { type PassReport, runPass } from '../../src/engine/pass.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import type { AuditEntry, ExecutionRow, NewKey, PlanRow, Store } from '../../src/store/store.ts'
 
@@ -92,9 +92,9 @@ export function sendPlan(
 export async function tick(
   { store, machine }: Pick<World, 'store' | 'machine'>,
   usdPrice?: string | Price,
-): Promise<TickReport> {
+): Promise<PassReport> {
   const at = typeof usdPrice === 'string' ? price(usdPrice) : usdPrice
-  const report = await runTick({
+  const report = await runPass({
     store,
     machine,
     observe: async () => (at === undefined ? null : { price: at, source: 'test' }),

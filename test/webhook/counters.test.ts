@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Instant } from '../../src/core/instant.ts'
 import { type Attempt, noteAttempt, type Webhook } from '../../src/core/webhook.ts'
-import { T0 } from '../harness.ts'
+import { T0 } from '../support/service.ts'
 import { type Answering, closedPort, startReceiver } from './receiver.ts'
 import { AT_T0, deliverer, deliveryTo, startStage, WEBHOOKS } from './stage.ts'
 

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { inParallel } from '../../src/webhook/deliver.ts'
-import { signatureOf } from '../../src/webhook/sign.ts'
+import { signatureOf } from '../../src/webhook/signature.ts'
 import { closedPort, HOST_NAME, makeAuthority, startMute, startReceiver } from './receiver.ts'
 import { deliverer, deliveryTo, EARLIEST, SECRET } from './stage.ts'
 

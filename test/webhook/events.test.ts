@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
-import { isSignature } from '../../src/webhook/sign.ts'
+import { isSignature } from '../../src/webhook/signature.ts'
 import { type Received, startReceiver } from './receiver.ts'
 import { LOW_PRICE, PRICE, type Stage, startStage, WEBHOOKS } from './stage.ts'
 
@@ -180,11 +180,11 @@ test('events are handed out once, to the pass that wrote them, and those a crash
     [1],
   )
   const [before, after] = eventsIn(stage.file)
-  assert.equal(before?.tick_id, lost.tickId)
+  assert.equal(before?.tick_id, lost.passId)
   assert.equal(before?.claimed_at, null)
   assert.notEqual(after?.claimed_at, null)
 
-  const claims = await Promise.all([1, 2, 3].map(() => stage.store.claimWakeUps(lost.tickId)))
+  const claims = await Promise.all([1, 2, 3].map(() => stage.store.claimWakeUps(lost.passId)))
   assert.deepEqual(claims.map((claim) => claim.length).sort(), [0, 0, 1])
 })
 
@@ -195,14 +195,14 @@ test('a webhook that was deleted or paused after the pass is not sent to', async
     await stage.register(receiver.port)
     stage.advance(60_000)
     await stage.addPlan(end)
-    const { tickId } = await stage.tick(PRICE)
+    const { passId } = await stage.tick(PRICE)
     if (end === 'deleted') await stage.call('DELETE', WEBHOOKS)
     else
       await stage.store.changeWebhook(await stage.tenant(), (seen) => ({
         ...(seen ?? assert.fail()),
         status: end,
       }))
-    assert.deepEqual(await stage.store.claimWakeUps(tickId), [], end)
+    assert.deepEqual(await stage.store.claimWakeUps(passId), [], end)
   }
   assert.equal(receiver.connections(), 0)
 })

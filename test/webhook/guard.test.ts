@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Problem } from '../../src/core/problem.ts'
-import { createGuard, parseCidr, refusal } from '../../src/webhook/guard.ts'
+import { createGuard, parseCidr, refusal } from '../../src/webhook/address-guard.ts'
 import { closedPort, HOST_NAME, knock, makeAuthority, startMute, startReceiver } from './receiver.ts'
 import { deliverer, deliveryTo } from './stage.ts'
 

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import Database from 'better-sqlite3'
 import { machine } from '../../src/machine.ts'
-import { finish, start, startServe } from '../process.ts'
+import { finish, start, startServe } from '../support/process.ts'
 import { type Answering, type Receiver, startMute, startReceiver } from './receiver.ts'
 import { LOOPBACK, PRICE, runHere, type Stage, startStage } from './stage.ts'
 

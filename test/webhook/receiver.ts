@@ -14,7 +14,7 @@ import {
 } from 'node:net'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { temporaryFolder } from '../harness.ts'
+import { temporaryFolder } from '../support/service.ts'
 
 type Ending = Pick<TestContext, 'after'>
 

@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { test } from 'node:test'
 import { payloadOf } from '../../src/core/webhook.ts'
-import { diagnose, isSignature, signatureOf } from '../../src/webhook/sign.ts'
+import { diagnose, isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { deliveryTo, SECRET } from './stage.ts'
 
 const BODY = payloadOf(deliveryTo('https://hook.example/'))

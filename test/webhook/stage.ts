@@ -3,17 +3,17 @@
 import assert from 'node:assert/strict'
 import { Readable, Writable } from 'node:stream'
 import type { TestContext } from 'node:test'
-import type { ExecutionId } from '../../src/core/id.ts'
+import type { ExecutionId } from '../../src/core/execution-id.ts'
 import { formatInstant } from '../../src/core/instant.ts'
 import type { Environment, Tenant } from '../../src/core/partner.ts'
 import type { Webhook } from '../../src/core/webhook.ts'
 import { machine } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
+import { createGuard, parseCidr } from '../../src/webhook/address-guard.ts'
 import { createDeliver, type Deliver } from '../../src/webhook/deliver.ts'
-import { createGuard, parseCidr } from '../../src/webhook/guard.ts'
 import type { Resolve } from '../../src/webhook/resolve.ts'
-import { wakePartners } from '../../src/webhook/wake.ts'
-import { PLAN, type Service, startService, T0, USER } from '../harness.ts'
+import { wakePartners } from '../../src/webhook/wake-partners.ts'
+import { PLAN, type Service, startService, T0, USER } from '../support/service.ts'
 import { type Authority, makeAuthority } from './receiver.ts'
 
 export const WEBHOOKS = '/partner/v1/webhooks'
@@ -77,9 +77,9 @@ export async function startStage(t: Pick<TestContext, 'after'>): Promise<Stage> 
       await succeed('POST', '/partner/v1/plans', { ...PLAN, partner_user_id: id, partner_plan_id: id }, key)
     },
     pass: async (priceUsd = PRICE, deliver = trusting) => {
-      const { tickId } = await service.tick(priceUsd)
+      const { passId } = await service.tick(priceUsd)
       const warn = (message: string, fields: object): void => void warnings.push({ message, fields })
-      return wakePartners(tickId, { store: service.store, deliver, warn })
+      return wakePartners(passId, { store: service.store, deliver, warn })
     },
     webhook: async (slug, environment) => {
       const found = await service.store.findWebhook(await tenant(slug, environment))

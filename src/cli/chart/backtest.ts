@@ -2,8 +2,8 @@
 
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import type { Frequency } from '../../core/window.ts'
+import type { History, WindowResult } from '../../engine/backtest/replay.ts'
 import { type BacktestReport, blocksOf, saving } from '../../engine/backtest/report.ts'
-import type { History, WindowResult } from '../../engine/backtest/windows.ts'
 import { COST_HEIGHT, drawCost } from './cost.ts'
 import { drawDistribution } from './distribution.ts'
 import { drawExample, medianWindow } from './example.ts'

@@ -3,9 +3,9 @@
 
 import { TRIGGERS, type Trigger } from '../../core/execution.ts'
 import { DAY_MS, formatInstant, HOUR_MS, type Instant } from '../../core/instant.ts'
+import type { History, WindowResult } from '../../engine/backtest/replay.ts'
 import { saving } from '../../engine/backtest/report.ts'
 import { quantile } from '../../engine/backtest/statistics.ts'
-import type { History, WindowResult } from '../../engine/backtest/windows.ts'
 import {
   CENTRED,
   INK,

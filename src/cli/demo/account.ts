@@ -7,9 +7,15 @@ import { type Btc, formatBtc, formatPrice, formatUsd, type Usd, ZERO_USD } from 
 import type { Frequency } from '../../core/window.ts'
 import type { Finding } from '../../store/health.ts'
 import type { Store } from '../../store/store.ts'
-import { averagePrice, comparePrices, type PriceComparison, type WindowPrice, windowPrice } from './price.ts'
-import { type ReadPlan, type ReadWindow, readPlans } from './read.ts'
-import type { Story } from './run.ts'
+import type { Story } from './play.ts'
+import {
+  averagePrice,
+  comparePrices,
+  type PriceComparison,
+  type WindowPrice,
+  windowPrice,
+} from './price-comparison.ts'
+import { type ReadPlan, type ReadWindow, readPlans } from './read-plans.ts'
 import { chooseTimelines, type Timeline } from './timeline.ts'
 
 export type WindowAccount = {

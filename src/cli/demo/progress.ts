@@ -1,6 +1,6 @@
 // A progress bar on a terminal, nothing anywhere else.
 
-import type { Streams } from '../cli.ts'
+import type { Streams } from '../context.ts'
 
 const WIDTH = 40
 

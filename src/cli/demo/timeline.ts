@@ -4,9 +4,9 @@ import type { ExecutionStatus, Trigger } from '../../core/execution.ts'
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import { formatPrice, formatUsd, priceAsNumber } from '../../core/money.ts'
 import type { Frequency } from '../../core/window.ts'
-import type { ReadPlan, ReadTranche, ReadWindow } from './read.ts'
-import type { Story } from './run.ts'
-import { DRAWN, PATH_STEP_MS } from './script.ts'
+import type { Story } from './play.ts'
+import type { ReadPlan, ReadTranche, ReadWindow } from './read-plans.ts'
+import { DRAWN, PATH_STEP_MS } from './storyline.ts'
 
 export type TimelineTranche = {
   at: string

@@ -2,8 +2,8 @@
 
 import { DAY_MS } from '../../core/instant.ts'
 import type { Frequency } from '../../core/window.ts'
+import type { History, WindowResult } from './replay.ts'
 import { mean, meanInterval, quantile } from './statistics.ts'
-import type { History, WindowResult } from './windows.ts'
 
 /** Savings against the time-weighted average, in basis points; positive is cheaper. */
 export type Summary = {

@@ -1,6 +1,6 @@
 // The statistics of a backtest: order statistics, and intervals by bootstrap over calendar blocks.
 
-import { seededRandom } from '../../core/chance.ts'
+import { seededRandom } from '../../core/seeded-random.ts'
 
 export const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length

@@ -10,7 +10,7 @@ import {
   type RefusalExample,
   USER_REFUSALS,
   WEBHOOK_REFUSALS,
-} from './refusals.ts'
+} from './refusal-examples.ts'
 
 export type Operation = {
   operationId: string

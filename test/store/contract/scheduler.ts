@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import type { ExecutionId } from '../../../src/core/id.ts'
+import type { ExecutionId } from '../../../src/core/execution-id.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'
 import { formatUsd, price, usd } from '../../../src/core/money.ts'
-import { runTick } from '../../../src/engine/tick.ts'
+import { runPass } from '../../../src/engine/pass.ts'
 import {
   allExecutions,
   allPlans,
@@ -22,13 +22,13 @@ import {
 export const schedulerContract: Contract = {
   'one pass at a time: the lock is given once, and again when it was returned': async (t, open) => {
     const { store, machine } = await openWorld(t, open)
-    const release = store.acquireTickLock()
+    const release = store.acquirePassLock()
     assert.ok(release)
-    assert.equal(store.acquireTickLock(), null)
-    assert.equal(await runTick({ store, machine, observe: async () => null }), null)
+    assert.equal(store.acquirePassLock(), null)
+    assert.equal(await runPass({ store, machine, observe: async () => null }), null)
     release()
     release()
-    const again = store.acquireTickLock()
+    const again = store.acquirePassLock()
     assert.ok(again)
     again()
   },
@@ -39,14 +39,14 @@ export const schedulerContract: Contract = {
   ) => {
     const { store, advance, now } = await openWorld(t, open)
     const first = await store.beginPass({ price: price('60000'), source: 'test' })
-    assert.deepEqual([first.price, first.tickGapsMs], [{ price: price('60000'), at: T0 }, []])
+    assert.deepEqual([first.price, first.passGapsMs], [{ price: price('60000'), at: T0 }, []])
     advance(5 * MINUTE_MS)
     const second = await store.beginPass(null)
-    assert.deepEqual([second.price, second.tickGapsMs], [{ price: price('60000'), at: T0 }, [5 * MINUTE_MS]])
+    assert.deepEqual([second.price, second.passGapsMs], [{ price: price('60000'), at: T0 }, [5 * MINUTE_MS]])
     advance(-HOUR_MS)
     const third = await store.beginPass({ price: price('59000'), source: 'test' })
     assert.deepEqual(third.price, { price: price('59000'), at: now() })
-    assert.deepEqual(third.tickGapsMs, [5 * MINUTE_MS, 0])
+    assert.deepEqual(third.passGapsMs, [5 * MINUTE_MS, 0])
     for (let i = 1; i <= 12; i++) {
       advance(i * MINUTE_MS)
       await store.beginPass(null)
@@ -54,10 +54,10 @@ export const schedulerContract: Contract = {
     advance(MINUTE_MS)
     const last = await store.beginPass(null)
     assert.deepEqual(
-      last.tickGapsMs,
+      last.passGapsMs,
       [6, 7, 8, 9, 10, 11, 12, 1].map((m) => m * MINUTE_MS),
     )
-    assert.ok(last.tickId > third.tickId)
+    assert.ok(last.passId > third.passId)
   },
 
   'the volatility state is carried from pass to pass': async (t, open) => {
@@ -218,7 +218,7 @@ export const schedulerContract: Contract = {
     const status = await store.readStatus(now(), T0)
     assert.deepEqual([status.unspentWindows.count, formatUsd(status.unspentWindows.released)], [1, '50.00'])
     assert.deepEqual([status.openExecutions, status.due.count, status.plans.active], [1, 1, 1])
-    assert.equal(status.lastTick?.finishedAt, now())
+    assert.equal(status.lastPass?.finishedAt, now())
     await assert.rejects(sendPlan(store, acme, { partnerUserId: 'nobody' }), problem('user_never_linked'))
   },
 }

@@ -1,0 +1,110 @@
+// Writing an export: row by row, to a pipe or to a file that appears only when it is whole.
+
+import { randomUUID } from 'node:crypto'
+import { existsSync, renameSync, rmSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { setFlagsFromString } from 'node:v8'
+import { BOM, csvHeader, csvRow } from '../../billing/csv.ts'
+import { EXPORTS } from '../../billing/export.ts'
+import type { TenantFilter } from '../../store/months.ts'
+import { nameNew, nameTaken } from '../../store/sqlite/file/copy.ts'
+import { refuseDatabaseFile } from '../../store/sqlite/file/own-files.ts'
+import type { Store } from '../../store/store.ts'
+import type { ExportOptions } from '../billing.ts'
+import { type Cli, note, write } from '../context.ts'
+import { startProgress } from '../terminal/progress.ts'
+import { fixPeriodFor } from './period.ts'
+
+/** Text gathered before it is written: a write for every row would be slow. */
+const CHUNK_CHARS = 64 * 1024
+
+type Export = { store: Store; filter: TenantFilter; options: ExportOptions }
+
+export async function exportMonth(cli: Cli, { store, filter, options }: Export): Promise<void> {
+  const { output } = options
+  // Rows live for a moment. Left to itself V8 would rather grow its nursery to many times what they need.
+  setFlagsFromString('--semi-space-growth-factor=1')
+  if (output !== undefined) refuseDatabaseFile(output, cli.globals().db)
+  if (output !== undefined && !options.force && existsSync(output)) throw nameTaken(output)
+  const period = await fixPeriodFor(store, options.month, filter)
+  // Rows on the same screen are progress enough; a bar between them would spoil both.
+  const screen = output === undefined && cli.streams.out.isTTY
+  const watched = cli.streams.err.isTTY && !screen
+  const total = watched ? await totalOf(store, { period, filter, options }) : 0
+  const progress = watched ? startProgress(cli.streams.err, 'exporting') : null
+  let rows = 0
+  const counted = (async function* () {
+    for await (const text of textOf({ store, period, filter }, options)) {
+      rows += text.rows
+      if (total > 0) progress?.show(rows / total)
+      yield text.text
+    }
+  })()
+  try {
+    if (output === undefined) for await (const chunk of counted) await write(cli.streams.out, chunk)
+    else await writeFileWhole(output, counted, options.force ?? false)
+  } finally {
+    progress?.stop()
+  }
+  if (output !== undefined) note(cli, `${rows} rows in ${output}.`)
+}
+
+type Reading = Parameters<(typeof EXPORTS)['summary']['rows']>[0]
+
+async function totalOf(
+  store: Store,
+  { period, filter, options }: Pick<Reading, 'period' | 'filter'> & { options: ExportOptions },
+) {
+  return options.report === 'trades' ? store.countTradeLines(period, filter) : 0
+}
+
+async function* textOf(
+  reading: Reading,
+  options: ExportOptions,
+): AsyncGenerator<{ text: string; rows: number }> {
+  const { columns, rows } = EXPORTS[options.report]
+  const json = options.format === 'json'
+  let text = (options.bom ? BOM : '') + (json ? '[' : csvHeader(columns))
+  let pending = 0
+  let first = true
+  for await (const row of rows(reading)) {
+    if (json) text += `${first ? '' : ',\n'}${JSON.stringify(row)}`
+    else text += csvRow(columns, row)
+    first = false
+    pending += 1
+    if (text.length < CHUNK_CHARS) continue
+    yield { text, rows: pending }
+    text = ''
+    pending = 0
+  }
+  yield { text: text + (json ? ']\n' : ''), rows: pending }
+}
+
+/** Writes aside and renames: a reader sees the old file or the new one, and a full disk leaves the old one. */
+async function writeFileWhole(file: string, chunks: AsyncIterable<string>, force: boolean): Promise<void> {
+  const aside = `${file}.${randomUUID()}`
+  let handle: FileHandle | null = null
+  const interrupted = (signal: NodeJS.Signals) => {
+    rmSync(aside, { force: true })
+    // Both listeners are gone by then: the process ends by the signal, as its caller expects.
+    listen('off')
+    process.kill(process.pid, signal)
+  }
+  const listen = (verb: 'on' | 'off') => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process[verb](signal, interrupted)
+  }
+  listen('on')
+  try {
+    handle = await open(aside, 'wx', 0o600)
+    for await (const chunk of chunks) await handle.writeFile(chunk)
+    await handle.sync()
+    await handle.close()
+    handle = null
+    if (force) renameSync(aside, file)
+    else nameNew(aside, file)
+  } finally {
+    listen('off')
+    await handle?.close()
+    rmSync(aside, { force: true })
+  }
+}

@@ -1,0 +1,222 @@
+// A partner, played over HTTP as a real one would be: it polls, buys at the price it is quoted, and reports. It knows
+// the service by its URL and its key alone.
+
+import {
+  type Btc,
+  floorToCents,
+  formatBtc,
+  formatPrice,
+  formatUsd,
+  type Price,
+  UNITS,
+  type Usd,
+  usd,
+  ZERO_USD,
+} from '../../core/money.ts'
+import type { Chance } from './synthetic-prices.ts'
+
+export type PartnerOptions = {
+  url: string
+  key: string
+  /** What the partner's venue asks for one bitcoin right now. */
+  quote: () => Price
+  chance: Chance
+  /** How often what goes other than smoothly, as shares of one; the rest is filled. */
+  manners?: Manners
+  /** Told what became of each instruction, once the service has answered. */
+  onOutcome?: (outcome: Outcome) => void
+}
+
+/** An instruction's end as this partner sees it; `refused` when it had been cancelled meanwhile. */
+export type Outcome = Pick<
+  Instruction,
+  'execution_id' | 'partner_plan_id' | 'amount_usd' | 'delivered_count'
+> &
+  (
+    | { status: 'filled' | 'partial'; usd_amount: string; btc_amount: string; execution_price: string }
+    | { status: 'failed' | 'silent' | 'refused' }
+  )
+
+export type Manners = { partial: number; failed: number; silent: number; answerLost: number }
+
+const USUAL_MANNERS: Manners = { partial: 0.05, failed: 0.03, silent: 0.03, answerLost: 0.05 }
+
+/** An instruction as GET /executions/due hands it out: the fields this partner goes by. */
+export type Instruction = {
+  execution_id: string
+  partner_user_id: string
+  partner_plan_id: string
+  amount_usd: string
+  idempotency_key: string
+  delivered_count: number
+}
+
+export type Tally = {
+  polls: number
+  /** Instructions handed out for the first time. */
+  delivered: number
+  redelivered: number
+  /** Orders that bought all, some, or nothing. */
+  filled: number
+  partial: number
+  failed: number
+  /** Instructions this partner stayed silent about until they came again. */
+  silent: number
+  /** Confirmations sent again, as if the answer had been lost, and answered as replays. */
+  replayed: number
+  /** Confirmations refused because the execution had been cancelled meanwhile. */
+  refusedLate: number
+  /** What the accepted reports add up to: the partner's own book. */
+  spent: Usd
+  bought: Btc
+}
+
+export type Partner = {
+  tally: Readonly<Tally>
+  /** One authenticated call; throws on any answer but 200. */
+  call(method: string, path: string, body?: unknown): Promise<unknown>
+  /** Takes what is due. Instructions already taken and not yet answered come again only when their lease is over. */
+  poll(): Promise<Instruction[]>
+  /** Buys and reports, all at once as a busy venue does. */
+  work(instructions: readonly Instruction[]): Promise<void>
+}
+
+/** How the service tells this conflict from the others, which would be mistakes of the partner's. */
+const CANCELLED_MEANWHILE = /was cancelled before it was confirmed/
+
+type Desk = Required<PartnerOptions> & { tally: Tally }
+type Answer = { status: number; body: unknown }
+type Report = Record<string, string>
+type Order = { instruction: Instruction; report: Report; spent: Usd; bought: Btc; answerLost: boolean }
+
+export function createPartner(options: PartnerOptions): Partner {
+  const desk: Desk = { manners: USUAL_MANNERS, onOutcome: () => {}, ...options, tally: emptyTally() }
+  const { tally } = desk
+  return {
+    tally,
+    call: (method, path, body) => call(desk, method, path, body),
+
+    async poll() {
+      const due = (await call(desk, 'GET', '/executions/due')) as Instruction[]
+      tally.polls += 1
+      for (const { delivered_count } of due) tally[delivered_count === 1 ? 'delivered' : 'redelivered'] += 1
+      return due
+    },
+
+    async work(instructions) {
+      // Chance is asked in the order of the instructions, before anything runs in parallel.
+      const orders = instructions
+        .map((instruction) => place(desk, instruction))
+        .filter((order) => order !== null)
+      await Promise.all(orders.map((order) => confirm(desk, order)))
+    },
+  }
+}
+
+/** Decides what becomes of an instruction at the venue; null when the partner stays silent for now. */
+function place({ chance, manners, quote, tally, onOutcome }: Desk, instruction: Instruction): Order | null {
+  const roll = chance()
+  const answerLost = chance() < manners.answerLost
+  const share = chance()
+  const { failed, partial } = manners
+  const silent = instruction.delivered_count === 1 ? manners.silent : 0
+  if (roll < silent) {
+    tally.silent += 1
+    onOutcome(outcomeOf(instruction, { status: 'silent' }))
+    return null
+  }
+  // The execution id without its prefix is a valid order id, and the same one when the instruction comes again.
+  const order = { partner_order_id: instruction.execution_id.slice('exec_'.length) }
+  if (roll < silent + failed) {
+    const report = { ...order, status: 'failed', failure_reason: 'the venue rejected the order' }
+    return { instruction, report, spent: ZERO_USD, bought: 0n as Btc, answerLost }
+  }
+  const price = quote()
+  const whole = usd(instruction.amount_usd)
+  const some = roll < silent + failed + partial ? partOf(whole, share) : whole
+  const bought = ((some * UNITS) / price) as Btc
+  const report = {
+    ...order,
+    status: some < whole ? 'partial' : 'filled',
+    usd_amount: formatUsd(some),
+    btc_amount: formatBtc(bought),
+    execution_price: formatPrice(price),
+  }
+  return { instruction, report, spent: some, bought, answerLost }
+}
+
+/** Between three and eight tenths, in whole cents; what is too small to be divided stays whole. */
+function partOf(whole: Usd, share: number): Usd {
+  const part = floorToCents(((whole * BigInt(Math.round(300 + share * 500))) / 1000n) as Usd)
+  return part === ZERO_USD ? whole : part
+}
+
+async function confirm(desk: Desk, order: Order): Promise<void> {
+  const { tally } = desk
+  const path = `/executions/${order.instruction.execution_id}/confirm`
+  const answer = await send(desk, 'POST', path, order.report)
+  if (answer.status === 409 && CANCELLED_MEANWHILE.test(JSON.stringify(answer.body))) {
+    tally.refusedLate += 1
+    desk.onOutcome(outcomeOf(order.instruction, { status: 'refused' }))
+    return
+  }
+  if (answer.status !== 200) throw unexpected('POST', path, answer)
+  tally.spent = (tally.spent + order.spent) as Usd
+  tally.bought = (tally.bought + order.bought) as Btc
+  tally[order.report.status as 'filled' | 'partial' | 'failed'] += 1
+  desk.onOutcome(outcomeOf(order.instruction, order.report))
+  if (order.answerLost) await repeat(desk, path, order.report)
+}
+
+const outcomeOf = (
+  { execution_id, partner_plan_id, amount_usd, delivered_count }: Instruction,
+  { status, usd_amount, btc_amount, execution_price }: Report,
+): Outcome =>
+  ({
+    execution_id,
+    partner_plan_id,
+    amount_usd,
+    delivered_count,
+    status,
+    ...(usd_amount !== undefined && { usd_amount, btc_amount, execution_price }),
+  }) as Outcome
+
+/** What a client does that never saw the answer: the very same confirmation, never a second order. */
+async function repeat(desk: Desk, path: string, report: Report): Promise<void> {
+  const answer = await call(desk, 'POST', path, report)
+  if (!(answer as { replayed?: boolean }).replayed)
+    throw new Error('a repeated confirmation was not a replay')
+  desk.tally.replayed += 1
+}
+
+async function call(desk: Desk, method: string, path: string, body?: unknown): Promise<unknown> {
+  const answer = await send(desk, method, path, body)
+  if (answer.status !== 200) throw unexpected(method, path, answer)
+  return answer.body
+}
+
+async function send({ url, key }: Desk, method: string, path: string, body?: unknown): Promise<Answer> {
+  const response = await fetch(`${url}/partner/v1${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  return { status: response.status, body: await response.json() }
+}
+
+const unexpected = (method: string, path: string, { status, body }: Answer): Error =>
+  new Error(`${method} ${path} was answered ${status}: ${JSON.stringify(body)}`)
+
+const emptyTally = (): Tally => ({
+  polls: 0,
+  delivered: 0,
+  redelivered: 0,
+  filled: 0,
+  partial: 0,
+  failed: 0,
+  silent: 0,
+  replayed: 0,
+  refusedLate: 0,
+  spent: ZERO_USD,
+  bought: 0n as Btc,
+})

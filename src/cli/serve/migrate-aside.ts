@@ -1,0 +1,37 @@
+// Migrations before a service opens its database. SQLite works on them without a break, a backup first: minutes in
+// which this process would answer nobody. So another process does it.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { isSea } from 'node:sea'
+
+type Aside = { stopped: Promise<unknown>; note: (message: string) => void }
+
+/**
+ * Runs `tranche migrate` when the file is there and wants it. Should that fail, the opening that follows meets the same
+ * trouble and says so. `stopped` ends it early: a migration is one transaction, and undone.
+ */
+export async function migrateAside(file: string, { stopped, note }: Aside): Promise<void> {
+  const program = ownProgram()
+  if (program === null || !existsSync(file) || !(await isPending(file))) return
+  note('migrating the database')
+  const child = spawn(process.execPath, [...program, 'migrate', '--db', file, '--json'], { stdio: 'ignore' })
+  const ended = once(child, 'close').catch(() => {})
+  await Promise.race([ended, stopped.then(() => child.kill())])
+}
+
+/** What comes before the arguments when this program is started; null when this process is some other program. */
+function ownProgram(): string[] | null {
+  if (isSea()) return []
+  const script = process.argv[1]
+  return script?.endsWith('tranche.mjs') ? [script] : null
+}
+
+async function isPending(file: string): Promise<boolean> {
+  const { readMigrationStates } = await import('../../store/sqlite/open.ts')
+  const states = await readMigrationStates(file).catch(() => [])
+  return (
+    states.some(({ appliedAt }) => appliedAt === null) && states.some(({ appliedAt }) => appliedAt !== null)
+  )
+}

@@ -1,0 +1,64 @@
+// The scheduler inside serve: a pass at once and then at every interval.
+
+import { type PassOptions, type PassReport, runPass } from '../../engine/pass.ts'
+import type { Log } from '../../log.ts'
+import type { Deliver } from '../../webhook/deliver.ts'
+import { wakePartners } from '../../webhook/wake-partners.ts'
+import { namesOf, passJson } from '../tick.ts'
+
+export type SchedulerOptions = PassOptions & { deliver: Deliver; log: Log }
+
+/** A pass that fails is logged and the next one tries again. `stop` waits for what is under way. */
+export function startScheduler(options: SchedulerOptions, everyMs: number): { stop: () => Promise<void> } {
+  const { log, machine } = options
+  const underWay = new Set<Promise<void>>()
+  let timer: NodeJS.Timeout | undefined
+  let stopping = false
+
+  const follow = (work: Promise<void>): void => {
+    const tracked = work.finally(() => underWay.delete(tracked))
+    underWay.add(tracked)
+  }
+
+  async function pass(): Promise<void> {
+    const started = performance.now()
+    try {
+      const report = await runPass(options)
+      // The pass is over and its lock free before anybody is woken: a slow receiver holds up no later pass.
+      const durationMs = performance.now() - started
+      for (const failure of await namesOf(options.store, report?.failed ?? [])) log.error({}, failure)
+      follow(
+        wake(report).then((woken) => {
+          log.info(passJson({ report, woken, now: machine.clock(), durationMs }), 'tick')
+        }),
+      )
+    } catch (err) {
+      log.error({ err }, 'tick failed')
+    }
+    if (!stopping) timer = setTimeout(next, Math.max(0, everyMs - (performance.now() - started)))
+  }
+
+  async function wake(report: PassReport | null): Promise<{ sent: number; failed: number } | null> {
+    if (!report || report.executionsCreated === 0) return null
+    try {
+      return await wakePartners(report.passId, {
+        ...options,
+        warn: (message, fields) => log.warn(fields, message),
+      })
+    } catch (err) {
+      log.error({ err }, 'webhooks failed')
+      return null
+    }
+  }
+
+  const next = (): void => follow(pass())
+  next()
+
+  return {
+    async stop() {
+      stopping = true
+      clearTimeout(timer)
+      while (underWay.size > 0) await Promise.all(underWay)
+    },
+  }
+}

@@ -1,0 +1,192 @@
+// The live screen of status: what needs a look first, then the numbers, then what happened last.
+
+import { formatInstant, type Instant, MINUTE_MS } from '../../core/instant.ts'
+import { formatPrice, formatUsd } from '../../core/money.ts'
+import type { Pulse, Status } from '../../store/health.ts'
+import { age } from '../status.ts'
+import { counted, grouped, type Paint, type Style } from '../terminal/paint.ts'
+import type { Screen } from './watch.ts'
+
+export type Seen = { at: Instant; db: string; everyMs: number; status: Status; pulse: Pulse }
+
+/** Passes in the bar chart; the screen holds as many. */
+export const PASSES_SHOWN = 60
+/** The most executions a tall screen lists. */
+export const EXECUTIONS_SHOWN = 40
+const BARS = '▁▂▃▄▅▆▇█'
+const WIDTH_MAX = 100
+/** Below this the terminal cuts the lines. */
+const WIDTH_MIN = 40
+/** As check counts it: five usual gaps, and never before ten minutes. */
+const LATE_MIN_MS = 10 * MINUTE_MS
+const GAPS_MISSED = 5
+/** A partner polls every minute; after this long nobody does. */
+const DUE_LATE_MS = 15 * MINUTE_MS
+const MIB = 2 ** 20
+const WAL_MIB_MAX = 64
+
+const NAME_WIDTH = 11
+const VALUE_WIDTH = 16
+
+type Frame = { width: number; paint: Paint }
+type Mark = 'good' | 'look' | 'none'
+const MARKS: Record<Mark, { glyph: string; style: Style }> = {
+  good: { glyph: '●', style: 'green' },
+  look: { glyph: '▲', style: 'yellow' },
+  none: { glyph: ' ', style: 'dim' },
+}
+
+/** The lines of the screen, none longer than it is wide. */
+export function drawScreen(seen: Seen, { columns, rows, paint, trouble }: Screen): string[] {
+  // The last column stays empty: a terminal that clears the rest of a full line takes its last character.
+  const width = Math.max(WIDTH_MIN, Math.min(columns - 1, WIDTH_MAX))
+  const frame = { width, paint }
+  const rule = paint('dim', '─'.repeat(width))
+  const top = [title(seen, width, paint), rule, ...lights(seen, frame), '', ...numbers(seen, frame), '']
+  const chart = passes(seen.pulse, width, paint)
+  const footer = paint('dim', `q quits; looks every ${seen.everyMs / 1000} s`)
+  const last = trouble === null ? footer : paint('red', clipped(trouble, width))
+  const room = Math.max(0, rows - top.length - chart.length - 2)
+  const list = latest(seen.pulse, room, frame)
+  const filler = Array<string>(Math.max(0, room - list.length)).fill('')
+  return [...[...top, ...chart, ...list, ...filler, ''].slice(0, rows - 1), last]
+}
+
+function title({ at, db }: Seen, width: number, paint: Paint): string {
+  const when = `${formatInstant(at).slice(0, 19).replace('T', ' ')} UTC`
+  const room = Math.max(0, width - 'tranche  '.length - when.length - 2)
+  const name = clippedLeft(db, room)
+  return `${paint('bold', 'tranche')}  ${name.padEnd(room)}  ${when}`
+}
+
+/** What is well and what asks for a look, by colour and by shape. */
+function lights({ at, status, pulse }: Seen, frame: Frame): string[] {
+  const tick = pulse.ticks.at(-1)
+  const late = tick ? at - tick.at > lateAfter(pulse) : true
+  const waits = status.plans.active > 0
+  const due = status.due
+  const dueLate = due.oldestAt !== null && at - due.oldestAt > DUE_LATE_MS
+  const paused = status.pausedWebhooks.map((tenant) => `${tenant.partnerSlug} ${tenant.environment}`)
+  const unspent = status.unspentWindows
+  const wal = pulse.walBytes / MIB
+  return [
+    light(late && waits ? 'look' : tick ? 'good' : 'none', frame, [
+      'last pass',
+      tick ? `${since(at, tick.at)} ago` : 'never',
+      tick ? passWords(tick) : 'run tranche tick, or serve --tick-every 60s',
+    ]),
+    light(dueLate ? 'look' : 'good', frame, [
+      'due now',
+      grouped(due.count),
+      due.count === 0
+        ? 'nothing waits for a poll'
+        : due.oldestAt === null
+          ? 'all of it in sandboxes'
+          : `the oldest for ${since(at, due.oldestAt)}`,
+    ]),
+    light(paused.length > 0 ? 'look' : 'good', frame, [
+      'webhooks',
+      paused.length > 0 ? `${paused.length} paused` : 'none paused',
+      paused.join(', '),
+    ]),
+    light(unspent.count > 0 ? 'look' : 'good', frame, [
+      'unspent',
+      `${grouped(formatUsd(unspent.released))} USD`,
+      unspent.count > 0 ? `left by ${counted(unspent.count, 'window')} in 7 days` : 'in 7 days',
+    ]),
+    light(wal > WAL_MIB_MAX ? 'look' : 'good', frame, [
+      'log',
+      `${wal.toFixed(1)} MiB`,
+      'write-ahead log, not yet folded in',
+    ]),
+  ]
+}
+
+function numbers({ at, status, pulse }: Seen, frame: Frame): string[] {
+  const { plans, partners } = status
+  const { price } = pulse
+  return [
+    light('none', frame, [
+      'plans',
+      `${grouped(plans.active)} active`,
+      `${grouped(plans.paused)} paused, ${grouped(plans.cancelled)} cancelled`,
+    ]),
+    light('none', frame, ['partners', `${grouped(partners.active)} active`, `${partners.disabled} disabled`]),
+    light('none', frame, ['open', grouped(status.openExecutions), 'executions not yet confirmed']),
+    light('none', frame, [
+      'price',
+      price ? `${grouped(formatPrice(price.price))} USD` : 'none',
+      price ? `${since(at, price.at)} old, from ${price.source}` : 'the schedule is a clock',
+    ]),
+  ]
+}
+
+function light(mark: Mark, { width, paint }: Frame, [name, value, words]: [string, string, string]): string {
+  const { glyph, style } = MARKS[mark]
+  const padded = value.padEnd(VALUE_WIDTH)
+  const start = `${paint(style, glyph)} ${paint('dim', name.padEnd(NAME_WIDTH))}`
+  const room = Math.max(0, width - 2 - NAME_WIDTH - padded.length - 2)
+  return `${start}${mark === 'look' ? paint(style, padded) : padded}  ${clipped(words, room)}`.trimEnd()
+}
+
+function passWords(tick: Pulse['ticks'][number]): string {
+  const fired = `${grouped(tick.executionsCreated)} fired, ${counted(tick.plansEvaluated, 'plan')} looked at`
+  if (tick.finishedAt === null) return `${fired}, still running or cut off`
+  const ms = tick.finishedAt - tick.at
+  return `${fired}, took ${ms < 1_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`}`
+}
+
+/** How many each of the last passes fired. */
+function passes({ ticks }: Pulse, width: number, paint: Paint): string[] {
+  if (ticks.length === 0) return []
+  const shown = ticks.slice(-Math.min(PASSES_SHOWN, width - 13)).map((tick) => tick.executionsCreated)
+  const most = Math.max(...shown)
+  const bar = (fired: number): string =>
+    fired === 0 ? paint('dim', '·') : paint('cyan', BARS[Math.ceil((fired / most) * BARS.length) - 1] ?? '█')
+  const words = `fired in each of the last ${counted(shown.length, 'pass', 'passes')}, at most ${grouped(most)}`
+  return [
+    `  ${paint('dim', 'passes'.padEnd(NAME_WIDTH))}${shown.map(bar).join('')}`,
+    `  ${' '.repeat(NAME_WIDTH)}${paint('dim', words)}`,
+    '',
+  ]
+}
+
+const STYLE_OF: Partial<Record<Pulse['executions'][number]['status'], Style>> = {
+  filled: 'green',
+  partial: 'yellow',
+  failed: 'red',
+  cancelled: 'dim',
+}
+
+function latest({ executions }: Pulse, room: number, { width, paint }: Frame): string[] {
+  if (room < 2 || executions.length === 0) return []
+  const rows = executions.slice(0, room - 1).map(({ createdAt, status, amount, tenant, partnerPlanId }) => {
+    const start = `  ${formatInstant(createdAt).slice(5, 19).replace('T', ' ')}  `
+    const money = `  ${grouped(formatUsd(amount)).padStart(12)} USD  `
+    const name = clipped(`${tenant}  ${partnerPlanId}`, Math.max(0, width - start.length - 9 - money.length))
+    const style = STYLE_OF[status]
+    const word = status.padEnd(9)
+    return `${paint('dim', start)}${style ? paint(style, word) : word}${money}${name}`
+  })
+  return [paint('dim', '  latest executions'), ...rows]
+}
+
+/** How long a pass may stay away, by how often they came lately. */
+function lateAfter({ ticks }: Pulse): number {
+  const gaps = ticks
+    .slice(-9)
+    .flatMap((tick, i, all) => (i === 0 ? [] : [tick.at - (all[i - 1]?.at ?? tick.at)]))
+  return Math.max(LATE_MIN_MS, GAPS_MISSED * (gaps.sort((a, b) => a - b)[gaps.length >> 1] ?? 0))
+}
+
+const since = (now: Instant, then: Instant): string => age(Math.max(0, Math.round((now - then) / 1_000)))
+
+/** Counted in characters as a reader sees them; a name of wide ones is cut by the terminal. */
+const clipped = (text: string, room: number): string => {
+  const characters = [...text]
+  return characters.length <= room ? text : `${characters.slice(0, Math.max(0, room - 1)).join('')}…`
+}
+const clippedLeft = (text: string, room: number): string => {
+  const characters = [...text]
+  return characters.length <= room ? text : `…${characters.slice(characters.length - room + 1).join('')}`
+}

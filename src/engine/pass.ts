@@ -1,0 +1,135 @@
+// One scheduler pass: take the lock, learn the price, visit the plans that are due, store what fires.
+
+import type { ExecutionId } from '../core/execution-id.ts'
+import { nextExecutionId } from '../core/execution-id.ts'
+import { type Instant, MINUTE_MS } from '../core/instant.ts'
+import type { Price } from '../core/money.ts'
+import { Problem } from '../core/problem.ts'
+import { observe as observePrice, sigma } from '../core/volatility.ts'
+import { roll } from '../core/window.ts'
+import type { Machine } from '../machine.ts'
+import type { ObservedPrice, PassCounts, PassStart, PlanDecisions, Preview, Store } from '../store/store.ts'
+import { decide, failsafeLead } from './slot-reserve.ts'
+
+/** Plans in one transaction: enough to spread the cost of a commit, few enough to keep the write lock short. */
+const PAGE_MAX = 1_000
+/** How old a price may be and still count as live. */
+const PRICE_LIVE_MS = 20 * MINUTE_MS
+/** Between pages, so that another process waiting for the write lock gets its turn. */
+const YIELD_MS = 2
+/** A plan whose decision failed: a bug or a damaged row. Nothing of it was stored. */
+export type FailedPlan = { planId: number; error: unknown }
+export type PassReport = PassCounts & {
+  passId: number
+  at: Instant
+  price: Price | null
+  failed: FailedPlan[]
+}
+
+export type Known = Omit<PassStart, 'passId'>
+
+export type PassOptions = {
+  store: Store
+  machine: Machine
+  /** Asked once, before the pass begins; null when there is no feed or it failed. */
+  observe: () => Promise<ObservedPrice | null>
+}
+
+/** Runs one pass. Null when another pass is running, in this process or another one. */
+export async function runPass({ store, machine, observe }: PassOptions): Promise<PassReport | null> {
+  const release = store.acquirePassLock()
+  if (!release) return null
+  try {
+    const pass = await store.beginPass(await observe())
+    const leadMs = failsafeLead(pass.passGapsMs)
+    const livePrice = livePriceAt(pass, pass.at)
+    const due = await store.listDuePlans({ now: pass.at, livePrice, leadMs })
+    const report = await visitAll(due, {
+      store,
+      passId: pass.passId,
+      decide: decisions(pass, leadMs, machine),
+    })
+    await store.finishPass(pass.passId, report)
+    return { passId: pass.passId, at: pass.at, price: livePrice, ...report }
+  } finally {
+    release()
+  }
+}
+
+export type Rehearsal = {
+  at: Instant
+  price: Price | null
+  leadMs: number
+  plansEvaluated: number
+  fired: Preview[]
+}
+
+/** Thinks a pass through and stores nothing, not even the price. */
+export async function rehearsePass({ store, machine, observe }: PassOptions): Promise<Rehearsal> {
+  const observed = await observe()
+  const known = await store.peekPass()
+  const pass = observed
+    ? {
+        ...known,
+        price: { price: observed.price, at: known.at },
+        volatility: observePrice(known.volatility, observed.price, known.at),
+      }
+    : known
+  const leadMs = failsafeLead(pass.passGapsMs)
+  const price = livePriceAt(pass, pass.at)
+  const due = await store.listDuePlans({ now: pass.at, livePrice: price, leadMs })
+  const fired: Preview[] = []
+  for (let from = 0; from < due.length; from += PAGE_MAX) {
+    const page = due.slice(from, from + PAGE_MAX)
+    fired.push(...(await store.previewDuePlans(page, decisions(pass, leadMs, machine))))
+  }
+  return { at: pass.at, price, leadMs, plansEvaluated: due.length, fired }
+}
+
+type Visit = { store: Store; passId: number; decide: PlanDecisions }
+type Visited = PassCounts & { failed: FailedPlan[] }
+
+async function visitAll(due: number[], visit: Visit): Promise<Visited> {
+  const total: Visited = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0, failed: [] }
+  for (let from = 0; from < due.length; from += PAGE_MAX) {
+    if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
+    await visitPage(due.slice(from, from + PAGE_MAX), visit, total)
+  }
+  return total
+}
+
+/** Visits a page; when one of its plans cannot be decided, visits them one by one, so that it stops nobody else's. */
+async function visitPage(planIds: number[], visit: Visit, total: Visited): Promise<void> {
+  try {
+    const page = await visit.store.changeDuePlans(visit.passId, planIds, visit.decide)
+    total.plansEvaluated += page.plansEvaluated
+    total.executionsCreated += page.executionsCreated
+    total.windowsRolled += page.windowsRolled
+  } catch (error) {
+    if (isOutage(error)) throw error
+    const [planId, ...others] = planIds
+    if (planId !== undefined && others.length === 0) total.failed.push({ planId, error })
+    else for (const one of planIds) await visitPage([one], visit, total)
+  }
+}
+
+/** A locked, full or broken disk concerns every plan; only what is left may be the fault of one. */
+function isOutage(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return error instanceof Problem || /^SQLITE_(?!CONSTRAINT)/.test(code)
+}
+
+/** The decisions of a pass that knows this much. */
+export function decisions(pass: Known, leadMs: number, machine: Machine): PlanDecisions {
+  const deviation = sigma(pass.volatility)
+  return {
+    roll,
+    decide: (schedule, now, real) =>
+      decide(schedule, { now, price: livePriceAt(pass, real), sigma: deviation, leadMs }),
+    newExecutionId: (previous: ExecutionId | null, real) =>
+      nextExecutionId(previous, real, machine.random(10)),
+  }
+}
+
+const livePriceAt = ({ price }: Known, now: Instant): Price | null =>
+  price && now - price.at < PRICE_LIVE_MS ? price.price : null

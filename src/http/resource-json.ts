@@ -1,0 +1,47 @@
+// Users, plans and webhooks as JSON, for the API and for the shell. Apart from the routes, so that a command that only prints
+// one does not load what it takes to check a request.
+
+import { formatInstant } from '../core/instant.ts'
+import { formatUsd } from '../core/money.ts'
+import type { Tenant } from '../core/partner.ts'
+import type { PlanTerms } from '../core/plan.ts'
+import type { User } from '../core/user.ts'
+import type { Webhook } from '../core/webhook.ts'
+import type { PlanJson, UserJson, WebhookJson } from './answer-schemas.ts'
+
+export const userJson = (user: User): UserJson => ({
+  partner_user_id: user.partnerUserId,
+  email: user.email,
+  auth_provider: user.authProvider,
+  // A user exists only with consent.
+  consent_accepted: true,
+  consent_version: user.consentVersion,
+  consent_timestamp: formatInstant(user.consentTimestamp),
+  status: user.status,
+  created_at: formatInstant(user.createdAt),
+  updated_at: formatInstant(user.updatedAt),
+})
+
+export const planJson = (plan: PlanTerms): PlanJson => ({
+  partner_user_id: plan.partnerUserId,
+  partner_plan_id: plan.partnerPlanId,
+  amount_usd: formatUsd(plan.amount),
+  frequency: plan.frequency,
+  smart_timing_enabled: plan.smartTimingEnabled,
+  start_date: formatInstant(plan.startDate),
+  status: plan.status,
+  created_at: formatInstant(plan.createdAt),
+  updated_at: formatInstant(plan.updatedAt),
+})
+
+export const webhookJson = (tenant: Tenant, webhook: Webhook | null): WebhookJson => ({
+  partner_slug: tenant.partnerSlug,
+  environment: tenant.environment,
+  url: webhook?.url ?? null,
+  status: webhook?.status ?? null,
+  created_at: webhook ? formatInstant(webhook.createdAt) : null,
+  updated_at: webhook ? formatInstant(webhook.updatedAt) : null,
+  last_delivered_at: webhook?.lastDeliveredAt ? formatInstant(webhook.lastDeliveredAt) : null,
+  last_status_code: webhook?.lastStatusCode ?? null,
+  consecutive_failures: webhook?.consecutiveFailures ?? null,
+})

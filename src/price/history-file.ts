@@ -1,0 +1,83 @@
+// Price histories in files: a header `time,price`, then one price a line, read as a stream.
+
+import { createReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { createInterface } from 'node:readline'
+import { type Instant, parseInstant } from '../core/instant.ts'
+import type { Price } from '../core/money.ts'
+import { Problem } from '../core/problem.ts'
+import { positive } from './ticker.ts'
+
+export type PricePoint = { at: Instant; price: Price }
+
+const HEADER = 'time,price'
+const BATCH_ROWS = 10_000
+
+export type PriceFile = {
+  bytes: number
+  bytesRead: () => number
+  rows: () => number
+  /** The rows in file order. Throws bad_file with the number of the first line that is wrong. */
+  batches: () => AsyncGenerator<PricePoint[]>
+}
+
+/** Opens a price file. Throws bad_file when it cannot be read. */
+export async function readPriceFile(file: string): Promise<PriceFile> {
+  const bytes = await sizeOf(file)
+  const stream = createReadStream(file)
+  let rows = 0
+
+  async function* batches(): AsyncGenerator<PricePoint[]> {
+    let line = 0
+    let batch: PricePoint[] = []
+    for await (const text of createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })) {
+      line += 1
+      if (line === 1) refuseOtherHeader(file, text)
+      else if (text !== '') batch.push(parseLine(text, `${file} line ${line}`))
+      if (batch.length < BATCH_ROWS) continue
+      rows += batch.length
+      yield batch
+      batch = []
+    }
+    if (line === 0) refuseOtherHeader(file, '')
+    rows += batch.length
+    if (batch.length > 0) yield batch
+  }
+
+  return { bytes, bytesRead: () => stream.bytesRead, rows: () => rows, batches }
+}
+
+async function sizeOf(file: string): Promise<number> {
+  try {
+    const handle = await open(file)
+    const stat = await handle.stat().finally(() => handle.close())
+    if (!stat.isFile()) throw new Error('it is no regular file')
+    return Math.max(1, stat.size)
+  } catch (error) {
+    throw new Problem('bad_file', `Cannot read ${file}: ${(error as Error).message}`)
+  }
+}
+
+function refuseOtherHeader(file: string, text: string): void {
+  if (text.replace(/^\uFEFF/, '') !== HEADER) {
+    throw new Problem(
+      'bad_file',
+      `${file} line 1: expected the header ${HEADER}, found ${JSON.stringify(text.slice(0, 60))}.`,
+    )
+  }
+}
+
+function parseLine(text: string, place: string): PricePoint {
+  const comma = text.indexOf(',')
+  const parsed = parseInstant(text.slice(0, Math.max(0, comma)))
+  if (!parsed.ok)
+    throw new Problem(
+      'bad_file',
+      `${place}: ${JSON.stringify(text.slice(0, 60))} does not start with a UTC time.`,
+    )
+  try {
+    return { at: parsed.at, price: positive(text.slice(comma + 1)) }
+  } catch (error) {
+    throw new Problem('bad_file', `${place}: ${(error as Error).message}.`)
+  }
+}

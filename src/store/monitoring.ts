@@ -1,0 +1,35 @@
+// What monitoring asks of the database: a handful of numbers, cheap enough to be read every few seconds.
+
+import type { ExecutionId } from '../core/execution-id.ts'
+import type { Instant } from '../core/instant.ts'
+import type { Environment } from '../core/partner.ts'
+
+export type PlanCounts = Record<'active' | 'paused' | 'cancelled', number>
+export type Backlog = { open: number; due: number; oldestDueAt: Instant | null }
+export type WebhookCount = {
+  environment: Environment
+  status: 'active' | 'paused'
+  /** What the last attempt came to; null before the first one. */
+  last: 'delivered' | 'failed' | null
+  count: number
+}
+export type Pass = { passId: number; at: Instant; finishedAt: Instant | null }
+
+export interface OpsStore {
+  /** Writes a row and takes it back in the same transaction, through to the disk. Rejects when that cannot be done. */
+  probeWrite(): Promise<void>
+  /** When the newest pass that came to its end began, and whether any plan waits for passes. */
+  readPassHealth(): Promise<{ lastPassAt: Instant | null; plansWaiting: boolean }>
+  /** The newest execution and pass there are: where a count of what comes from now on begins. */
+  readMarks(): Promise<{ executionId: ExecutionId | null; passId: number }>
+  /** How many executions were created behind `after`, and the newest of them. */
+  countExecutionsAfter(
+    after: ExecutionId | null,
+  ): Promise<{ created: Record<Environment, number>; last: ExecutionId | null }>
+  listPassesAfter(passId: number): Promise<Pass[]>
+  readBacklog(now: Instant): Promise<Backlog>
+  countPlans(): Promise<PlanCounts>
+  countWebhooks(): Promise<WebhookCount[]>
+  /** The size of the write-ahead log; 0 when there is none. */
+  walBytes(): number
+}

@@ -1,0 +1,53 @@
+// What the billing of a month reads: statements and exports, all under one fixed period.
+
+import type { Adjustment } from '../core/adjustment.ts'
+import type { ExecutionId } from '../core/execution-id.ts'
+import type { Activity } from '../core/fees.ts'
+import type { Instant } from '../core/instant.ts'
+import type { Btc, Usd } from '../core/money.ts'
+import type { Period } from '../core/month.ts'
+import type { Environment, Tenant } from '../core/partner.ts'
+import type { Report } from '../core/trade.ts'
+
+/** What a user's trades of a month, and the adjustments recorded in it, add up to. `trades` counts no adjustment. */
+export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc: Btc; partnerFees: Usd }
+
+/** One accepted confirmation or one adjustment of it, with the names a reader knows it by. */
+export type TradeLine = {
+  tenant: Tenant
+  executionId: ExecutionId
+  partnerUserId: string
+  partnerPlanId: string
+  recordedAt: Instant
+  entry:
+    | { kind: 'trade'; report: Report }
+    | { kind: 'adjustment'; partnerOrderId: string; adjustment: Adjustment }
+}
+
+export type TenantFilter = { slug: string | null; environment: Environment | null }
+/** A period to read: `end` is where what is there so far ends, the month's own end once it is final. */
+export type FixedPeriod = Period & { final: boolean }
+
+export interface ReportStore {
+  /** Tenants by name; with `before`, those whose partner was created by then: a later one is no part of that month. */
+  listTenants(filter: TenantFilter, before: Instant | null): Promise<Tenant[]>
+  /**
+   * Fixes what a report of a month covers, by the time of the tenant it is about, or the real one: a month that is
+   * over whole and for good, the present one up to now. No write is dated before that bound again, so that all that
+   * is read under it is one state of the month.
+   */
+  fixPeriod(period: Period, tenant?: Tenant | null): Promise<FixedPeriod>
+  /** A tenant's month and its users, by partner_user_id. */
+  readActivity(tenant: Tenant, period: FixedPeriod): Promise<{ activity: Activity; users: UserLine[] }>
+  /**
+   * Accepted confirmations and adjustments: by recorded_at, then execution_id, then the trade before its adjustments
+   * and those by their number.
+   */
+  readTradeLines(
+    period: FixedPeriod,
+    filter: TenantFilter,
+    page: { after: TradeLine | null; limit: number },
+  ): Promise<TradeLine[]>
+  /** How many lines those are. */
+  countTradeLines(period: FixedPeriod, filter: TenantFilter): Promise<number>
+}

@@ -1,0 +1,81 @@
+// Erasing what is personal of a user, from the rows and from the bytes of the file.
+
+import { createReadStream } from 'node:fs'
+import { Problem } from '../../../core/problem.ts'
+import type { LeverStore } from '../../levers.ts'
+import { type UserRow, userOf } from '../../rows.ts'
+import { busy, type Connection, type Database, whenFree } from '../file/connection.ts'
+import type { AuditLog } from './audit.ts'
+
+type Place = { audit: AuditLog; file: string }
+
+export function createEraser({ db, read, write }: Connection, place: Place): LeverStore['eraseUser'] {
+  const sql = {
+    find: db.prepare<object, UserRow>(
+      'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id',
+    ),
+    erase: db.prepare(
+      `update users set email = null, auth_provider = null, erased_at = :now, updated_at = :now
+       where tenant_id = :tenant and partner_user_id = :partner_user_id`,
+    ),
+    elsewhere: db
+      .prepare<object, bigint>(
+        'select exists (select 1 from users where email = :text or instr(partner_user_id, :text) > 0)',
+      )
+      .pluck(),
+  }
+  return async (tenant, partnerUserId, entry) => {
+    const scope = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
+    const { before, now } = await write((at) => {
+      const row = sql.find.get(scope)
+      if (!row) throw new Problem('user_not_found', `User ${partnerUserId} not found.`)
+      sql.erase.run({ ...scope, now: at })
+      place.audit.add(entry, at)
+      return { before: userOf(row), now: at }
+    })
+    const text = before.email
+    // What another row says too stays in the file, however it is written.
+    const elsewhere = text !== null && (await read(() => sql.elsewhere.get({ text }) === 1n))
+    const overwritten = await overwrite(db, place.file, elsewhere ? null : text)
+    const user = { ...before, email: null, authProvider: null, updatedAt: now }
+    return { user, erasedAt: now, gone: overwritten && !elsewhere }
+  }
+}
+
+/**
+ * Moves the log into the file and empties it. What the update left behind is zeros (secure_delete); should the text
+ * still be there, left by a version that did not write zeros, the whole file is written anew.
+ */
+async function overwrite(db: Database, file: string, text: string | null): Promise<boolean> {
+  if (file === ':memory:') return true
+  try {
+    await emptyLog(db)
+    if (text === null || !(await holds(file, text))) return true
+    await whenFree(() => db.exec('vacuum'))
+    await emptyLog(db)
+    return !(await holds(file, text))
+  } catch (error) {
+    // The row is erased all the same; a later checkpoint, or the command again, empties the log.
+    if (error instanceof Problem && error.code === 'database_locked') return false
+    throw error
+  }
+}
+
+const emptyLog = (db: Database): Promise<void> =>
+  whenFree(() => {
+    const [row] = db.pragma('wal_checkpoint(truncate)') as { busy: bigint }[]
+    // A reader still needs the log: tried again like any other lock.
+    if (row?.busy !== 0n) throw busy()
+  })
+
+/** Whether a file contains a text; read in pieces that overlap by its length. */
+async function holds(file: string, text: string): Promise<boolean> {
+  const sought = Buffer.from(text, 'utf8')
+  let tail = Buffer.alloc(0)
+  for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) {
+    const piece = Buffer.concat([tail, chunk as Buffer])
+    if (piece.includes(sought)) return true
+    tail = piece.subarray(Math.max(0, piece.length - sought.length + 1))
+  }
+  return false
+}

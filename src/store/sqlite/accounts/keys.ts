@@ -1,0 +1,92 @@
+import { type Instant, plus } from '../../../core/instant.ts'
+import type { ApiKey } from '../../../core/key.ts'
+import type { PartnerStatus } from '../../../core/partner.ts'
+import { Problem } from '../../../core/problem.ts'
+import { type KeyRow, keyOf } from '../../rows.ts'
+import type { NewKey, PartnerStore } from '../../store.ts'
+import type { Connection } from '../file/connection.ts'
+import type { AuditLog } from './audit.ts'
+
+type KeyStore = Pick<PartnerStore, 'findKey' | 'markKeyUsed' | 'addKey' | 'changeKey' | 'listKeys'>
+
+export function createKeyStore({ db, read, write }: Connection, audit: AuditLog): KeyStore {
+  const SELECT_KEY =
+    'select k.*, t.partner_slug, t.environment from api_keys k join tenants t using (tenant_id)'
+  const sql = {
+    bySecret: db.prepare<[string], KeyRow & { partner_name: string; partner_status: string }>(
+      `select k.*, t.partner_slug, t.environment, r.name as partner_name, r.status as partner_status
+       from api_keys k join tenants t using (tenant_id) join partners r using (partner_slug)
+       where k.key_sha256 = ?`,
+    ),
+    byId: db.prepare<[string], KeyRow>(`${SELECT_KEY} where k.key_id = ?`),
+    ofPartner: db.prepare<[string], KeyRow>(
+      `${SELECT_KEY} where t.partner_slug = ? order by k.created_at, k.key_id`,
+    ),
+    insert: db.prepare(
+      `insert into api_keys (key_id, tenant_id, key_sha256, prefix, last_four, label, created_at, expires_at)
+       values (:key_id, :tenant_id, :key_sha256, :prefix, :last_four, :label, :created_at, :expires_at)`,
+    ),
+    update: db.prepare(
+      `update api_keys set label = :label, expires_at = :expires_at, revoked_at = :revoked_at
+       where key_id = :key_id`,
+    ),
+    markUsed: db.prepare('update api_keys set last_used_at = :now where key_id = :key_id'),
+  }
+
+  function found(keyId: string): ApiKey {
+    const row = sql.byId.get(keyId)
+    if (!row) throw new Problem('key_not_found', `Key ${keyId} not found.`)
+    return keyOf(row)
+  }
+
+  function insert(key: NewKey, now: Instant): ApiKey {
+    sql.insert.run({
+      key_id: key.keyId,
+      tenant_id: key.tenant.tenantId,
+      key_sha256: key.sha256,
+      prefix: key.prefix,
+      last_four: key.lastFour,
+      label: key.label,
+      created_at: now,
+      expires_at: key.lifetimeMs === null ? null : plus(now, key.lifetimeMs),
+    })
+    return found(key.keyId)
+  }
+
+  return {
+    findKey: (sha256) =>
+      read(() => {
+        const row = sql.bySecret.get(sha256)
+        if (!row) return null
+        return {
+          key: keyOf(row),
+          partnerName: row.partner_name,
+          partnerStatus: row.partner_status as PartnerStatus,
+        }
+      }),
+
+    markKeyUsed: (keyId) =>
+      write((now) => {
+        sql.markUsed.run({ key_id: keyId, now })
+      }),
+
+    addKey: (key, entry) =>
+      write((now) => {
+        const added = insert(key, now)
+        audit.add(entry, now)
+        return added
+      }),
+
+    changeKey: (keyId, decide, entry) =>
+      write((now) => {
+        const change = decide(found(keyId), now)
+        const { label, expiresAt, revokedAt } = change.key
+        sql.update.run({ key_id: keyId, label, expires_at: expiresAt, revoked_at: revokedAt })
+        const successor = change.successor && insert(change.successor, now)
+        audit.add(entry, now)
+        return { key: change.key, successor }
+      }),
+
+    listKeys: (slug) => read(() => sql.ofPartner.all(slug).map(keyOf)),
+  }
+}

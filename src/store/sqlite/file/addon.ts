@@ -1,0 +1,134 @@
+// The native SQLite addon. From a checkout better-sqlite3 finds its own; the executable carries it as an asset and
+// unpacks it once, because the system loads shared libraries from files only.
+
+import { randomUUID } from 'node:crypto'
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, isAbsolute, join } from 'node:path'
+import { embedded } from '../../../resources.ts'
+
+export const ADDON_ASSET = 'better_sqlite3.node'
+
+let loaded: object | undefined
+
+/** The addon to hand to better-sqlite3, or undefined to let it look for its own. */
+export function nativeBinding(): object | undefined {
+  if (loaded) return loaded
+  const addon = embedded(ADDON_ASSET)
+  if (!addon) return undefined
+  loaded = load(addon)
+  return loaded
+}
+
+/** Where the addon may be kept: `TRANCHE_CACHE`, the user's cache folder, one of ours in the temporary folder. */
+function cacheFolders(): string[] {
+  const { TRANCHE_CACHE: own, XDG_CACHE_HOME: cache, HOME: home } = process.env
+  const folders = [
+    own,
+    cache ? join(cache, 'tranche') : home && join(home, '.cache', 'tranche'),
+    join(tmpdir(), `tranche-${process.getuid?.() ?? 'user'}`),
+  ]
+  return folders.filter((folder) => folder !== undefined && isAbsolute(folder)) as string[]
+}
+
+/** Loads from the first cache folder that can be written, trusted and executed from, else from one for this process. */
+function load({ bytes, sha256 }: { bytes: Uint8Array; sha256: string }): object {
+  const refused: string[] = []
+  for (const folder of cacheFolders()) {
+    try {
+      return dlopen(unpackInto(folder, bytes, sha256))
+    } catch (error) {
+      refused.push(`${folder}: ${(error as Error).message}`)
+    }
+  }
+  try {
+    return loadOnce(bytes)
+  } catch (error) {
+    refused.push(`${tmpdir()}: ${(error as Error).message}`)
+    throw new Error(
+      `The SQLite addon could not be unpacked; set TRANCHE_CACHE to a folder of your own (${refused.join('; ')}).`,
+    )
+  }
+}
+
+/** Loads from a folder made for this process alone and removed at once. */
+function loadOnce(bytes: Uint8Array): object {
+  const folder = mkdtempSync(join(tmpdir(), 'tranche-'))
+  try {
+    const file = join(folder, ADDON_ASSET)
+    writeFileSync(file, bytes, { mode: 0o600, flag: 'wx' })
+    return dlopen(file)
+  } finally {
+    // Windows keeps a loaded library from being removed.
+    if (process.platform !== 'win32') rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+function dlopen(file: string): object {
+  const module: { exports: object } = { exports: {} }
+  process.dlopen(module, file)
+  return module.exports
+}
+
+function unpackInto(folder: string, bytes: Uint8Array, hash: string): string {
+  // Two levels and no more: told to make all of them, Node never returns where the system makes none (/proc).
+  for (const level of [dirname(folder), folder]) if (!existsSync(level)) mkdirSync(level, { mode: 0o700 })
+  refuseUntrusted(folder)
+  const file = join(folder, `better_sqlite3-${hash}.node`)
+  if (isIntact(file, bytes)) return file
+  // Written aside and renamed, so that two first starts at once never load half a file.
+  const aside = join(folder, `.${randomUUID()}`)
+  try {
+    writeFileSync(aside, bytes, { mode: 0o600, flag: 'wx' })
+    renameSync(aside, file)
+  } finally {
+    rmSync(aside, { force: true })
+  }
+  return file
+}
+
+/**
+ * Code is loaded from here, so nobody else may be able to put a file into the folder, or another folder into its
+ * place. Throws when somebody could; closes the folder to others when it is ours and merely open.
+ */
+function refuseUntrusted(folder: string): void {
+  const uid = process.getuid?.()
+  if (uid === undefined) return
+  const stat = lstatSync(folder)
+  if (!stat.isDirectory()) throw new Error('is no folder, or a link to one')
+  if (stat.uid !== uid) throw new Error('belongs to another user')
+  if ((stat.mode & 0o077) !== 0) chmodSync(folder, 0o700)
+  for (let inner = realpathSync(folder), outer = dirname(inner); outer !== inner; ) {
+    const { uid: owner, mode } = lstatSync(outer)
+    const isOpen = (mode & 0o022) !== 0 && (mode & 0o1000) === 0
+    if ((owner !== uid && owner !== 0) || isOpen) throw new Error(`${outer} is in the hands of others`)
+    inner = outer
+    outer = dirname(inner)
+  }
+}
+
+/**
+ * Whether the file is a whole copy, and nobody else's to change between this look and the loading. It is compared
+ * byte by byte with the one in the executable at every start: that proves more than its hash, and takes a tenth.
+ */
+function isIntact(file: string, bytes: Uint8Array): boolean {
+  try {
+    const stat = lstatSync(file)
+    const uid = process.getuid?.()
+    if (!stat.isFile() || (uid !== undefined && (stat.uid !== uid || (stat.mode & 0o022) !== 0))) return false
+    return stat.size === bytes.length && readFileSync(file).equals(bytes)
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,104 @@
+// One connection to one SQLite file, and the only two ways to use it: read, and write.
+
+import SQLite from 'better-sqlite3'
+import { type Instant, later } from '../../../core/instant.ts'
+import { Problem } from '../../../core/problem.ts'
+import { nativeBinding } from './addon.ts'
+import { createWriter } from './writer.ts'
+
+export type Database = SQLite.Database
+
+export type Connection = {
+  db: Database
+  clock: () => Instant
+  /** Runs `work` on one consistent snapshot. */
+  read<T>(work: () => T): Promise<T>
+  /** Runs `work` in an immediate transaction and resolves once it is on disk; a throw undoes `work` alone. */
+  write<T>(work: (now: Instant) => T): Promise<T>
+}
+
+/** How long a read or write waits for another process before it gives up. */
+export const LOCK_WAIT_MAX_MS = 15_000
+const BACKOFF_MS = [1, 1, 2, 2, 3, 5, 8, 13, 21]
+/** Pages of write-ahead log between checkpoints: fewer, larger ones cost less under load. */
+const CHECKPOINT_PAGES = 4_000
+
+/** Opens a file without waiting inside SQLite: a lock is waited for outside, so that the event loop stays free. */
+export function openFile(file: string): Database {
+  const binding = nativeBinding()
+  const db = new SQLite(file, { timeout: 0, ...(binding && { nativeBinding: binding as unknown as string }) })
+  db.defaultSafeIntegers(true)
+  return db
+}
+
+/** What SQLite may keep of the file in memory: plenty for passes over many plans. */
+const CACHE_KIB = 32_768
+
+export function configure(db: Database, cacheKib = CACHE_KIB): void {
+  db.pragma('journal_mode = wal')
+  db.pragma('synchronous = full')
+  db.pragma('foreign_keys = on')
+  db.pragma('trusted_schema = off')
+  // What is erased or replaced leaves zeros behind, not its text (docs/decisions/0023-erasing-a-user.md).
+  db.pragma('secure_delete = on')
+  db.pragma('temp_store = memory')
+  db.pragma(`cache_size = -${cacheKib}`)
+  db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
+}
+
+/** `notBefore` holds the instants of writes up: what it answers is over for every write, wherever the clock has gone. */
+export function connect(db: Database, clock: () => Instant, notBefore?: () => Instant): Connection {
+  const begin = db.prepare('begin deferred')
+  // A read has nothing to commit, and a commit fails on a file that is damaged.
+  const end = db.prepare('rollback')
+  const snapshot = <T>(work: () => T): T => {
+    begin.run()
+    try {
+      return work()
+    } finally {
+      if (db.inTransaction) end.run()
+    }
+  }
+  return {
+    db,
+    clock,
+    read: (work) => whenFree(() => snapshot(work)),
+    write: createWriter(db, notBefore ? () => later(clock(), notBefore()) : clock),
+  }
+}
+
+/** What SQLite would have thrown, where it only says so in a row. */
+export const busy = (): Error => new SQLite.SqliteError('database is locked', 'SQLITE_BUSY')
+
+export const isBusy = (error: unknown): boolean =>
+  error instanceof SQLite.SqliteError &&
+  (error.code.startsWith('SQLITE_BUSY') || error.code === 'SQLITE_LOCKED')
+
+/** Whether the file itself is damaged, rather than what stands in it. */
+export const isCorrupt = (error: unknown): boolean =>
+  error instanceof SQLite.SqliteError && error.code.startsWith('SQLITE_CORRUPT')
+
+/** Whether SQLite cannot make sense of the file at all, or of a part it needed. */
+export const isUnreadable = (error: unknown): boolean =>
+  isCorrupt(error) || (error instanceof SQLite.SqliteError && error.code === 'SQLITE_NOTADB')
+
+/** Tries `work` again for as long as another process holds the lock. Throws database_locked when it stays held. */
+export async function whenFree<T>(work: () => T): Promise<T> {
+  for (let waitedMs = 0, tries = 0; ; tries++) {
+    try {
+      return work()
+    } catch (error) {
+      if (!isBusy(error)) throw error
+      if (waitedMs >= LOCK_WAIT_MAX_MS) throw lockedTooLong()
+    }
+    const ms = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)] ?? 1
+    await new Promise((resolve) => setTimeout(resolve, ms))
+    waitedMs += ms
+  }
+}
+
+const lockedTooLong = (): Problem =>
+  new Problem(
+    'database_locked',
+    `The database stayed locked by another process for ${LOCK_WAIT_MAX_MS / 1000} s.`,
+  )

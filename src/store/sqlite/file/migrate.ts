@@ -1,0 +1,113 @@
+// Schema migrations: numbered files applied in order, each recorded with its hash.
+
+import { realpathSync } from 'node:fs'
+import { formatInstant, type Instant } from '../../../core/instant.ts'
+import { Problem } from '../../../core/problem.ts'
+import { readMigrations } from '../../../resources.ts'
+import { type Database, LOCK_WAIT_MAX_MS, whenFree } from './connection.ts'
+import { copyTo } from './copy.ts'
+import { acquireLock } from './lock.ts'
+
+/** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */
+const APPLICATION_ID = 0x74726e63
+
+export type MigrationState = { name: string; sha256: string; appliedAt: Instant | null }
+
+/** Brings the schema up to this program's. Returns the names of the migrations it applied. */
+export async function migrate(db: Database, file: string, clock: () => Instant): Promise<string[]> {
+  const isPending = () => whenFree(() => migrationStates(db).some((state) => state.appliedAt === null))
+  if (!(await isPending())) return []
+  const release = file === ':memory:' ? () => {} : await passesHalted(file)
+  try {
+    // Another process may have been first: then there is nothing left to do, and its copy must not be replaced.
+    if (!(await isPending())) return []
+    if (readApplied(db).size > 0) await whenFree(() => backUp(db, file))
+    return await whenFree(() => applyPending(db, clock()))
+  } finally {
+    release()
+  }
+}
+
+/** Waits for a pass that is running, and keeps the next one and every other migration away. Throws database_locked. */
+async function passesHalted(file: string): Promise<() => void> {
+  for (let waitedMs = 0; waitedMs < LOCK_WAIT_MAX_MS; waitedMs += LOCK_LOOK_MS) {
+    const release = acquireLock(`${realpathSync(file)}-tick`)
+    if (release) return release
+    await new Promise((resolve) => setTimeout(resolve, LOCK_LOOK_MS))
+  }
+  throw new Problem(
+    'database_locked',
+    'The database has to be migrated, and a pass has been running on it for too long.',
+  )
+}
+
+const LOCK_LOOK_MS = 50
+
+/** Every migration this program knows, with when it was applied. Throws schema_newer, or refuses a foreign file. */
+export function migrationStates(db: Database): MigrationState[] {
+  const applied = readApplied(db)
+  const known = readMigrations()
+  for (const [name, row] of applied) {
+    const mine = known.find((migration) => migration.name === name)
+    if (!mine) throw newer(name)
+    if (mine.sha256 !== row.sha256) throw new Error(`migration ${name} was applied with another content`)
+  }
+  return known.map(({ name, sha256 }) => ({ name, sha256, appliedAt: applied.get(name)?.appliedAt ?? null }))
+}
+
+function applyPending(db: Database, now: Instant): string[] {
+  const done: string[] = []
+  db.exec('begin immediate')
+  try {
+    // Read again under the lock: another process may have been first.
+    const applied = readApplied(db)
+    if (applied.size === 0) db.exec(MIGRATIONS_TABLE)
+    for (const { name, text, sha256 } of readMigrations()) {
+      if (applied.has(name)) continue
+      db.prepare('insert into migrations (name, sha256, applied_at) values (?, ?, ?)').run(name, sha256, now)
+      db.exec(text)
+      done.push(name)
+    }
+    db.pragma(`application_id = ${APPLICATION_ID}`)
+    db.exec('commit')
+  } finally {
+    if (db.inTransaction) db.exec('rollback')
+  }
+  return done
+}
+
+const MIGRATIONS_TABLE =
+  'create table if not exists migrations (name text primary key, sha256 text not null, applied_at integer not null) strict'
+
+function readApplied(db: Database): Map<string, { sha256: string; appliedAt: Instant }> {
+  const tables = db.prepare("select name from sqlite_schema where type = 'table'").pluck().all()
+  if (!tables.includes('migrations')) {
+    if (tables.length > 0)
+      throw new Problem('usage', 'This SQLite file holds something else: it is no tranche database.')
+    return new Map()
+  }
+  const rows = db.prepare('select name, sha256, applied_at from migrations').all() as MigrationRow[]
+  return new Map(
+    rows.map((row) => [row.name, { sha256: row.sha256, appliedAt: Number(row.applied_at) as Instant }]),
+  )
+}
+
+type MigrationRow = { name: string; sha256: string; applied_at: bigint }
+
+/** A copy of the database as it was, beside it, named after its last migration. */
+function backUp(db: Database, file: string): void {
+  const last = [...readApplied(db).keys()].sort().at(-1) ?? 'empty'
+  const copy = `${file}.before-migration-after-${last.replace(/\.sql$/, '')}`
+  // A migration that fails is tried again by every tick: one copy of that state is enough, and the newest is right.
+  copyTo(db, copy, { replace: true })
+}
+
+const newer = (name: string): Problem =>
+  new Problem(
+    'schema_newer',
+    `The database has migration ${name}, which this version of tranche does not know: upgrade it.`,
+  )
+
+/** One line per migration, for a person. */
+export const describeMigration = (state: MigrationState): string =>
+  `${state.name} ${state.appliedAt === null ? 'pending' : `applied ${formatInstant(state.appliedAt)}`}`

@@ -1,0 +1,149 @@
+// Monitoring's reads. Every one goes by an index or by a range of the primary key, in pages: between two pages other
+// requests get their turn, however many rows there are.
+
+import { statSync } from 'node:fs'
+import type { ExecutionId } from '../../../core/execution-id.ts'
+import type { Environment } from '../../../core/partner.ts'
+import type { Backlog, OpsStore, PlanCounts, WebhookCount } from '../../monitoring.ts'
+import { instant, instantOrNull } from '../../rows.ts'
+import type { Connection } from '../file/connection.ts'
+import { unleasedAt } from '../ledger/ledger.ts'
+
+/** Rows read without a break: a few milliseconds. */
+const PAGE_ROWS = 5_000
+
+export function createOpsStore(connection: Connection): OpsStore {
+  const { db, read, write } = connection
+  const sql = prepare(connection)
+
+  return {
+    async probeWrite() {
+      // A savepoint undone inside a transaction that commits: the page still goes to the log and to the disk, so that
+      // a full disk shows, and the row was never there.
+      const undo = new Error('a probe is undone')
+      await write(() => {
+        sql.probe.run()
+        throw undo
+      }).catch((error) => {
+        if (error !== undo) throw error
+      })
+    },
+
+    readPassHealth: () =>
+      read(() => ({
+        lastPassAt: instantOrNull(sql.lastFinished.get() ?? null),
+        plansWaiting: sql.waiting.get() === 1n,
+      })),
+
+    readMarks: () =>
+      read(() => ({
+        executionId: (sql.newestExecution.get() ?? null) as ExecutionId | null,
+        passId: Number(sql.newestPass.get() ?? 0n),
+      })),
+
+    async countExecutionsAfter(after) {
+      const created: Record<Environment, number> = { test: 0, live: 0 }
+      let last = after
+      for (;;) {
+        const rows = await read(() => sql.createdAfter.all({ after: last ?? '', limit: PAGE_ROWS }))
+        for (const { environment, n } of rows) created[environment] += Number(n)
+        for (const row of rows) if (last === null || row.last > last) last = row.last
+        if (rows.reduce((sum, { n }) => sum + Number(n), 0) < PAGE_ROWS) return { created, last }
+        await breathe()
+      }
+    },
+
+    listPassesAfter: (passId) =>
+      read(() =>
+        sql.passesAfter.all({ after: passId }).map((row) => ({
+          passId: Number(row.tick_id),
+          at: instant(row.at),
+          finishedAt: instantOrNull(row.finished_at),
+        })),
+      ),
+
+    async readBacklog(now) {
+      const backlog: Backlog = { open: 0, due: 0, oldestDueAt: null }
+      let after: OpenKey = { tenant_id: -1n, created_at: 0n, execution_id: '' }
+      for (;;) {
+        const rows = await read(() => sql.openAfter.all({ ...after, now, limit: PAGE_ROWS }))
+        for (const row of rows) {
+          backlog.open += 1
+          if (row.due === 0n) continue
+          backlog.due += 1
+          // How long something waits is nobody's alarm in a sandbox.
+          if (row.sandbox === 1n) continue
+          const createdAt = instant(row.created_at)
+          if (backlog.oldestDueAt === null || createdAt < backlog.oldestDueAt) backlog.oldestDueAt = createdAt
+        }
+        const last = rows.at(-1)
+        if (rows.length < PAGE_ROWS || last === undefined) return backlog
+        after = last
+        await breathe()
+      }
+    },
+
+    async countPlans() {
+      const counts: PlanCounts = { active: 0, paused: 0, cancelled: 0 }
+      const newest = await read(() => sql.newestPlan.get() ?? 0n)
+      for (let from = 0n; from < newest; from += BigInt(PAGE_ROWS)) {
+        const rows = await read(() => sql.plansBetween.all({ from, to: from + BigInt(PAGE_ROWS) }))
+        for (const { status, n } of rows) counts[status] += Number(n)
+        await breathe()
+      }
+      return counts
+    },
+
+    countWebhooks: () => read(() => sql.webhooks.all().map((row) => ({ ...row, count: Number(row.count) }))),
+
+    walBytes: () => statSync(`${db.name}-wal`, { throwIfNoEntry: false })?.size ?? 0,
+  }
+}
+
+const breathe = () => new Promise((resolve) => setImmediate(resolve))
+
+type OpenKey = { tenant_id: bigint; created_at: bigint; execution_id: string }
+type OpenRow = OpenKey & { sandbox: bigint; due: bigint }
+type PassRow = { tick_id: bigint; at: bigint; finished_at: bigint | null }
+type CreatedRow = { environment: Environment; n: bigint; last: ExecutionId }
+
+function prepare({ db }: Connection) {
+  return {
+    probe: db.prepare('insert into ticks (at) values (0)'),
+    lastFinished: db
+      .prepare<[], bigint>('select at from ticks where finished_at is not null order by tick_id desc limit 1')
+      .pluck(),
+    waiting: db.prepare<[], bigint>('select exists (select 1 from schedules where awake = 1)').pluck(),
+    newestExecution: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),
+    newestPass: db.prepare<[], bigint | null>('select max(tick_id) from ticks').pluck(),
+    createdAfter: db.prepare<object, CreatedRow>(
+      `select environment, count(*) as n, max(execution_id) as last
+       from (select tenant_id, execution_id from executions
+             where execution_id > :after order by execution_id limit :limit)
+       join tenants using (tenant_id) group by environment`,
+    ),
+    passesAfter: db.prepare<object, PassRow>(
+      'select tick_id, at, finished_at from ticks where tick_id > :after order by tick_id',
+    ),
+    openAfter: db.prepare<object, OpenRow>(
+      `select e.tenant_id, e.created_at, e.execution_id, s.tenant_id is not null as sandbox,
+         ${unleasedAt('(:now + coalesce(s.offset_ms, 0))')} as due
+       from executions e left join sandboxes s on s.tenant_id = e.tenant_id
+       where e.status in ('pending', 'sent')
+         and (e.tenant_id, e.created_at, e.execution_id) > (:tenant_id, :created_at, :execution_id)
+       order by e.tenant_id, e.created_at, e.execution_id limit :limit`,
+    ),
+    newestPlan: db.prepare<[], bigint | null>('select max(plan_id) from plans').pluck(),
+    plansBetween: db.prepare<object, { status: keyof PlanCounts; n: bigint }>(
+      `select status, count(*) as n from plans where plan_id > :from and plan_id <= :to group by status`,
+    ),
+    // One row a tenant at most: few.
+    webhooks: db.prepare<[], Omit<WebhookCount, 'count'> & { count: bigint }>(
+      `select environment, status,
+         case when consecutive_failures > 0 then 'failed' when last_delivered_at is not null then 'delivered' end
+           as last,
+         count(*) as count
+       from webhooks join tenants using (tenant_id) group by 1, 2, 3`,
+    ),
+  }
+}

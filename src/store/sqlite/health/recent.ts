@@ -1,0 +1,64 @@
+// What a live screen shows beside the counts: the latest passes, the latest executions, the size of the log.
+
+import { realpathSync, statSync } from 'node:fs'
+import type { ExecutionStatus } from '../../../core/execution.ts'
+import type { Price, Usd } from '../../../core/money.ts'
+import type { Environment } from '../../../core/partner.ts'
+import type { Pulse } from '../../health.ts'
+import { instant, instantOrNull } from '../../rows.ts'
+import type { Connection } from '../file/connection.ts'
+
+type PassRow = { at: bigint; finished_at: bigint | null; plans_evaluated: bigint; executions_created: bigint }
+type LatestRow = {
+  partner_slug: string
+  environment: Environment
+  partner_plan_id: string
+  amount_usd: bigint
+  status: ExecutionStatus
+  created_at: bigint
+}
+
+export function createPulse({
+  db,
+  read,
+}: Connection): (limit: { ticks: number; executions: number }) => Promise<Pulse> {
+  const sql = {
+    ticks: db.prepare<[number], PassRow>('select * from ticks order by tick_id desc limit ?'),
+    price: db.prepare<[], { at: bigint; price: bigint; source: string }>(
+      'select * from prices order by at desc limit 1',
+    ),
+    // Ids grow with time, so the latest stand at the end of the table.
+    latest: db.prepare<[number], LatestRow>(
+      `select t.partner_slug, t.environment, p.partner_plan_id, e.amount_usd, e.status, e.created_at
+       from (select * from executions order by execution_id desc limit ?) e
+       join plans p on p.plan_id = e.plan_id join tenants t on t.tenant_id = e.tenant_id
+       order by e.execution_id desc`,
+    ),
+  }
+  return (limit) =>
+    read(() => {
+      const price = sql.price.get()
+      return {
+        ticks: sql.ticks
+          .all(limit.ticks)
+          .reverse()
+          .map((row) => ({
+            at: instant(row.at),
+            finishedAt: instantOrNull(row.finished_at),
+            plansEvaluated: Number(row.plans_evaluated),
+            executionsCreated: Number(row.executions_created),
+          })),
+        price: price ? { at: instant(price.at), price: price.price as Price, source: price.source } : null,
+        executions: sql.latest.all(limit.executions).map((row) => ({
+          tenant: `${row.partner_slug} ${row.environment}`,
+          partnerPlanId: row.partner_plan_id,
+          amount: row.amount_usd as Usd,
+          status: row.status,
+          createdAt: instant(row.created_at),
+        })),
+        walBytes: db.memory
+          ? 0
+          : (statSync(`${realpathSync(db.name)}-wal`, { throwIfNoEntry: false })?.size ?? 0),
+      }
+    })
+}

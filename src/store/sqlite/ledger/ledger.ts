@@ -1,0 +1,125 @@
+// Windows and what hangs on them, for the transactions of the other files: no transaction of its own.
+
+import { cancel, LEASE_AHEAD_MAX_MS } from '../../../core/execution.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { Usd } from '../../../core/money.ts'
+import { freshSchedule, type Schedule } from '../../../core/schedule-state.ts'
+import { type CloseReason, close, type Opening, type Window } from '../../../core/window.ts'
+import {
+  type ExecutionRow,
+  executionOf,
+  scheduleParams,
+  type WindowRow,
+  windowOf,
+  windowParams,
+} from '../../ledger-rows.ts'
+import type { Database } from '../file/connection.ts'
+
+/** Everything of an execution, with its plan's and user's ids. */
+export const SELECT_EXECUTION = `
+  select e.*, p.partner_plan_id, u.partner_user_id
+  from executions e join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id`
+
+/**
+ * Whether an execution `e` may be handed out at `now` (an SQL expression): it was never delivered, or its lease is over,
+ * or ends so late that the clock has been set back since. What a poll asks, status and metrics count by the same rule.
+ */
+export const unleasedAt = (now: string): string =>
+  `(e.lease_expires_at is null or e.lease_expires_at <= ${now} or e.lease_expires_at > ${now} + ${LEASE_AHEAD_MAX_MS})`
+
+export type Ledger = ReturnType<typeof createLedger>
+
+export function createLedger(db: Database) {
+  const sql = {
+    window: db.prepare<[number | bigint], WindowRow>('select * from windows where window_id = ?'),
+    current: db.prepare<[number], WindowRow>('select * from windows where plan_id = ? and closed_at is null'),
+    openWindow: db.prepare(
+      `insert into windows (plan_id, window_start, window_end, budget)
+       values (:plan_id, :window_start, :window_end, :budget) returning *`,
+    ),
+    writeWindow: db.prepare(
+      `update windows set reserved = :reserved, spent = :spent, released = :released,
+         closed_at = :closed_at, close_reason = :close_reason
+       where window_id = :window_id`,
+    ),
+    refund: db.prepare('update schedules set fireable = :fireable where window_id = :window_id'),
+    putSchedule: db.prepare(
+      `insert or replace into schedules (plan_id, window_id, awake, next_run_at, limit_price, clock_at, window_start,
+         window_end, budget, fireable, floor, tranche_index, slots, units_per_slot, units_fired, slot,
+         reference_price, half_width, extras_left, next_extra_at)
+       values (:plan_id, :window_id, 0, :next_run_at, :limit_price, :clock_at, :window_start,
+         :window_end, :budget, :fireable, :floor, :tranche_index, :slots, :units_per_slot, :units_fired, :slot,
+         :reference_price, :half_width, :extras_left, :next_extra_at)`,
+    ),
+    dropSchedule: db.prepare('delete from schedules where plan_id = ?'),
+    wake: db.prepare(`update schedules set awake = ${AWAKE} where plan_id = ?`),
+    openExecutions: db.prepare<[number], ExecutionRow>(
+      `${SELECT_EXECUTION} where e.plan_id = ? and e.status in ('pending', 'sent')`,
+    ),
+    cancelExecution: db.prepare(
+      `update executions set status = 'cancelled', cancelled_at = :now where execution_id = :execution_id`,
+    ),
+  }
+
+  const ledger = {
+    find(windowId: number | bigint): Window | null {
+      const row = sql.window.get(windowId)
+      return row ? windowOf(row) : null
+    },
+
+    current(planId: number): Window | null {
+      const row = sql.current.get(planId)
+      return row ? windowOf(row) : null
+    },
+
+    /** Stores a window's ledger and, while it is its plan's current one, what the schedule may still fire. */
+    write(window: Window): void {
+      sql.writeWindow.run(windowParams(window))
+      const fireable = window.budget - window.reserved - window.spent
+      if (!window.closed) sql.refund.run({ window_id: window.windowId, fireable })
+    },
+
+    open(planId: number, opening: Opening, minTranche: Usd): Schedule {
+      const row = sql.openWindow.get({
+        plan_id: planId,
+        window_start: opening.start,
+        window_end: opening.end,
+        budget: opening.budget,
+      }) as WindowRow
+      const schedule = freshSchedule(windowOf(row), minTranche)
+      sql.putSchedule.run(scheduleParams(schedule))
+      return schedule
+    },
+
+    closeCurrent(planId: number, reason: CloseReason, now: Instant): void {
+      const window = ledger.current(planId)
+      if (window) ledger.write(close(window, now, reason))
+      sql.dropSchedule.run(planId)
+    },
+
+    /** Puts a plan's schedule into the due set or takes it out, by what its plan and partner now are. */
+    wake(planId: number): void {
+      sql.wake.run(planId)
+    },
+
+    /** Ends every open execution of a plan; each reservation goes back to its own window. Returns how many. */
+    cancelOpen(planId: number, now: Instant): number {
+      const open = sql.openExecutions.all(planId).map(executionOf)
+      for (const execution of open) {
+        const window = ledger.find(execution.windowId)
+        if (!window) throw new Error(`execution ${execution.executionId} has no window`)
+        const ended = cancel(execution, window, now)
+        sql.cancelExecution.run({ execution_id: execution.executionId, now })
+        ledger.write(ended.window)
+      }
+      return open.length
+    },
+  }
+  return ledger
+}
+
+/** Whether the scheduler may fire a plan: it is active, its smart timing is on, its partner is active and not held. */
+export const AWAKE = `(
+  select p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active' and r.held = 0
+  from plans p join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
+  where p.plan_id = schedules.plan_id)`

@@ -1,0 +1,163 @@
+import type { Activity } from '../../../core/fees.ts'
+import { DAY_MS, earlier, type Instant, later, plus } from '../../../core/instant.ts'
+import { type Btc, type Usd, ZERO_USD } from '../../../core/money.ts'
+import type { ReportStore, UserLine } from '../../months.ts'
+import { instant, type TenantRow, tenantOf } from '../../rows.ts'
+import type { Connection, Database } from '../file/connection.ts'
+import type { TenantTime } from '../sandbox/tenant-time.ts'
+import { createTradeLines, IN_PERIOD, OF_TENANT } from './trade-lines.ts'
+
+/** How many trades, and what they add up to. SQLite's sum over integers is exact, and fails rather than overflows. */
+const SUMS = `count(*) as trades, coalesce(sum(d.usd_amount), 0) as volume, coalesce(sum(d.btc_amount), 0) as btc,
+  coalesce(sum(d.partner_fee_usd), 0) as fees`
+
+/** The end of what has been reported: no write is dated before it again. */
+export function reportedUntil(db: Database): () => Instant {
+  const at = db.prepare<[], bigint>('select at from reported_until').pluck()
+  return () => instant(at.get() ?? 0n)
+}
+
+export function createReportStore(connection: Connection, time: TenantTime): ReportStore {
+  const { db, read, write } = connection
+  const sql = {
+    tenants: db.prepare<object, TenantRow>(
+      `select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
+       where ${OF_TENANT} and (:before is null or p.created_at < :before)
+       order by t.partner_slug, t.environment`,
+    ),
+    byPlan: db.prepare<object, PlanSums>(
+      `select u.partner_user_id, d.plan_id, ${SUMS} from trades d join users u on u.user_id = d.user_id
+       where d.tenant_id = :tenant and ${IN_PERIOD} and d.status in ('filled', 'partial')
+       group by d.plan_id`,
+    ),
+    adjusted: db.prepare<object, UserSums>(
+      `select u.partner_user_id, sum(d.usd_amount) as volume, sum(d.btc_amount) as btc
+       from adjustments d join users u on u.user_id = d.user_id
+       where d.tenant_id = :tenant and ${IN_PERIOD} group by d.user_id`,
+    ),
+    outcomes: db.prepare<object, { status: string; n: bigint }>(
+      `select d.status, count(*) as n from trades d where d.tenant_id = :tenant and ${IN_PERIOD} group by d.status`,
+    ),
+    created: db
+      .prepare<object, bigint>(
+        'select count(*) from executions where tenant_id = :tenant and created_at >= :start and created_at < :end',
+      )
+      .pluck(),
+    cancelled: db
+      .prepare<object, bigint>(
+        `select count(*) from executions
+         where tenant_id = :tenant and cancelled_at is not null and cancelled_at >= :start and cancelled_at < :end`,
+      )
+      .pluck(),
+    close: db.prepare(
+      'insert into closed_months (month, period_end, closed_at) values (:month, :end, :now) on conflict do nothing',
+    ),
+    isClosed: db.prepare<[string], bigint>('select count(*) from closed_months where month = ?').pluck(),
+    // One row: what has been reported until, below which no later write is dated.
+    reported: db.prepare(
+      `insert into reported_until (one, at) values (1, :at) on conflict (one) do update set at = max(at, excluded.at)`,
+    ),
+    reportedOf: db.prepare(
+      'update sandboxes set reported_until = max(reported_until, :at) where tenant_id = :tenant',
+    ),
+  }
+
+  return {
+    listTenants: (filter, before) => read(() => sql.tenants.all({ ...filter, before }).map(tenantOf)),
+
+    fixPeriod: async (period, tenant = null) => {
+      if (await read(() => sql.isClosed.get(period.month) === 1n)) return { ...period, final: true }
+      // Whoever held the write lock at midnight has committed once this has had its turn.
+      return write((real) => {
+        // A sandbox closes its months for itself alone: those of the others may lie ahead of them.
+        const sandbox = tenant !== null && time.isSandbox(tenant.tenantId) ? tenant.tenantId : null
+        const now = sandbox === null ? real : time.of(sandbox, real)
+        const reported = (at: Instant) =>
+          sandbox === null ? sql.reported.run({ at }) : sql.reportedOf.run({ at, tenant: sandbox })
+        const final = now >= period.end
+        if (final) {
+          if (sandbox === null) sql.close.run({ month: period.month, end: period.end, now })
+          reported(period.end)
+        }
+        // A trade or adjustment of this very millisecond belongs to what is there so far, one that comes later in it does not.
+        const sofar = later(now, plus(time.latestRecordedAt(sandbox) ?? (0 as Instant), 1))
+        if (!final && sofar > now) reported(sofar)
+        return { ...period, end: final ? period.end : earlier(period.end, later(sofar, period.start)), final }
+      })
+    },
+
+    async readActivity(tenant, period) {
+      const lines = new Map<string, UserLine>()
+      const plans = new Set<bigint>()
+      const activity = { ...NO_ACTIVITY }
+      for (const slice of daysOf(period)) {
+        const scope = { tenant: tenant.tenantId, ...slice }
+        const day = await read(() => ({
+          byPlan: sql.byPlan.all(scope),
+          adjusted: sql.adjusted.all(scope),
+          outcomes: new Map(sql.outcomes.all(scope).map((row) => [row.status, Number(row.n)])),
+          created: Number(sql.created.get(scope)),
+          cancelled: Number(sql.cancelled.get(scope)),
+        }))
+        for (const row of day.byPlan) plans.add(row.plan_id)
+        for (const row of [...day.byPlan, ...day.adjusted.map(withoutTrades)]) {
+          const line = added(lines.get(row.partner_user_id), row)
+          lines.set(row.partner_user_id, line)
+          activity.volume = (activity.volume + row.volume) as Usd
+          activity.btc = (activity.btc + row.btc) as Btc
+          activity.partnerFees = (activity.partnerFees + row.fees) as Usd
+        }
+        activity.executionsCreated += day.created
+        activity.executionsFilled += day.outcomes.get('filled') ?? 0
+        activity.executionsPartial += day.outcomes.get('partial') ?? 0
+        activity.executionsFailed += day.outcomes.get('failed') ?? 0
+        activity.executionsCancelled += (day.outcomes.get('cancelled') ?? 0) + day.cancelled
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      const users = [...lines.values()].sort((a, b) => (a.partnerUserId < b.partnerUserId ? -1 : 1))
+      // Somebody whose only entry is an adjustment has a line, and is not active.
+      const activeUsers = users.filter(({ trades }) => trades > 0).length
+      return { activity: { ...activity, activeUsers, activePlans: plans.size }, users }
+    },
+
+    ...createTradeLines(connection),
+  }
+}
+
+type UserSums = { partner_user_id: string; volume: bigint; btc: bigint }
+type LineSums = UserSums & { trades: bigint; fees: bigint }
+type PlanSums = LineSums & { plan_id: bigint }
+const NO_ACTIVITY: Activity = {
+  activeUsers: 0,
+  activePlans: 0,
+  executionsCreated: 0,
+  executionsFilled: 0,
+  executionsPartial: 0,
+  executionsFailed: 0,
+  executionsCancelled: 0,
+  volume: ZERO_USD,
+  btc: 0n as Btc,
+  partnerFees: ZERO_USD,
+}
+
+/** A month day by day: each read is short, so serve goes on answering and the write-ahead log can be emptied. */
+function* daysOf({
+  start,
+  end,
+}: {
+  start: Instant
+  end: Instant
+}): Generator<{ start: Instant; end: Instant }> {
+  for (let from = start; from < end; from = plus(from, DAY_MS))
+    yield { start: from, end: earlier(plus(from, DAY_MS), end) }
+}
+
+const added = (line: UserLine | undefined, row: LineSums): UserLine => ({
+  partnerUserId: row.partner_user_id,
+  trades: (line?.trades ?? 0) + Number(row.trades),
+  volume: ((line?.volume ?? 0n) + row.volume) as Usd,
+  btc: ((line?.btc ?? 0n) + row.btc) as Btc,
+  partnerFees: ((line?.partnerFees ?? 0n) + row.fees) as Usd,
+})
+
+const withoutTrades = (row: UserSums): LineSums => ({ ...row, trades: 0n, fees: 0n })

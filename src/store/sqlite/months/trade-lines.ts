@@ -1,0 +1,95 @@
+// The lines of a trades export: confirmations and adjustments, in one order, page by page.
+
+import { type ReportRow, reportOf } from '../../ledger-rows.ts'
+import type { ReportStore, TradeLine } from '../../months.ts'
+import { instant, type TenantRow, tenantOf } from '../../rows.ts'
+import type { Connection } from '../file/connection.ts'
+import { type AdjustmentRow, adjustmentOf } from '../ledger/adjustments.ts'
+
+/** Of the partner and environment asked for, or of all. */
+export const OF_TENANT =
+  '(:slug is null or t.partner_slug = :slug) and (:environment is null or t.environment = :environment)'
+export const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'
+
+export function createTradeLines({
+  db,
+  read,
+}: Connection): Pick<ReportStore, 'readTradeLines' | 'countTradeLines'> {
+  const sql = {
+    count: db
+      .prepare<object, bigint>(
+        `select sum(n) from (
+           select count(*) as n from trades d join tenants t on t.tenant_id = d.tenant_id
+           where ${IN_PERIOD} and ${OF_TENANT}
+           union all select count(*) from adjustments d join tenants t on t.tenant_id = d.tenant_id
+           where ${IN_PERIOD} and ${OF_TENANT})`,
+      )
+      .pluck(),
+    trades: db.prepare<object, TradeRow>(
+      `select d.*, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
+       from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
+         join plans p on p.plan_id = d.plan_id
+       where (d.recorded_at, d.execution_id) > (:at, :id) and d.recorded_at < :end and ${OF_TENANT}
+       order by d.recorded_at, d.execution_id limit :limit`,
+    ),
+    adjustments: db.prepare<object, AdjustmentLineRow>(
+      `select a.*, d.partner_order_id, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
+       from adjustments a join trades d on d.execution_id = a.execution_id
+         join tenants t on t.tenant_id = a.tenant_id join users u on u.user_id = a.user_id
+         join plans p on p.plan_id = a.plan_id
+       where (a.recorded_at, a.execution_id, a.adjustment_id) > (:at, :id, :number) and a.recorded_at < :end
+         and ${OF_TENANT}
+       order by a.recorded_at, a.execution_id, a.adjustment_id limit :limit`,
+    ),
+  }
+
+  return {
+    readTradeLines: ({ start, end }, filter, { after, limit }) =>
+      read(() => {
+        // One lower bound, so that a page begins at its own place in the index and not at the month's.
+        const at = after?.recordedAt ?? start
+        const number = after?.entry.kind === 'adjustment' ? after.entry.adjustment.adjustmentId : 0
+        const params = { ...filter, end, at, id: after?.executionId ?? '', limit }
+        // A trade stands before its adjustments, so that one under the last line's key has been read already.
+        const trades = sql.trades.all(params).map(tradeLineOf)
+        const adjustments = sql.adjustments.all({ ...params, number }).map(adjustmentLineOf)
+        return merged(trades, adjustments).slice(0, limit)
+      }),
+
+    countTradeLines: ({ start, end }, filter) => read(() => Number(sql.count.get({ ...filter, start, end }))),
+  }
+}
+
+type AdjustmentLineRow = AdjustmentRow &
+  TenantRow & { partner_order_id: string; partner_user_id: string; partner_plan_id: string }
+type TradeRow = ReportRow &
+  TenantRow & { execution_id: string; recorded_at: bigint; partner_user_id: string; partner_plan_id: string }
+
+const tradeLineOf = (row: TradeRow): TradeLine => ({
+  tenant: tenantOf(row),
+  executionId: row.execution_id as TradeLine['executionId'],
+  partnerUserId: row.partner_user_id,
+  partnerPlanId: row.partner_plan_id,
+  recordedAt: instant(row.recorded_at),
+  entry: { kind: 'trade', report: reportOf(row) },
+})
+
+const adjustmentLineOf = (row: AdjustmentLineRow): TradeLine => ({
+  tenant: tenantOf(row),
+  executionId: row.execution_id as TradeLine['executionId'],
+  partnerUserId: row.partner_user_id,
+  partnerPlanId: row.partner_plan_id,
+  recordedAt: instant(row.recorded_at),
+  entry: { kind: 'adjustment', partnerOrderId: row.partner_order_id, adjustment: adjustmentOf(row) },
+})
+
+/** Both in the order of an export. Ids are ASCII: comparing them here is comparing them as SQLite does. */
+function merged(trades: TradeLine[], adjustments: TradeLine[]): TradeLine[] {
+  if (adjustments.length === 0) return trades
+  // The sort is stable: of equal keys the trade stays before its adjustments, and those in their order.
+  return [...trades, ...adjustments].sort(
+    (a, b) =>
+      a.recordedAt - b.recordedAt ||
+      (a.executionId < b.executionId ? -1 : a.executionId > b.executionId ? 1 : 0),
+  )
+}

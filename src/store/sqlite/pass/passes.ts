@@ -1,0 +1,110 @@
+import type { Instant } from '../../../core/instant.ts'
+import type { PassStart, Preview, SchedulerStore } from '../../store.ts'
+import type { Connection } from '../file/connection.ts'
+import { acquireLock } from '../file/lock.ts'
+import type { SandboxDue } from '../sandbox/due-plans.ts'
+import { createDueList } from './due-plans.ts'
+import type { RunPage } from './plan-page.ts'
+import type { PriceBook } from './prices.ts'
+import type { Announce } from './wake-ups.ts'
+
+const TICK_GAPS_READ = 8
+/** Passes kept on record: a week of minutely ones. */
+const TICKS_KEPT = 10_080
+
+type Parts = { book: PriceBook; runPage: RunPage; announce: Announce; sandboxDue: SandboxDue; file: string }
+
+export function createSchedulerStore(connection: Connection, parts: Parts): SchedulerStore {
+  const { book, runPage, announce, sandboxDue, file } = parts
+  const { read, write } = connection
+  const sql = prepare(connection)
+  const dueInRealTime = createDueList(connection)
+
+  /** What is known to a pass at `now`, whose own row is the last of the table. */
+  function known(now: Instant): Omit<PassStart, 'passId'> {
+    return knownAfter(now, sql.passTimes.all({ limit: TICK_GAPS_READ + 1 }))
+  }
+
+  function knownAfter(now: Instant, latestFirst: readonly bigint[]): Omit<PassStart, 'passId'> {
+    const at = latestFirst.map(Number).reverse()
+    const passGapsMs = at.slice(1).map((t, i) => Math.max(0, t - (at[i] ?? t)))
+    return { at: now, price: book.newest(now), volatility: book.volatility(), passGapsMs }
+  }
+
+  return {
+    acquirePassLock: () => acquireLock(`${file}-tick`),
+
+    beginPass: (observed) =>
+      write((now) => {
+        if (observed) book.add(now, observed.price, observed.source)
+        const { lastInsertRowid } = sql.addPass.run({ at: now, price: observed?.price ?? null })
+        const before = Number(lastInsertRowid) - TICKS_KEPT
+        sql.forgetPasses.run({ before })
+        sql.forgetEvents.run({ before })
+        return { passId: Number(lastInsertRowid), ...known(now) }
+      }),
+
+    peekPass: () =>
+      read(() => {
+        // With the gap that a pass now would end: it belongs to what decides how early the failsafe begins.
+        const now = connection.clock()
+        return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: TICK_GAPS_READ })])
+      }),
+
+    async listDuePlans(due) {
+      const [real, sandboxes] = [await dueInRealTime(due), await sandboxDue.all(due)]
+      if (sandboxes.length === 0) return real
+      return [...new Set([...real, ...sandboxes])].sort((a, b) => a - b)
+    },
+
+    changeDuePlans: (passId, planIds, decisions) =>
+      write((now) => {
+        const { fired, ...counts } = runPage(planIds, decisions, now)
+        announce(passId, fired, now)
+        return counts
+      }),
+
+    async previewDuePlans(planIds, decisions) {
+      // Done for real and then undone: what is shown cannot differ from what would happen.
+      const undo = new Undo<Preview[]>()
+      await write((now) => {
+        const { fired } = runPage(planIds, decisions, now)
+        undo.value = fired.map((one) => ({ ...one, partnerPlanId: sql.planName.get(one.planId) ?? '' }))
+        throw undo
+      }).catch((error) => {
+        if (error !== undo) throw error
+      })
+      return undo.value ?? []
+    },
+
+    finishPass: (passId, counts) =>
+      write((now) => {
+        sql.finishPassRow.run({
+          tick_id: passId,
+          plans_evaluated: counts.plansEvaluated,
+          executions_created: counts.executionsCreated,
+          windows_rolled: counts.windowsRolled,
+          finished_at: now,
+        })
+      }),
+  }
+}
+
+class Undo<T> extends Error {
+  value: T | undefined
+}
+
+function prepare({ db }: Connection) {
+  return {
+    planName: db.prepare<[number], string>('select partner_plan_id from plans where plan_id = ?').pluck(),
+    addPass: db.prepare('insert into ticks (at, price) values (:at, :price)'),
+    forgetPasses: db.prepare('delete from ticks where tick_id <= :before'),
+    passTimes: db.prepare<object, bigint>('select at from ticks order by tick_id desc limit :limit').pluck(),
+    forgetEvents: db.prepare('delete from webhook_events where tick_id <= :before'),
+    finishPassRow: db.prepare(
+      `update ticks set plans_evaluated = :plans_evaluated, executions_created = :executions_created,
+         windows_rolled = :windows_rolled, finished_at = :finished_at
+       where tick_id = :tick_id`,
+    ),
+  }
+}

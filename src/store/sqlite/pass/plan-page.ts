@@ -1,0 +1,121 @@
+// One page of a scheduler pass, for a transaction of the scheduler's: each plan is rolled, decided and stored.
+
+import type { ExecutionId } from '../../../core/execution-id.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { Usd } from '../../../core/money.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import type { Schedule } from '../../../core/schedule-state.ts'
+import type { Frequency } from '../../../core/window.ts'
+import { type ScheduleRow, scheduleOf, scheduleParams } from '../../ledger-rows.ts'
+import { type TenantRow, tenantOf } from '../../rows.ts'
+import type { Fired, PassCounts, PlanDecisions } from '../../store.ts'
+import type { Database } from '../file/connection.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import type { TenantTime } from '../sandbox/tenant-time.ts'
+
+type TermsRow = { frequency: string; amount_usd: bigint; min_tranche: bigint }
+
+export type RunPage = ReturnType<typeof createPage>
+
+export function createPage(db: Database, ledger: Ledger, time: TenantTime) {
+  const sql = prepare(db)
+  const tenants = new Map<number, Tenant>()
+
+  function tenantById(tenantId: number): Tenant {
+    const known = tenants.get(tenantId)
+    if (known) return known
+    const found = tenantOf(sql.tenant.get(tenantId) as TenantRow)
+    tenants.set(tenantId, found)
+    return found
+  }
+
+  /** The schedule of the window that follows, when the one seen is over. */
+  function rollIfOver(schedule: Schedule, roll: PlanDecisions['roll'], now: Instant): Schedule | null {
+    if (now < schedule.windowEnd) return null
+    const plan = sql.terms.get(schedule.planId) as TermsRow
+    const over = {
+      start: schedule.windowStart,
+      end: schedule.windowEnd,
+      frequency: plan.frequency as Frequency,
+      amount: plan.amount_usd as Usd,
+    }
+    const next = roll(over, now)
+    if (!next) return null
+    ledger.closeCurrent(schedule.planId, 'ended', now)
+    return ledger.open(schedule.planId, next, plan.min_tranche as Usd)
+  }
+
+  return (
+    planIds: readonly number[],
+    { roll, decide, newExecutionId }: PlanDecisions,
+    real: Instant,
+  ): PassCounts & { fired: Fired[] } => {
+    const counts: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
+    const fired: Fired[] = []
+    let executionId = (sql.latestId.get() ?? null) as ExecutionId | null
+    const timeOf = time.ofPlans(real)
+    for (const planId of planIds) {
+      const row = sql.awake.get(planId)
+      if (!row) continue
+      const now = timeOf(planId)
+      counts.plansEvaluated += 1
+      const seen = scheduleOf(row)
+      const rolled = rollIfOver(seen, roll, now)
+      if (rolled) counts.windowsRolled += 1
+      const { schedule, tranche } = decide(rolled ?? seen, now, real)
+      sql.putSchedule.run(scheduleParams(schedule))
+      if (!tranche) continue
+      executionId = newExecutionId(executionId, real)
+      const tenantId = sql.addExecution.get({
+        execution_id: executionId,
+        plan_id: planId,
+        window_id: schedule.windowId,
+        window_start: schedule.windowStart,
+        tranche_index: schedule.trancheIndex - 1,
+        amount_usd: tranche.amount,
+        trigger_kind: tranche.trigger,
+        slot: tranche.slot,
+        units: tranche.units,
+        price: tranche.price,
+        reference_price: tranche.reference,
+        reservation_price: tranche.reservationPrice,
+        created_at: now,
+      })
+      // The table's checks stop a reservation that would pass the budget.
+      sql.reserve.run({ window_id: schedule.windowId, amount: tranche.amount })
+      counts.executionsCreated += 1
+      fired.push({ tenant: tenantById(Number(tenantId)), executionId, planId, tranche, schedule })
+    }
+    return { ...counts, fired }
+  }
+}
+
+function prepare(db: Database) {
+  return {
+    awake: db.prepare<[number], ScheduleRow>('select * from schedules where plan_id = ? and awake = 1'),
+    terms: db.prepare<[number], TermsRow>(
+      `select frequency, amount_usd, min_tranche
+       from plans join tenants using (tenant_id) join partners using (partner_slug) where plan_id = ?`,
+    ),
+    putSchedule: db.prepare(
+      `update schedules set next_run_at = :next_run_at, limit_price = :limit_price, clock_at = :clock_at,
+         fireable = :fireable, tranche_index = :tranche_index, slots = :slots, units_per_slot = :units_per_slot,
+         units_fired = :units_fired, slot = :slot, reference_price = :reference_price, half_width = :half_width,
+         extras_left = :extras_left, next_extra_at = :next_extra_at, awake = 1
+       where plan_id = :plan_id`,
+    ),
+    addExecution: db
+      .prepare<object, bigint>(
+        `insert into executions (execution_id, tenant_id, plan_id, window_id, window_start, tranche_index, amount_usd,
+           trigger_kind, slot, units, price, reference_price, reservation_price, created_at, status)
+         values (:execution_id, (select tenant_id from plans where plan_id = :plan_id), :plan_id, :window_id,
+           :window_start, :tranche_index, :amount_usd, :trigger_kind, :slot, :units, :price, :reference_price,
+           :reservation_price, :created_at, 'pending')
+         returning tenant_id`,
+      )
+      .pluck(),
+    reserve: db.prepare('update windows set reserved = reserved + :amount where window_id = :window_id'),
+    latestId: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),
+    tenant: db.prepare<[number], TenantRow>('select * from tenants where tenant_id = ?'),
+  }
+}

@@ -1,0 +1,114 @@
+import { DAY_MS, type Instant } from '../../../core/instant.ts'
+import type { Price } from '../../../core/money.ts'
+import { Problem } from '../../../core/problem.ts'
+import { FIRST_VOLATILITY, observe, type Volatility } from '../../../core/volatility.ts'
+import { instant } from '../../rows.ts'
+import type { PriceStore } from '../../store.ts'
+import type { Connection, Database } from '../file/connection.ts'
+import { acquireLock } from '../file/lock.ts'
+
+/** Prices older than ten half-lives no longer move the volatility. */
+const VOLATILITY_REACH_MS = 30 * DAY_MS
+
+type PriceRow = { at: bigint; price: bigint; source: string }
+type VolatilityRow = { variance: number; hours: number; last_price: bigint | null; last_at: bigint | null }
+
+export type PriceBook = ReturnType<typeof createPriceBook>
+
+/** Prices and the volatility that follows them, for the transactions of the other files. */
+export function createPriceBook(db: Database) {
+  const sql = {
+    add: db.prepare('insert or replace into prices (at, price, source) values (:at, :price, :source)'),
+    newest: db.prepare<object, PriceRow>('select * from prices where at <= :now order by at desc limit 1'),
+    volatility: db.prepare<[], VolatilityRow>('select * from volatility'),
+    putVolatility: db.prepare(
+      `insert or replace into volatility (one, variance, hours, last_price, last_at)
+       values (1, :variance, :hours, :last_price, :last_at)`,
+    ),
+    recent: db.prepare<object, PriceRow>(
+      'select * from prices where at > (select max(at) from prices) - :reach order by at',
+    ),
+  }
+  const put = ({ variance, hours, last }: Volatility): void => {
+    sql.putVolatility.run({ variance, hours, last_price: last?.price ?? null, last_at: last?.at ?? null })
+  }
+
+  return {
+    volatility(): Volatility {
+      const row = sql.volatility.get()
+      if (!row) return FIRST_VOLATILITY
+      const { variance, hours, last_price: price, last_at: at } = row
+      return {
+        variance,
+        hours,
+        last: price === null || at === null ? null : { price: price as Price, at: instant(at) },
+      }
+    },
+
+    newest(now: Instant): { price: Price; at: Instant } | null {
+      const row = sql.newest.get({ now })
+      return row ? { price: row.price as Price, at: instant(row.at) } : null
+    },
+
+    add(at: Instant, price: Price, source: string): void {
+      sql.add.run({ at, price, source })
+      put(observe(this.volatility(), price, at))
+    },
+
+    /** Works the volatility out anew, after prices have come in that lie behind the newest. */
+    rebuildVolatility(): void {
+      let state = FIRST_VOLATILITY
+      for (const row of sql.recent.iterate({ reach: VOLATILITY_REACH_MS })) {
+        state = observe(state, row.price as Price, instant(row.at))
+      }
+      put(state)
+    },
+  }
+}
+
+export function createPriceStore({ db, read, write }: Connection, book: PriceBook, file: string): PriceStore {
+  const sql = {
+    list: db.prepare<object, PriceRow>('select * from prices where at > :after order by at limit :limit'),
+    stage: db.prepare('insert into price_imports (at, price) values (:at, :price) on conflict do nothing'),
+    clear: db.prepare('delete from price_imports'),
+    merge: db.prepare(
+      `insert into prices (at, price, source) select at, price, :source from price_imports where true
+       on conflict do nothing`,
+    ),
+  }
+
+  return {
+    addPrice: ({ price, source }) =>
+      write((now) => {
+        book.add(now, price, source)
+        return now
+      }),
+
+    listPrices: ({ after, limit }) =>
+      read(() =>
+        sql.list
+          .all({ after: after ?? -1, limit })
+          .map((row) => ({ at: instant(row.at), price: row.price as Price, source: row.source })),
+      ),
+
+    async importPrices(batches, source) {
+      const release = acquireLock(`${file}-import`)
+      if (!release) throw new Problem('import_running', 'Another import is running.')
+      try {
+        await write(() => sql.clear.run())
+        for await (const batch of batches) {
+          await write(() => {
+            for (const row of batch) sql.stage.run(row)
+          })
+        }
+        return await write(() => {
+          const added = sql.merge.run({ source }).changes
+          book.rebuildVolatility()
+          return added
+        })
+      } finally {
+        await write(() => sql.clear.run()).finally(release)
+      }
+    },
+  }
+}

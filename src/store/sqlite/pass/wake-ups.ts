@@ -1,0 +1,33 @@
+// Wake-ups, written in the transaction of the executions they announce.
+
+import type { Instant } from '../../../core/instant.ts'
+import type { WakeUp } from '../../../core/webhook.ts'
+import type { Fired } from '../../store.ts'
+import type { Database } from '../file/connection.ts'
+
+export type Announce = (passId: number, fired: readonly Fired[], now: Instant) => void
+
+export function createAnnounce(db: Database): Announce {
+  // One event for each tenant and pass, however many pages it took; none without an active webhook.
+  const announce = db.prepare(
+    `insert into webhook_events (tick_id, tenant_id, count, earliest_execution_id, created_at)
+     select :tick_id, tenant_id, :count, :earliest, :now from webhooks
+     where tenant_id = :tenant and status = 'active'
+     on conflict do update set count = count + excluded.count`,
+  )
+  return (passId, fired, now) => {
+    for (const { tenant, count, earliest } of byTenant(fired)) {
+      announce.run({ tick_id: passId, tenant: tenant.tenantId, count, earliest, now })
+    }
+  }
+}
+
+function byTenant(fired: readonly Fired[]): WakeUp[] {
+  const wakeUps = new Map<number, WakeUp>()
+  for (const { tenant, executionId } of fired) {
+    const of = wakeUps.get(tenant.tenantId)
+    if (of) of.count += 1
+    else wakeUps.set(tenant.tenantId, { tenant, count: 1, earliest: executionId })
+  }
+  return [...wakeUps.values()]
+}

@@ -1,0 +1,49 @@
+// Which plans of a sandbox a pass must look at. Their instants are in their tenant's time, so the ranges along the
+// indexes of the scheduler, which are in real time, do not find them all. A sandbox is small: its plans are looked
+// through one by one, and where there is no sandbox there is nothing to look through.
+
+import type { Instant } from '../../../core/instant.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import { instantOrNull } from '../../rows.ts'
+import type { DueRanges } from '../../store.ts'
+import type { Connection } from '../file/connection.ts'
+import type { TenantTime } from './tenant-time.ts'
+
+const PLANS = 'plans p join schedules s on s.plan_id = p.plan_id where p.tenant_id = :tenant and s.awake = 1'
+
+export type SandboxDue = ReturnType<typeof createSandboxDue>
+
+export function createSandboxDue({ db, clock, read }: Connection, time: TenantTime) {
+  const sql = {
+    due: db
+      .prepare<object, bigint>(
+        `select p.plan_id from ${PLANS} and (s.next_run_at <= :now
+           or (s.fireable >= s.floor and s.window_start <= :now and s.window_end <= :now + :lead)
+           or (:price is null and s.clock_at <= :now) or s.limit_price >= :price)
+         order by p.plan_id`,
+      )
+      .pluck(),
+    nextStop: db
+      .prepare<object, bigint | null>(
+        `select min(at) from (
+           select s.next_run_at as at from ${PLANS} union all select s.window_end from ${PLANS}
+           union all select s.window_end - :lead from ${PLANS} union all select s.clock_at from ${PLANS})
+         where at > :after`,
+      )
+      .pluck(),
+  }
+  const dueAt = (tenantId: number, { now, livePrice, leadMs }: DueRanges): number[] =>
+    sql.due.all({ tenant: tenantId, now, lead: leadMs, price: livePrice }).map(Number)
+
+  return {
+    /** The plans of one sandbox that are due at an instant of its own time. */
+    of: (tenant: Tenant, due: DueRanges): Promise<number[]> => read(() => dueAt(tenant.tenantId, due)),
+
+    /** The due plans of every sandbox, each at its present time. */
+    all: (due: DueRanges): Promise<number[]> =>
+      read(() => time.sandboxes(clock()).flatMap(({ tenantId, now }) => dueAt(tenantId, { ...due, now }))),
+
+    nextStop: (tenant: Tenant, after: Instant, leadMs: number): Promise<Instant | null> =>
+      read(() => instantOrNull(sql.nextStop.get({ tenant: tenant.tenantId, after, lead: leadMs }) ?? null)),
+  }
+}

@@ -1,0 +1,126 @@
+import type { Instant } from '../../../core/instant.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import { Problem } from '../../../core/problem.ts'
+import { type TenantRow, tenantOf } from '../../rows.ts'
+import { SANDBOX_OFFSET_MAX_MS, type Sandbox, type SandboxStore } from '../../sandboxes.ts'
+import type { AuditLog } from '../accounts/audit.ts'
+import type { Connection } from '../file/connection.ts'
+import type { RunPage } from '../pass/plan-page.ts'
+import type { Announce } from '../pass/wake-ups.ts'
+import type { SandboxDue } from './due-plans.ts'
+import { createWipe } from './reset.ts'
+import type { TenantTime } from './tenant-time.ts'
+
+type Parts = { time: TenantTime; due: SandboxDue; audit: AuditLog; runPage: RunPage; announce: Announce }
+
+export function createSandboxStore(connection: Connection, parts: Parts): SandboxStore {
+  const { clock, read, write } = connection
+  const { time, due, audit, runPage, announce } = parts
+  const sql = prepare(connection)
+  const wipe = createWipe(connection)
+
+  /** Gives the tenant a clock of its own, which for a live one the table refuses; so does this, in words. */
+  function open(tenant: Tenant, real: Instant): Sandbox {
+    refuseLive(tenant)
+    sql.open.run({ tenant: tenant.tenantId })
+    const own = time.sandboxes(real).find(({ tenantId }) => tenantId === tenant.tenantId)
+    if (!own) throw new Error(`tenant ${tenant.tenantId} has no sandbox`)
+    return { tenant, offsetMs: own.offsetMs, now: own.now }
+  }
+
+  return {
+    listSandboxes: () =>
+      read(() =>
+        time.sandboxes(clock()).flatMap(({ tenantId, ...rest }) => {
+          const tenant = tenantOf(sql.tenant.get(tenantId) as TenantRow)
+          return rest.offsetMs > 0 ? [{ tenant, ...rest }] : []
+        }),
+      ),
+
+    beginAdvance: (tenant, byMs, entry) =>
+      write((real) => {
+        const sandbox = open(tenant, real)
+        if (sandbox.offsetMs + byMs > SANDBOX_OFFSET_MAX_MS) throw tooFar(sandbox)
+        audit.add(entry, real)
+        return { sandbox, wakeUpId: Number(sql.wakeUpId.get()) }
+      }),
+
+    findNextStop: due.nextStop,
+    listSandboxDue: due.of,
+
+    moveSandbox: (tenant, byMs, { wakeUpId, planIds, decisions }) =>
+      write((real) => {
+        refuseLive(tenant)
+        sql.move.run({ tenant: tenant.tenantId, by: byMs })
+        const { fired, ...counts } = runPage(planIds, decisions, real)
+        announce(wakeUpId, fired, real)
+        return counts
+      }),
+
+    countExpiredLeases: (tenant, from, to) =>
+      read(() => Number(sql.expired.get({ tenant: tenant.tenantId, from, to }))),
+
+    fireInSandbox: (tenant, partnerPlanId, decisions, entry) =>
+      write((real) => {
+        open(tenant, real)
+        const planId = sql.plan.get({ tenant: tenant.tenantId, id: partnerPlanId })
+        if (planId === undefined) throw new Problem('plan_not_found', `Plan ${partnerPlanId} not found.`)
+        const { fired } = runPage([Number(planId)], decisions, real)
+        const [first] = fired
+        if (!first) throw asleep(partnerPlanId)
+        const wakeUpId = Number(sql.wakeUpId.get())
+        announce(wakeUpId, fired, real)
+        audit.add(entry, real)
+        return { fired: first, wakeUpId }
+      }),
+
+    resetSandbox: async (tenant, entry) => {
+      await write((real) => open(tenant, real))
+      return wipe(tenant.tenantId, (now) => audit.add(entry, now))
+    },
+  }
+}
+
+function prepare({ db }: Connection) {
+  return {
+    tenant: db.prepare<[number], TenantRow>('select * from tenants where tenant_id = ?'),
+    // The tenant's own environment goes into the row, where a check takes none but test.
+    open: db.prepare(
+      `insert into sandboxes (tenant_id, environment)
+       select tenant_id, environment from tenants where tenant_id = :tenant on conflict do nothing`,
+    ),
+    move: db.prepare('update sandboxes set offset_ms = offset_ms + :by where tenant_id = :tenant'),
+    plan: db
+      .prepare<object, bigint>(
+        'select plan_id from plans where tenant_id = :tenant and partner_plan_id = :id',
+      )
+      .pluck(),
+    // Below zero: passes of the scheduler count up from one.
+    wakeUpId: db
+      .prepare<[], bigint>('select min(0, coalesce(min(tick_id), 0)) - 1 from webhook_events')
+      .pluck(),
+    expired: db
+      .prepare<object, bigint>(
+        `select count(*) from executions
+         where tenant_id = :tenant and status = 'sent' and lease_expires_at > :from and lease_expires_at <= :to`,
+      )
+      .pluck(),
+  }
+}
+
+function refuseLive({ environment, partnerSlug }: Tenant): void {
+  if (environment === 'test') return
+  throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is no test environment.`)
+}
+
+const tooFar = ({ offsetMs }: Sandbox): Problem =>
+  new Problem(
+    'sandbox_refused',
+    `A sandbox goes at most ${SANDBOX_OFFSET_MAX_MS / 86_400_000} days ahead; this one is ${Math.floor(offsetMs / 86_400_000)} ahead already.`,
+  )
+
+const asleep = (partnerPlanId: string): Problem =>
+  new Problem(
+    'sandbox_refused',
+    `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
+  )

@@ -1,0 +1,53 @@
+// What a start of the executable costs, as a multiple of the least that Node takes: of `node -e 0`. A pass from cron is
+// a start a minute, and an operator's command is one as well.
+
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { before, suite, test } from 'node:test'
+import { EXECUTABLE, ensureExecutable } from '../support/executable.ts'
+import { temporaryFolder } from '../support/service.ts'
+
+const ROUNDS = 11
+/** Medians looked at before a start counts as too slow: other work on the machine must not look like ours. */
+const SERIES_MAX = 4
+
+const LIMITS = { version: 3, 'idle tick': 4 }
+
+suite('start-up', () => {
+  before(ensureExecutable)
+
+  test('version within 3 times node -e 0, an idle tick within 4', async (t) => {
+    const cwd = temporaryFolder(t)
+    const env = { TRANCHE_CACHE: cwd }
+    const run = (file: string, argv: string[]): number => {
+      const started = performance.now()
+      const { status, stderr } = spawnSync(file, argv, { cwd, env })
+      assert.equal(status, 0, String(stderr))
+      return performance.now() - started
+    }
+    // The first start of all makes the database and unpacks the addon.
+    run(EXECUTABLE, ['migrate'])
+    const starts = {
+      node: () => run(process.execPath, ['-e', '0']),
+      version: () => run(EXECUTABLE, ['version']),
+      'idle tick': () => run(EXECUTABLE, ['tick']),
+    }
+    const best = { version: Number.POSITIVE_INFINITY, 'idle tick': Number.POSITIVE_INFINITY }
+    const names = ['version', 'idle tick'] as const
+    const slow = () => names.filter((name) => best[name] > LIMITS[name])
+    for (let series = 0; series < SERIES_MAX && slow().length > 0; series++) {
+      const took = { node: [] as number[], version: [] as number[], 'idle tick': [] as number[] }
+      // In turn, so that a busy moment of the machine is everybody's.
+      for (let round = 0; round < ROUNDS; round++) {
+        took.node.push(starts.node())
+        for (const name of names) took[name].push(starts[name]())
+      }
+      for (const name of names) best[name] = Math.min(best[name], median(took[name]) / median(took.node))
+    }
+    for (const name of names) t.diagnostic(`${name}: ${best[name].toFixed(2)} times node -e 0`)
+    assert.deepEqual(slow(), [], JSON.stringify(best))
+  })
+})
+
+const median = (numbers: number[]): number =>
+  numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN

@@ -1,0 +1,281 @@
+// demo as a newcomer runs it: in a process of its own, against a real file, over real HTTP.
+
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { after, suite, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import SQLite from 'better-sqlite3'
+import type { Account } from '../../src/cli/demo/account.ts'
+import { type NextCommand, nextCommands } from '../../src/cli/demo/next-commands.ts'
+import { showAccount } from '../../src/cli/demo/show-account.ts'
+import { TRIGGERS } from '../../src/core/execution.ts'
+import { formatUsd, type Usd, usd, ZERO_USD } from '../../src/core/money.ts'
+import { machine } from '../../src/machine.ts'
+import { run } from '../../src/main.ts'
+import type { Finding } from '../../src/store/health.ts'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const TRANCHE = join(ROOT, 'bin', 'tranche')
+/** Only so that a hung process does not hang the suite: several times what a slow machine needs. */
+const KILL_AFTER_MS = 120_000
+const SEED = '7'
+const WIDTH_MAX = 80
+
+const folder = mkdtempSync(join(tmpdir(), 'tranche-test-'))
+after(() => rmSync(folder, { recursive: true, force: true }))
+
+type Run = { code: number | null; out: string; err: string }
+type Started = { child: ChildProcess; place: string; ended: Promise<Run> }
+
+/** Starts tranche with a temporary folder of its own, so that what it leaves behind can be seen. */
+function start(args: string[], env: Record<string, string> = {}): Started {
+  const place = mkdtempSync(join(folder, 'run-'))
+  const child = spawn(TRANCHE, args, {
+    cwd: ROOT,
+    env: { ...process.env, TMPDIR: place, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: KILL_AFTER_MS,
+  })
+  const ended = Promise.all([once(child, 'close'), text(child.stdout), text(child.stderr)]).then(
+    ([[code], out, err]) => ({ code, out, err }),
+  )
+  return { child, place, ended }
+}
+
+type Printed = Account & { database: string | null; commands: NextCommand[] }
+
+// Started together: each spends much of its time waiting for the disk.
+const inJson = start(['--json', 'demo', '--seed', SEED, '--keep'])
+const tampered = start(['demo', '--seed', SEED], { FORCE_COLOR: '1' })
+
+async function readPrinted(): Promise<Printed> {
+  const { code, out, err } = await inJson.ended
+  assert.equal(code, 0, err)
+  return JSON.parse(out) as Printed
+}
+
+const total = (amounts: readonly string[]): string =>
+  formatUsd(amounts.reduce((sum, amount) => (sum + usd(amount)) as Usd, ZERO_USD))
+
+const sum = (counts: readonly number[]): number => counts.reduce((all, count) => all + count, 0)
+
+suite('demo', { concurrency: true }, () => {
+  test('its account adds up, whichever way one adds', async () => {
+    const account = await readPrinted()
+    const windows = account.plans.flatMap((plan) => plan.windows)
+    const { partner, tranches, ledger } = account
+    assert.equal(ledger.ok, true)
+    assert.deepEqual(ledger.faults, [])
+    assert.equal(total(windows.map(({ spent_usd }) => spent_usd)), ledger.spent_usd)
+    assert.equal(ledger.partner_book_usd, ledger.spent_usd)
+    assert.equal(ledger.partner_book_btc, ledger.bought_btc)
+    assert.equal(ledger.reserved_usd, '0.00')
+    for (const { budget_usd, spent_usd, left_usd, left_because } of windows) {
+      assert.equal(total([spent_usd, left_usd]), total([budget_usd]))
+      assert.equal(left_because === null, left_usd === '0.00')
+    }
+
+    assert.equal(windows.length, ledger.windows)
+    assert.equal(sum(windows.map((window) => window.tranches)), ledger.executions)
+    assert.equal(sum(Object.values(tranches.by_trigger)), ledger.executions)
+    assert.equal(sum(Object.values(tranches.by_status)), ledger.executions)
+    assert.equal(partner.filled + partner.partial + partner.failed, ledger.trades)
+    assert.equal(ledger.executions, ledger.trades + partner.cancelled_by_service)
+    assert.equal(partner.filled, tranches.by_status.filled)
+    assert.equal(partner.partial, tranches.by_status.partial)
+    assert.equal(partner.failed, tranches.by_status.failed)
+  })
+
+  test('it tells of everything that can happen to a tranche', async () => {
+    const { plans, partner, tranches, scheduler } = await readPrinted()
+    for (const trigger of TRIGGERS) assert.ok(tranches.by_trigger[trigger] > 0, trigger)
+    const { redelivered, silent, replayed, refused_late, cancelled_by_service } = partner
+    assert.ok(partner.partial > 0 && partner.failed > 0 && replayed > 0 && redelivered > 0)
+    assert.ok(redelivered <= silent)
+    assert.equal(refused_late, 1)
+    assert.equal(cancelled_by_service, 2)
+    assert.ok(scheduler.passes_missed > 0 && scheduler.passes_without_price > 0)
+
+    const statuses = Object.fromEntries(plans.map((plan) => [plan.partner_plan_id, plan.status]))
+    assert.equal(statuses['eva-2weeks'], 'cancelled')
+    assert.equal(statuses['dan-week'], 'paused')
+    const windowsOf = (name: string) => plans.find((plan) => plan.partner_plan_id === name)?.windows ?? []
+    assert.equal(windowsOf('ana-daily').length, 28)
+    assert.equal(windowsOf('ana-week').length, 4)
+    assert.equal(windowsOf('ben-2weeks').length, 2)
+    // A plan under the smallest tranche buys in one piece; more than one only after a refund.
+    assert.ok(windowsOf('chloe-tiny').some((window) => window.tranches === 1))
+    assert.ok(windowsOf('ana-daily').every((window) => window.tranches > 1))
+  })
+
+  test('the drawn windows are those of the account', async () => {
+    const { plans, timelines } = await readPrinted()
+    assert.equal(timelines.length, 2)
+    for (const timeline of timelines) {
+      const plan = plans.find(({ partner_plan_id }) => partner_plan_id === timeline.partner_plan_id)
+      const window = plan?.windows.find(({ window_start }) => window_start === timeline.window_start)
+      assert.equal(window?.spent_usd, timeline.spent_usd)
+      assert.equal(window?.tranches, timeline.tranches.length)
+      assert.equal(total(timeline.tranches.map(({ spent_usd }) => spent_usd)), total([timeline.spent_usd]))
+      for (const { at, position } of timeline.tranches) {
+        assert.ok(timeline.window_start <= at && at < timeline.window_end)
+        assert.ok(position >= 0 && position < 1)
+      }
+    }
+  })
+
+  test('a second process with the same seed tells the same in words, and finds what was tampered with', async () => {
+    const { place, ended } = tampered
+    const fault = await tamperWithTrade(tampered)
+    const { code, out, err } = await ended
+    assert.equal(code, 1, err)
+    assert.equal(err, '')
+    assert.deepEqual(readdirSync(place), [], 'nothing is left behind')
+
+    const { database, commands, ...account } = await readPrinted()
+    const expected = { ...account, ledger: { ...account.ledger, ok: false, faults: [fault] } }
+    const options = { commands, out: new PassThrough(), color: true, file: null }
+    assert.equal(out, `${await showAccount(expected, options)}\n`)
+    assert.ok(database?.startsWith(inJson.place))
+  })
+
+  test('its words fit a terminal and promise nothing', async () => {
+    const { commands, database: _, ...account } = await readPrinted()
+    const words = await showAccount(account, { commands, out: new PassThrough(), color: true, file: null })
+    for (const line of words.split('\n')) {
+      // A crontab knows no continuation lines, and its paths are as long as they are.
+      if (!line.startsWith('* * * * *')) assert.ok(line.length <= WIDTH_MAX, line)
+    }
+    assert.match(words, /It adds up\./)
+    assert.match(words, /proves nothing about returns/)
+    assert.ok(!words.includes('\u001b'), 'colours are for terminals')
+  })
+
+  test('--keep leaves a database that the other commands read', async () => {
+    const { database, ledger } = await readPrinted()
+    assert.ok(database !== null && existsSync(database))
+    const check = await start(['--db', database, '--json', 'check']).ended
+    const { ok, findings } = JSON.parse(check.out) as { ok: boolean; findings: { kind: string }[] }
+    assert.equal(ok, true)
+    // Its weeks are long over by the clock of this machine.
+    assert.deepEqual([...new Set(findings.map(({ kind }) => kind))], ['ticks_stopped'])
+    const executions = await start(['--db', database, '--json', 'execution', 'list']).ended
+    assert.equal(JSON.parse(executions.out).length, ledger.executions)
+  })
+
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    test(`${signal} cleans up and exits 130`, async () => {
+      const demo = start(['demo'])
+      const { child, place, ended } = demo
+      const db = await openOnce(demo)
+      db.close()
+      child.kill(signal)
+      const { code, out, err } = await ended
+      assert.equal(code, 130)
+      assert.equal(out, '')
+      assert.match(err, /^Interrupted/)
+      assert.deepEqual(readdirSync(place), [])
+    })
+  }
+
+  test('a seed that is none is a mistake of usage', async () => {
+    for (const seed of ['-1', '1.5', '1000000000']) {
+      const err = new PassThrough()
+      const streams = { out: new PassThrough(), err, in: new PassThrough() }
+      assert.equal(await run(['demo', `--seed=${seed}`], { streams, machine, env: {} }), 2)
+      assert.match(String(err.read()), /--seed/)
+    }
+  })
+
+  test('the commands it ends with do what they say', async (t) => {
+    const place = mkdtempSync(join(folder, 'real-'))
+    const commands = nextCommands({ typed: TRANCHE, absolute: TRANCHE }, { db: 'tranche.db', cwd: place })
+    const [serve, ...following] = commands.map(({ command }) => command)
+    // Any free port stands in for the default one, which may be taken here.
+    const env = { ...process.env, TRANCHE_PORT: '0', TMPDIR: place }
+    const options = { cwd: place, env, timeout: KILL_AFTER_MS }
+    const server = spawn('sh', ['-c', `exec ${serve}`], { ...options, stdio: ['ignore', 'ignore', 'pipe'] })
+    const closed = once(server, 'close')
+    t.after(async () => {
+      server.kill('SIGTERM')
+      await closed
+    })
+    const [line] = await once(server.stderr, 'data')
+    const { msg, url } = JSON.parse(String(line))
+    assert.equal(msg, 'listening')
+
+    const rest = following.map((command) => command.replaceAll('http://127.0.0.1:8080', url))
+    const cron = rest.pop() ?? ''
+    assert.match(cron, /^(\* ){5}/)
+    const script = ['set -e', ...rest, cron.replace(/^(\* ){5}/, '')].join('\n')
+    const shell = spawn('sh', ['-c', script], { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
+    const [[code], out, err] = await Promise.all([
+      once(shell, 'close'),
+      text(shell.stdout),
+      text(shell.stderr),
+    ])
+    assert.equal(code, 0, err)
+    assert.match(out, /"partner_plan_id":"p1"/)
+    assert.match(
+      out,
+      /\{"ok":true,"execution_id":"exec_[0-9a-f]{32}","status":"filled","partner_order_id":"o1"\}$/,
+    )
+  })
+})
+
+/** A failure that is behind the partner: it will not be confirmed again. */
+const SETTLED_FAILURE = "status = 'failed' and recorded_at < (select max(recorded_at) from trades)"
+
+/** Changes a failed trade behind the program's back and returns the fault that must be found: nothing else of the story changes. */
+async function tamperWithTrade(demo: Started): Promise<Finding> {
+  const db = await openOnce(demo, SETTLED_FAILURE)
+  const row = db
+    .prepare<[], { execution_id: string; partner_order_id: string }>(
+      `update trades set failure_reason = 'another' where execution_id =
+         (select min(execution_id) from trades where ${SETTLED_FAILURE})
+       returning execution_id, partner_order_id`,
+    )
+    .get()
+  db.close()
+  assert.ok(row)
+  return {
+    kind: 'trade_changed',
+    subject: `trade ${row.execution_id}`,
+    message: `was changed after it was recorded (partner_order_id ${row.partner_order_id})`,
+  }
+}
+
+/** Waits until the demonstration running in this folder has recorded such a trade, and opens its database. */
+async function openOnce(
+  { child, place, ended }: Started,
+  condition = 'usd_amount is not null',
+): Promise<SQLite.Database> {
+  for (;;) {
+    const [name] = readdirSync(place)
+    const file = join(place, name ?? '', 'tranche.db')
+    if (name !== undefined && existsSync(file)) {
+      const db = new SQLite(file)
+      if (hasTrade(db, condition)) return db
+      db.close()
+    }
+    if (child.exitCode !== null) assert.fail(`it ended early: ${(await ended).err}`)
+    await pause(20)
+  }
+}
+
+function hasTrade(db: SQLite.Database, condition: string): boolean {
+  try {
+    return db.prepare(`select 1 from trades where ${condition}`).get() !== undefined
+  } catch (error) {
+    // The schema is still being made.
+    if (error instanceof SQLite.SqliteError) return false
+    throw error
+  }
+}

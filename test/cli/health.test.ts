@@ -1,0 +1,61 @@
+// tranche health, as a container's health check runs it: a process of its own, beside the service.
+
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { createServer as createTcpServer, type Server } from 'node:net'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { makeCertificate } from '../support/certificate.ts'
+import { finish, startServe } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
+
+test('a running service is up, and one that has stopped is not', async (t) => {
+  const cwd = temporaryFolder(t)
+  const served = await startServe(t, [], { cwd })
+  const env = { TRANCHE_PORT: new URL(served.url).port }
+  assert.deepEqual(await finish(t, ['health'], { cwd, env }), { code: 0, out: 'ok\n', err: '' })
+  const { code, out } = await finish(t, ['health', '--url', served.url, '--json'], { cwd })
+  assert.deepEqual([code, JSON.parse(out).ok], [0, true])
+  served.child.kill('SIGTERM')
+  await served.ended
+  const gone = await finish(t, ['health'], { cwd, env })
+  assert.deepEqual([gone.code, gone.err], [1, ''])
+  assert.match(gone.out, /\/healthz: ECONNREFUSED$/m)
+})
+
+test('a service with TLS is asked on this machine whatever its certificate is for', async (t) => {
+  const cwd = temporaryFolder(t)
+  const files = makeCertificate()
+  writeFileSync(join(cwd, 'cert.pem'), files.cert)
+  writeFileSync(join(cwd, 'key.pem'), files.key)
+  const tls = ['--tls-cert', 'cert.pem', '--tls-key', 'key.pem']
+  const served = await startServe(t, tls, { cwd })
+  const url = `https://127.0.0.1:${new URL(served.url).port}`
+  assert.equal((await finish(t, ['health', '--url', url], { cwd })).out, 'ok\n')
+})
+
+test('a service that fails, or says nothing in time, is not up', async (t) => {
+  const cwd = temporaryFolder(t)
+  const failing = await listen(
+    t,
+    createServer((_, response) => response.writeHead(503).end()),
+  )
+  const silent = await listen(t, createTcpServer())
+  const [failed, unanswered] = await Promise.all(
+    [failing, silent].map((port) => finish(t, ['health', '--port', String(port)], { cwd })),
+  )
+  assert.deepEqual([failed?.code, unanswered?.code], [1, 1])
+  assert.match(failed?.out ?? '', /HTTP 503$/m)
+  assert.match(unanswered?.out ?? '', /no answer within 3 s$/m)
+})
+
+async function listen(t: TestContext, server: Server): Promise<number> {
+  server.on('connection', (socket) => t.after(() => socket.destroy()))
+  server.listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  t.after(() => server.close())
+  const address = server.address()
+  assert.ok(address && typeof address === 'object')
+  return address.port
+}

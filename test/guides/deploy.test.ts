@@ -1,0 +1,106 @@
+// What deploy/ hands to systemd, cron and Docker.
+
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { test } from 'node:test'
+import { temporaryFolder } from '../support/service.ts'
+
+const FOLDER = join(import.meta.dirname, '../../deploy')
+const INSTALLED = '/usr/local/bin/tranche'
+const read = (name: string): string => readFileSync(join(FOLDER, name), 'utf8')
+const units = globSync('*.{service,timer}', { cwd: FOLDER }).sort()
+const services = units.filter((name) => name.endsWith('.service'))
+
+/** The settings of a unit, by name: a name may come more than once. */
+const settings = (name: string): string[] =>
+  read(name)
+    .split('\n')
+    .filter((line) => /^[A-Z]\w+=/.test(line))
+
+const runs = (file: string, argv: string[]) => {
+  const { error, status, stdout, stderr } = spawnSync(file, argv, { encoding: 'utf8' })
+  return { missing: (error as NodeJS.ErrnoException | undefined)?.code === 'ENOENT', status, stdout, stderr }
+}
+
+test('every unit of the three jobs is there, and each timer has its service', () => {
+  assert.deepEqual(services, ['tranche-backup.service', 'tranche-tick.service', 'tranche.service'])
+  for (const timer of units.filter((name) => name.endsWith('.timer')))
+    assert.ok(services.includes(timer.replace('.timer', '.service')), timer)
+})
+
+test('all services run as one user, on one folder and one database', () => {
+  for (const name of services) {
+    const lines = settings(name)
+    for (const line of ['User=tranche', 'DynamicUser=yes', 'Environment=TRANCHE_DB=%S/tranche/tranche.db'])
+      assert.ok(lines.includes(line), `${name}: ${line}`)
+    assert.ok(
+      lines.some((line) => /^StateDirectory=tranche( |$)/.test(line)),
+      name,
+    )
+  }
+})
+
+test('all services are closed in to the same degree', () => {
+  const walls = (name: string): string[] =>
+    settings(name)
+      .filter((line) => /^(No|Protect|Private|Restrict|Lock|Capability|System|UMask)/.test(line))
+      // The backup needs no network, and has none.
+      .filter((line) => !line.startsWith('RestrictAddressFamilies='))
+  const expected = walls('tranche.service')
+  for (const wall of ['NoNewPrivileges=yes', 'ProtectSystem=strict', 'CapabilityBoundingSet='])
+    assert.ok(expected.includes(wall), wall)
+  for (const name of services) assert.deepEqual(walls(name), expected, name)
+})
+
+test('systemd understands the units, where there is a systemd', (t) => {
+  const folder = temporaryFolder(t)
+  // It wants the program to be where a unit says, and on this machine it need not be installed.
+  const copies = units.map((name) => {
+    const copy = join(folder, name)
+    writeFileSync(copy, read(name).replaceAll(INSTALLED, process.execPath))
+    return copy
+  })
+  const verified = runs('systemd-analyze', ['verify', '--man=no', ...copies])
+  if (verified.missing) return t.diagnostic('systemd-analyze is not installed: the units were only read')
+  const ours = new RegExp(units.map((name) => name.replaceAll('.', '\\.')).join('|'))
+  const complaints = verified.stderr.split('\n').filter((line) => ours.test(line))
+  assert.deepEqual([verified.status, complaints], [0, []])
+})
+
+test('cron runs a pass a minute as the user of the service, and percent signs are escaped', () => {
+  const lines = read('tranche.cron')
+    .split('\n')
+    .filter((line) => /^[\d*]/.test(line))
+  assert.equal(lines.length, 2)
+  assert.match(lines[0] ?? '', /^\* \* \* \* \* +tranche +\/usr\/local\/bin\/tranche tick$/)
+  // An unescaped percent sign ends the command there, in silence.
+  for (const line of lines) assert.doesNotMatch(line, /(?<!\\)%/)
+})
+
+test('the image runs the executable alone, as nobody in particular, and asks it how it is', () => {
+  const lines = read('Dockerfile').replaceAll('\\\n', ' ').split('\n')
+  const only = (word: string): string => {
+    const found = lines.filter((line) => line.startsWith(`${word} `))
+    assert.equal(found.length, 1, word)
+    return found[0] ?? ''
+  }
+  assert.match(only('USER'), /^USER [1-9]\d*:[1-9]\d*$/)
+  assert.match(only('HEALTHCHECK'), /CMD \["tranche", "health"\]$/)
+  assert.equal(only('ENTRYPOINT'), 'ENTRYPOINT ["tranche"]')
+  only('FROM')
+})
+
+test('the helper script is one that sh can read', () => {
+  const script = join(FOLDER, 'tranche-as-service')
+  assert.equal(statSync(script).mode & 0o111, 0o111)
+  assert.deepEqual(runs('sh', ['-n', script]), { missing: false, status: 0, stdout: '', stderr: '' })
+})
+
+test('the guide names every file there is', () => {
+  const guide = read('README.md')
+  const files = globSync('*', { cwd: FOLDER }).map((file) => basename(file))
+  const missing = files.filter((name) => name !== 'README.md' && !guide.includes(name.replace(/^.*\./, '.')))
+  assert.deepEqual(missing, [])
+})

@@ -1,0 +1,53 @@
+// docs/operations.md, run as an operator would paste it, and held against what the program says of itself.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { globSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { test } from 'node:test'
+import { EXIT } from '../../src/cli/exit-codes.ts'
+import { temporaryFolder } from '../support/service.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const GUIDE = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
+const BLOCKS = [...GUIDE.matchAll(/```sh\n([\s\S]*?)```/g)].map((block) => block[1] ?? '')
+
+test('the shell blocks work by copy and paste, in their order', async (t) => {
+  const folder = temporaryFolder(t)
+  const env = { PATH: `${join(ROOT, 'bin')}:${process.env.PATH}`, DATA: join(folder, 'data'), HOME: folder }
+  const bash = spawn('bash', ['-euo', 'pipefail'], { cwd: folder, env, stdio: 'pipe' })
+  bash.stdin.end(BLOCKS.join('\n'))
+  const [out, err, code] = await Promise.all([
+    text(bash.stdout),
+    text(bash.stderr),
+    new Promise((resolve) => bash.once('close', resolve)),
+  ])
+  assert.deepEqual([code, err], [0, ''])
+  assert.ok(BLOCKS.length >= 7)
+  assert.match(out, /restored; the old one is .*\.replaced-/)
+  assert.match(out, /database\.restore/)
+  assert.equal(out.match(/^ok$/gm)?.length, 4)
+  const backups = readdirSync(join(folder, 'data', 'backups')).sort()
+  assert.equal(backups.length, 3)
+  assert.match(backups.join(' '), /^before-upgrade\.db move\.db tranche-\d{8}T\d{6}Z\.db$/)
+})
+
+test('every kind of finding is explained, and no other', () => {
+  const source = globSync('src/store/sqlite/{health/*,ledger/adjustments}.ts', { cwd: ROOT })
+    .map((file) => readFileSync(join(ROOT, file), 'utf8'))
+    .join('\n')
+  const kinds = new Set([...source.matchAll(/\bkind: '([a-z_]+)'/g)].map((match) => match[1]))
+  const section = GUIDE.split('## What check finds')[1]?.split('\n## ')[0] ?? ''
+  const named = [...section.matchAll(/^\| (`[^|]*) \|/gm)].flatMap(([, cell = '']) =>
+    [...cell.matchAll(/`([a-z_]+)`/g)].map((match) => match[1]),
+  )
+  assert.deepEqual(named.sort(), [...kinds].sort())
+  assert.ok(kinds.size > 15)
+})
+
+test('the exit codes are those of the program', () => {
+  const section = GUIDE.split('## Exit codes')[1] ?? ''
+  const codes = [...section.matchAll(/^\| (\d+) \|/gm)].map((match) => Number(match[1]))
+  assert.deepEqual(codes, Object.values(EXIT))
+})

@@ -1,0 +1,57 @@
+// docs/sandbox.md, pasted into a shell as its reader would.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { test } from 'node:test'
+import { machineAt } from '../../src/machine.ts'
+import { runHere } from '../support/command.ts'
+import { T0, temporaryFolder } from '../support/service.ts'
+import { closedPort } from '../webhook/receiver.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const GUIDE = readFileSync(join(ROOT, 'docs/sandbox.md'), 'utf8')
+
+test('the guide leads from nothing to a month by copy and paste', async (t) => {
+  const port = String(await closedPort())
+  const script = [...GUIDE.matchAll(/```sh\n([\s\S]*?)```/g)]
+    .map(([, block]) => block)
+    .join('\n')
+    // The guide stays on the default port; the test must not.
+    .replaceAll('127.0.0.1:8080', `127.0.0.1:${port}`)
+    .replaceAll('--key-file', `--url http://127.0.0.1:${port} --key-file`)
+  const env = {
+    PATH: `${join(ROOT, 'bin')}:${process.env.PATH}`,
+    HOME: process.env.HOME,
+    TMPDIR: temporaryFolder(t),
+    TRANCHE_PORT: port,
+  }
+  const bash = spawn('bash', ['-euo', 'pipefail', '-m'], { env, stdio: ['pipe', 'pipe', 'pipe'] })
+  t.after(() => bash.kill('SIGKILL'))
+  bash.stdin.end(`trap 'kill %1 2> /dev/null || true' EXIT\n${script}\nwait`)
+  const [out, err, code] = await Promise.all([
+    text(bash.stdout),
+    text(bash.stderr),
+    new Promise((resolve) => bash.once('close', resolve)),
+  ])
+  assert.equal(code, 0, `${out}\n${err}`)
+  assert.match(out, /trigger +slot_start/)
+  assert.match(out, /"ok":true,.*"partner_order_id":"order-1"\}\n/)
+  assert.match(out, /executions_created +1\d\d\nwindows_rolled +30\n/)
+  for (const outcome of ['filled', 'partial', 'failed'])
+    assert.match(out, new RegExp(`^plan-1 exec_[0-9a-f]{32} ${outcome} `, 'm'))
+  assert.match(out, /acme test +1\d\d .*not billed/)
+  assert.match(out, /sandboxes +acme test is 31 d ahead/)
+  assert.match(out, /^ok$/m)
+  assert.match(out, /^plans +1\nwindows +32\n/m)
+  assert.doesNotMatch(out, /Internal Server Error|"detail"/)
+})
+
+test('the guide names every option of partner-sim, and only those there are', async () => {
+  const { out } = await runHere(['partner-sim', '--help'], machineAt(T0).machine)
+  const named = (page: string) => new Set(page.match(/--[a-z][a-z-]+/g))
+  const table = GUIDE.slice(GUIDE.indexOf('## The simulated partner'))
+  assert.deepEqual([...named(table), '--help'].sort(), [...named(out), '--json'].sort())
+})

@@ -1,0 +1,139 @@
+// The receivers of docs/webhooks.md, as a reader would copy them, against real deliveries; and its worked example.
+
+import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, connect } from 'node:net'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { createServer } from 'node:tls'
+import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
+import { temporaryFolder } from '../support/service.ts'
+import { closedPort, makeAuthority } from '../webhook/receiver.ts'
+import { deliverer, deliveryTo, runHere, SECRET } from '../webhook/stage.ts'
+
+const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/webhooks.md'), 'utf8')
+
+function blockOf(language: string, containing: string): string {
+  const blocks = [...GUIDE.matchAll(/```(\w+)\n([\s\S]*?)```/g)]
+  const found = blocks.find(([, of, text]) => of === language && text?.includes(containing))
+  return found?.[2] ?? assert.fail(`no ${language} block with ${containing}`)
+}
+
+const RECEIVERS = [
+  { language: 'ts', file: 'receiver.ts', command: process.execPath },
+  { language: 'python', file: 'receiver.py', command: 'python3' },
+]
+
+/** Runs a receiver as the guide says, and resolves once it listens. */
+async function startSnippet(t: TestContext, { language, file, command }: (typeof RECEIVERS)[number]) {
+  const folder = temporaryFolder(t)
+  writeFileSync(join(folder, file), blockOf(language, file))
+  const port = await closedPort()
+  const env = { PATH: process.env.PATH, WEBHOOK_SECRET: SECRET, PORT: String(port) }
+  const child = spawn(command, [file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'] })
+  const ended = once(child, 'close')
+  t.after(async () => {
+    child.kill('SIGKILL')
+    await ended
+  })
+  let out = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text
+  })
+  while (!(await isOpen(port))) assert.equal(child.exitCode, null, `${file} ended before it listened`)
+  return {
+    port,
+    polls: () => out.split('\n').filter((line) => line === 'poll').length,
+    polled: async () => {
+      if (!out.includes('poll\n')) await once(child.stdout, 'data')
+    },
+  }
+}
+
+async function isOpen(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  const open = await once(socket, 'connect').then(
+    () => true,
+    () => false,
+  )
+  socket.destroy()
+  if (!open) await new Promise((resolve) => setImmediate(resolve))
+  return open
+}
+
+/** The proxy with the certificate that the guide puts in front: bytes in, bytes out. */
+async function startFront(t: TestContext, behind: number) {
+  const authority = makeAuthority(t)
+  const server = createServer(authority.issue('IP:127.0.0.1'), (outer) => {
+    const inner = connect(behind, '127.0.0.1')
+    outer.on('error', () => inner.destroy())
+    inner.on('error', () => outer.destroy())
+    outer.pipe(inner).pipe(outer)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  return { url: `https://127.0.0.1:${port}/hook`, caFile: authority.caFile }
+}
+
+suite('the receivers of the guide', { concurrency: true }, () => {
+  for (const receiver of RECEIVERS)
+    test(`${receiver.file} takes what is signed and nothing else`, async (t) => {
+      const { port, polls, polled } = await startSnippet(t, receiver)
+      const { url, caFile } = await startFront(t, port)
+      const deliver = deliverer({ caFile })
+      const delivery = deliveryTo(url)
+      const forged = { ...delivery, webhook: { ...delivery.webhook, secret: 'sse_whsec_another' } }
+      assert.deepEqual(await deliver(forged), { statusCode: 401, reason: 'HTTP 401' })
+
+      const body = '{"event":"executions.available"}'
+      const signature = signatureOf(SECRET, body)
+      const tampered: Record<string, [body: string, header: string | null]> = {
+        'no signature': [body, null],
+        'an empty signature': [body, ''],
+        'a signature without prefix': [body, signature.slice(7)],
+        'a signature of another body': [`${body} `, signature],
+        'a signature that is not ASCII': [body, 'sha256=é'],
+      }
+      for (const [name, [sent, header]] of Object.entries(tampered)) {
+        const headers = header === null ? {} : { 'x-service-signature': header }
+        const { status } = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: sent, headers })
+        assert.equal(status, 401, name)
+      }
+      const huge = fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: 'x'.repeat(200_000) })
+      assert.notEqual(await huge.then(({ status }) => status).catch(() => 'cut off'), 204)
+      assert.equal(polls(), 0)
+
+      assert.deepEqual(await deliver(delivery), { statusCode: 204, reason: null })
+      await polled()
+      assert.equal(polls(), 1)
+    })
+})
+
+test('the worked example of the guide is right, by openssl, by this product and by its verify', async (t) => {
+  const shell = blockOf('sh', 'openssl dgst')
+  const printed = execFileSync('sh', ['-euc', shell], { encoding: 'utf8' })
+  const request = blockOf('http', 'X-Service-Signature')
+  const signature = /^X-Service-Signature: (.*)$/m.exec(request)?.[1] ?? assert.fail('no signature')
+  const body = request.trim().split('\n').at(-1) ?? ''
+  const secret = /^SECRET=(.*)$/m.exec(shell)?.[1] ?? assert.fail('no secret')
+  assert.equal(`sha256=${printed.trim().split(' ').at(-1)}`, signature)
+  assert.ok(isSignature(signature, secret, body))
+  const file = join(temporaryFolder(t), 'secret')
+  writeFileSync(file, `${secret}\n`)
+  const { code, out } = await runHere(
+    ['webhook', 'verify', '--signature', signature, '--secret-file', file],
+    body,
+  )
+  assert.deepEqual([code, out], [0, 'valid\n'])
+})
+
+test('the guide names every webhook flag and variable, and only those there are', async () => {
+  const { out } = await runHere(['serve', '--help'])
+  const named = (text: string) =>
+    new Set(text.match(/--webhook-[a-z-]+[a-z]|TRANCHE_WEBHOOK_(?!SECRET)[A-Z_]+/g))
+  assert.deepEqual([...named(GUIDE)].sort(), [...named(out)].sort())
+  assert.equal(named(out).size, 6)
+})

@@ -1,0 +1,45 @@
+// The rooms of src, for the test of the house rules.
+
+/**
+ * Who may import whom. A room is a file of src without its ending, else its folder; the first that matches counts.
+ * "types of" allows type imports alone. Packages and Node's own modules are free except where `packages` lists them.
+ */
+export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
+  core: { may: ['core'], packages: ['decimal.js'] },
+  'engine/slot-reserve': { may: ['core'], packages: [] },
+  'engine/pass': { may: ['core', 'engine/slot-reserve', 'types of store', 'types of machine'], packages: [] },
+  'engine/sandbox': {
+    may: ['core', 'engine/pass', 'engine/slot-reserve', 'types of store', 'types of machine'],
+  },
+  'engine/backtest': { may: ['core', 'engine/backtest', 'engine/slot-reserve'], packages: [] },
+  billing: { may: ['core', 'billing', 'types of store'], packages: [] },
+  'store/sqlite': { may: ['core', 'store', 'store/sqlite', 'resources'] },
+  store: { may: ['core', 'store'], packages: [] },
+  http: { may: ['core', 'billing', 'http', 'version', 'types of store', 'types of machine', 'types of log'] },
+  webhook: { may: ['core', 'version', 'webhook', 'types of store', 'types of http'] },
+  price: { may: ['core', 'price', 'types of store'] },
+  cli: {
+    may: [
+      'billing',
+      'cli',
+      'core',
+      'engine/backtest',
+      'engine/sandbox',
+      'engine/pass',
+      'engine/slot-reserve',
+      'http',
+      'log',
+      'machine',
+      'price',
+      'store',
+      'store/sqlite',
+      'version',
+      'webhook',
+    ],
+  },
+  main: { may: ['cli', 'machine', 'version'] },
+  machine: { may: ['core'] },
+  log: { may: [] },
+  resources: { may: [] },
+  version: { may: [] },
+}
