@@ -62,6 +62,18 @@ test('the rules of the rooms do notice', () => {
   assert.equal(complaint('src/engine/slot-reserve.ts', engine, seen('decimal.js')).length, 1)
 })
 
+test('no files of src import each other in a circle, types included', () => {
+  assert.deepEqual(
+    circlesOf(new Map(SOURCES.map((file) => [file, importsOf(file).map(({ target }) => target)]))),
+    [],
+  )
+})
+
+test('circles of imports are found, and named once', () => {
+  const graph = { a: ['b', 'node:fs'], b: ['c', 'd'], c: ['a'], d: ['d', 'e'], e: [], f: ['a'] }
+  assert.deepEqual(circlesOf(new Map(Object.entries(graph))), ['a -> b -> c -> a', 'd -> d'])
+})
+
 test('every file of src is reached from main.ts', () => {
   assert.deepEqual(
     SOURCES.filter((file) => !reached('src/main.ts', () => true).has(file)),
@@ -222,6 +234,21 @@ function reached(from: string, follow: (seen: Import) => boolean): Set<string> {
     for (const found of importsOf(file)) if (follow(found)) seen.add(found.target)
   }
   return seen
+}
+
+/** One circle for each import that closes one, as the files on its way. */
+function circlesOf(graph: ReadonlyMap<string, readonly string[]>): string[] {
+  const circles: string[] = []
+  const done = new Set<string>()
+  const walk = (file: string, way: readonly string[]): void => {
+    const at = way.indexOf(file)
+    if (at >= 0) circles.push([...way.slice(at), file].join(' -> '))
+    if (at >= 0 || done.has(file)) return
+    for (const target of graph.get(file) ?? []) walk(target, [...way, file])
+    done.add(file)
+  }
+  for (const file of graph.keys()) walk(file, [])
+  return circles
 }
 
 /** Lines that match. Comments count, except in a search for code (a pattern with the flag u). */

@@ -2,8 +2,9 @@
 
 import { formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
-import type { Finding, HealthStore } from '../store/health.ts'
-import type { FixedPeriod, TenantFilter, TradeLine } from '../store/months.ts'
+import type { CheckStore, Finding } from '../store/check.ts'
+import type { FixedPeriod, TradeLine } from '../store/months.ts'
+import type { TenantFilter } from '../store/partners.ts'
 import { type BillingStore, bill } from './statement.ts'
 
 const TRADES_PER_READ = 2_000
@@ -14,7 +15,7 @@ export type Reconciled = { tenants: number; trades: number; findings: Finding[] 
 
 /** Proves users = trades = summary for every tenant, and that trades and executions answer one to one. */
 export async function reconcile(
-  store: BillingStore & HealthStore,
+  store: BillingStore & CheckStore,
   period: FixedPeriod,
   filter: TenantFilter,
 ): Promise<Reconciled> {

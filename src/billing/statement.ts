@@ -13,10 +13,13 @@ import { formatInstant } from '../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd, ZERO_USD } from '../core/money.ts'
 import { type Period, periodOf } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
-import type { FixedPeriod, ReportStore, UserLine } from '../store/months.ts'
-import type { PartnerStore } from '../store/store.ts'
+import type { FixedPeriod, MonthStore, UserLine } from '../store/months.ts'
+import type { PartnerStore } from '../store/partners.ts'
+import type { TierStore } from '../store/tiers.ts'
 
-export type BillingStore = ReportStore & Pick<PartnerStore, 'findPartner' | 'findTierOverride' | 'listTiers'>
+export type BillingStore = MonthStore &
+  Pick<TierStore, 'findTierOverride' | 'listTiers'> &
+  Pick<PartnerStore, 'findPartner' | 'listTenants'>
 
 export type Billed = { statement: Statement; users: (UserLine & { fee: Usd })[] }
 

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { formatInstant } from '../core/instant.ts'
-import type { AuditRow } from '../store/store.ts'
+import type { ListedAuditEntry } from '../store/audit.ts'
 import { type Cli, type Column, printList } from './context.ts'
 
 export function auditCommand(cli: Cli): Command {
@@ -16,7 +16,7 @@ export function auditCommand(cli: Cli): Command {
   )
 }
 
-const json = (row: AuditRow) => ({
+const json = (row: ListedAuditEntry) => ({
   at: formatInstant(row.at),
   os_user: row.osUser,
   action: row.action,

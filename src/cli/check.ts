@@ -1,7 +1,7 @@
 // check: faults of the file and the ledger, and what an operator should look after before it becomes one.
 
 import { Command } from 'commander'
-import type { Finding } from '../store/health.ts'
+import type { Finding } from '../store/check.ts'
 import { type Cli, note, print } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { sandboxesJson, sandboxLines } from './status/sandboxes.ts'

@@ -3,7 +3,9 @@
 import { Option } from 'commander'
 import { Problem } from '../core/problem.ts'
 import type { Machine } from '../machine.ts'
-import type { AuditEntry, PageRequest, Store } from '../store/store.ts'
+import type { AuditEntry } from '../store/audit.ts'
+import type { PageRequest } from '../store/paging.ts'
+import type { Store } from '../store/store.ts'
 
 export type Streams = {
   out: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }

@@ -12,7 +12,8 @@ import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { Report, Trade } from '../core/trade.ts'
-import type { ExecutionRow, LateFillRow } from '../store/store.ts'
+import type { ListedExecution } from '../store/executions.ts'
+import type { ListedLateFill } from '../store/trades.ts'
 import {
   auditEntry,
   type Cli,
@@ -119,7 +120,7 @@ export function executionCommand(cli: Cli): Command {
 
 type Outcome = { trade: Trade | null; adjustments: Adjustment[] }
 
-async function show(cli: Cli, row: ExecutionRow, outcome: Outcome): Promise<void> {
+async function show(cli: Cli, row: ListedExecution, outcome: Outcome): Promise<void> {
   const { trade, adjustments, ...rest } = showJson(row, outcome)
   const table = adjustments.length === 0 ? '' : `\n\n${await renderTable(ADJUSTMENT_COLUMNS, adjustments)}`
   print(
@@ -129,7 +130,7 @@ async function show(cli: Cli, row: ExecutionRow, outcome: Outcome): Promise<void
   )
 }
 
-const executionJson = (row: ExecutionRow) => ({
+const executionJson = (row: ListedExecution) => ({
   execution_id: row.executionId,
   partner_slug: row.tenant.partnerSlug,
   environment: row.tenant.environment,
@@ -144,7 +145,7 @@ const executionJson = (row: ExecutionRow) => ({
   trigger: row.firing.trigger,
 })
 
-const showJson = (row: ExecutionRow, { trade, adjustments }: Outcome) => ({
+const showJson = (row: ListedExecution, { trade, adjustments }: Outcome) => ({
   ...executionJson(row),
   cancelled_at: row.cancelledAt === null ? null : formatInstant(row.cancelledAt),
   cancel_reason: row.cancelReason,
@@ -190,7 +191,7 @@ const tradeJson = (trade: Trade) => ({
   recorded_at: formatInstant(trade.recordedAt),
 })
 
-const lateJson = (row: LateFillRow) => {
+const lateJson = (row: ListedLateFill) => {
   const { status, ...report } = reportJson(row.report)
   return {
     execution_id: row.execution.executionId,

@@ -4,7 +4,8 @@ import { type ApiKey, isUsable, makeKey, visibleParts } from '../core/key.ts'
 import type { Environment, Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { keyHash } from '../http/auth.ts'
-import type { NewKey, Store } from '../store/store.ts'
+import type { NewKey } from '../store/keys.ts'
+import type { Store } from '../store/store.ts'
 import {
   auditEntry,
   type Cli,

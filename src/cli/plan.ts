@@ -7,7 +7,7 @@ import type { Schedule } from '../core/schedule-state.ts'
 import { unreserved, type Window } from '../core/window.ts'
 import { ANY_PRICE } from '../engine/slot-reserve.ts'
 import { planJson } from '../http/resource-json.ts'
-import type { PlanRow } from '../store/store.ts'
+import type { ListedPlan } from '../store/plans.ts'
 import { type Cli, type Column, print, printList, renderFields, renderTable } from './context.ts'
 import { environmentOption, slug } from './options/values.ts'
 
@@ -64,7 +64,7 @@ export function planCommand(cli: Cli): Command {
   return plan
 }
 
-const listJson = (row: PlanRow) => ({
+const listJson = (row: ListedPlan) => ({
   partner_slug: row.tenant.partnerSlug,
   environment: row.tenant.environment,
   ...planJson(row),

@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { formatInstant } from '../core/instant.ts'
 import { formatPrice } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
-import type { PriceRow } from '../store/store.ts'
+import type { ListedPrice } from '../store/prices.ts'
 import { type Cli, type Column, note, print, printList, renderFields, warn } from './context.ts'
 import { startProgress } from './terminal/progress.ts'
 import { priceFeedOption } from './tick.ts'
@@ -65,7 +65,7 @@ export function priceCommand(cli: Cli): Command {
   return price
 }
 
-const rowJson = (row: PriceRow) => ({
+const rowJson = (row: ListedPrice) => ({
   at: formatInstant(row.at),
   price_usd: formatPrice(row.price),
   source: row.source,

@@ -67,7 +67,6 @@ async function advance(
   ])
   const tenant = await tenantOf(store, slug, 'test')
   const webhooks = await lazyWebhooks(options)
-  const release = await onlyAdvance(cli)
   const progress = createProgress(cli.streams, (share) => spoken(Math.floor(share * byMs)))
   let advanced: Advanced
   try {
@@ -82,7 +81,6 @@ async function advance(
     })
   } finally {
     progress.clear()
-    release()
   }
   const woken = await sendWakeUps(cli, {
     store,
@@ -97,15 +95,6 @@ async function advance(
   }
   const { offset_ms, ...fields } = json
   print(cli, json, () => renderFields({ ...fields, ahead: spoken(offset_ms) }))
-}
-
-/** Two walks at once would step past each other's stops. Throws database_in_use. */
-async function onlyAdvance(cli: Cli): Promise<() => void> {
-  const { acquireLock } = await import('../store/sqlite/file/lock.ts')
-  const { oneName } = await import('../store/sqlite/file/own-files.ts')
-  const release = acquireLock(`${oneName(cli.globals().db)}-advance`)
-  if (!release) throw new Problem('database_in_use', 'Another advance is running: wait for its end.')
-  return release
 }
 
 const advancedJson = (tenant: Tenant, advanced: Advanced) => ({

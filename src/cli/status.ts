@@ -3,7 +3,7 @@
 import { Command, Option } from 'commander'
 import { DAY_MS, formatInstant, type Instant, plus } from '../core/instant.ts'
 import { formatUsd } from '../core/money.ts'
-import type { Status } from '../store/health.ts'
+import type { Status } from '../store/status.ts'
 import type { Store } from '../store/store.ts'
 import { type Cli, print, renderFields } from './context.ts'
 import { duration } from './options/values.ts'
@@ -26,7 +26,7 @@ export function statusCommand(cli: Cli): Command {
         import('./status/watch.ts'),
         import('./status/screen.ts'),
       ])
-      const shown = { ticks: PASSES_SHOWN, executions: EXECUTIONS_SHOWN }
+      const shown = { passes: PASSES_SHOWN, executions: EXECUTIONS_SHOWN }
       // Opened anew for every look: a screen left running keeps nobody from restoring or upgrading.
       await watch(cli, {
         everyMs: every,
@@ -34,8 +34,8 @@ export function statusCommand(cli: Cli): Command {
           cli.withStore(async (store) => {
             const at = cli.machine.clock()
             const [status, sandboxes] = await readAll(store, at)
-            const pulse = await store.readPulse(shown)
-            return { at, db: cli.globals().db, everyMs: every, status, sandboxes, pulse }
+            const recent = await store.readRecent(shown)
+            return { at, db: cli.globals().db, everyMs: every, status, sandboxes, recent }
           }),
         line: ({ at, status, sandboxes }) => {
           const json = statusJson(status, at, sandboxes)

@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { formatInstant } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
 import { userJson } from '../http/resource-json.ts'
-import type { UserRow } from '../store/store.ts'
+import type { ListedUser } from '../store/users.ts'
 import {
   auditEntry,
   type Cli,
@@ -67,7 +67,7 @@ export function userCommand(cli: Cli): Command {
   return user
 }
 
-const json = (row: UserRow) => ({
+const json = (row: ListedUser) => ({
   partner_slug: row.tenant.partnerSlug,
   environment: row.tenant.environment,
   ...userJson(row),

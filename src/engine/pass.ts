@@ -8,7 +8,9 @@ import { Problem } from '../core/problem.ts'
 import { observe as observePrice, sigma } from '../core/volatility.ts'
 import { roll } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
-import type { ObservedPrice, PassCounts, PassStart, PlanDecisions, Preview, Store } from '../store/store.ts'
+import type { PassCounts, PassStart, PlanDecisions, Preview } from '../store/passes.ts'
+import type { ObservedPrice } from '../store/prices.ts'
+import type { Store } from '../store/store.ts'
 import { decide, failsafeLead } from './slot-reserve.ts'
 
 /** Plans in one transaction: enough to spread the cost of a commit, few enough to keep the write lock short. */

@@ -6,8 +6,10 @@ import type { Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { sigma } from '../core/volatility.ts'
 import type { Machine } from '../machine.ts'
+import type { AuditEntry } from '../store/audit.ts'
+import type { Fired, PassCounts, PlanDecisions } from '../store/passes.ts'
 import type { Sandbox } from '../store/sandboxes.ts'
-import type { AuditEntry, Fired, PassCounts, PlanDecisions, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
 import { decisions, type Known } from './pass.ts'
 import { failsafeLead, fireNext } from './slot-reserve.ts'
 
@@ -37,34 +39,44 @@ export type Advanced = PassCounts & {
 
 /**
  * Moves the clock of a test environment on, firing what falls due on the way. Each step is one transaction, so that
- * an interrupted advance has simply gone less far. Throws sandbox_refused.
+ * an interrupted advance has simply gone less far. Throws sandbox_refused, database_in_use.
  */
 export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced> {
-  const { store, machine, tenant, byMs, audit, onProgress } = options
+  const { store, tenant, byMs, audit } = options
   const pass = await knownAt(store, options.price)
-  const { sandbox: before, wakeUpId } = await store.beginAdvance(tenant, byMs, audit)
+  const { sandbox: before, wakeUpId, end } = await store.beginAdvance(tenant, byMs, audit)
   const walk: Walk = { ...options, pass, from: before.now, wakeUpId, leadMs: failsafeLead([]) }
+  try {
+    const total = await takeThrough(walk)
+    const to = plus(before.now, byMs)
+    return {
+      ...total,
+      wakeUpId,
+      before,
+      after: { ...before, now: to, offsetMs: before.offsetMs + byMs },
+      price: pass.price?.price ?? null,
+      leasesExpired: await store.countExpiredLeases(tenant, before.now, to),
+    }
+  } finally {
+    end()
+  }
+}
+
+/** Steps from stop to stop and runs a pass at each. */
+async function takeThrough(walk: Walk): Promise<PassCounts & { passes: number }> {
+  const { pass, byMs, leadMs, machine, onProgress } = walk
   const total = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0, passes: 0 }
   let moved = 0
   for (let reached = 0; ; reached = await nextStep(walk, reached)) {
     const due = await dueAt(walk, reached)
     // Between stops nothing is written: an hour in which nothing is due costs one look.
     if (due.length > 0 || reached === byMs) {
-      await visit(walk, { due, byMs: reached - moved, decide: decisions(pass, walk.leadMs, machine) }, total)
+      await visit(walk, { due, byMs: reached - moved, decide: decisions(pass, leadMs, machine) }, total)
       moved = reached
     }
     total.passes += 1
     onProgress(reached / byMs)
-    if (reached === byMs) break
-  }
-  const to = plus(before.now, byMs)
-  return {
-    ...total,
-    wakeUpId,
-    before,
-    after: { ...before, now: to, offsetMs: before.offsetMs + byMs },
-    price: pass.price?.price ?? null,
-    leasesExpired: await store.countExpiredLeases(tenant, before.now, to),
+    if (reached === byMs) return total
   }
 }
 

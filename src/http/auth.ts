@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import type { Instant } from '../core/instant.ts'
 import { isUsable, isWellFormedKey, KEY_USED_STEP_MS, type KeySeen } from '../core/key.ts'
-import type { PartnerStore } from '../store/store.ts'
+import type { KeyStore } from '../store/keys.ts'
 import { Refusal } from './refusal.ts'
 
 const HEADER = /^Bearer (\S+)$/
@@ -11,7 +11,7 @@ const CHALLENGE = { 'www-authenticate': 'Bearer' }
 
 /** Resolves a key to its partner and environment. Throws a Refusal: 401 or 403. */
 export async function authenticate(
-  store: Pick<PartnerStore, 'findKey'>,
+  store: Pick<KeyStore, 'findKey'>,
   header: string | null,
   now: Instant,
 ): Promise<KeySeen> {

@@ -3,7 +3,7 @@
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Instant } from '../core/instant.ts'
-import type { OpsStore, Pass } from '../store/monitoring.ts'
+import type { MonitoringStore, PassSpan } from '../store/monitoring.ts'
 import type { Store } from '../store/store.ts'
 
 export type RequestSeen = { method: string; route: string | null; status: number; duration_ms: number }
@@ -14,9 +14,9 @@ export type Metrics = {
   /** The store that the service answers from, counting the confirmations it takes. */
   counting: (store: Store) => Store
   /** From here on what other processes do is counted; without it, from the first reading on. */
-  begin: (store: OpsStore) => Promise<void>
+  begin: (store: MonitoringStore) => Promise<void>
   /** The exposition text. `store` is null while the database is not open. Never rejects for the database's sake. */
-  read: (store: OpsStore | null, now: Instant) => Promise<string>
+  read: (store: MonitoringStore | null, now: Instant) => Promise<string>
 }
 
 export const EXPOSITION_TYPE = Registry.PROMETHEUS_CONTENT_TYPE
@@ -38,7 +38,7 @@ export function createMetrics(): Metrics {
   const follower = createFollower(counters)
   const database = createGauges()
 
-  async function readDatabase(store: OpsStore, now: Instant): Promise<string> {
+  async function readDatabase(store: MonitoringStore, now: Instant): Promise<string> {
     await follower.follow(store)
     await database.update(store, now)
     return database.registry.metrics()
@@ -140,18 +140,18 @@ function createCounters(registry: Registry) {
   return counters
 }
 
-type Marks = Awaited<ReturnType<OpsStore['readMarks']>>
+type Marks = Awaited<ReturnType<MonitoringStore['readMarks']>>
 
 /** Adds to the counters what other processes have done since the last look. */
 function createFollower(counters: Counters) {
   let marks: Marks | null = null
 
-  async function begin(store: OpsStore): Promise<void> {
+  async function begin(store: MonitoringStore): Promise<void> {
     const found = await store.readMarks()
     marks ??= found
   }
 
-  async function follow(store: OpsStore): Promise<void> {
+  async function follow(store: MonitoringStore): Promise<void> {
     if (!marks) await begin(store)
     const from = marks as Marks | null
     if (!from) return
@@ -167,7 +167,7 @@ function createFollower(counters: Counters) {
     }
   }
 
-  function note({ at, finishedAt }: Pass): void {
+  function note({ at, finishedAt }: PassSpan): void {
     counters.ticks.inc({ result: finishedAt === null ? 'broken_off' : 'finished' })
     if (finishedAt !== null) counters.passSeconds.observe(Math.max(0, finishedAt - at) / 1000)
   }
@@ -199,13 +199,13 @@ function createGauges() {
   }
   let plansReadAt: Instant | null = null
 
-  async function updatePlans(store: OpsStore, now: Instant): Promise<void> {
+  async function updatePlans(store: MonitoringStore, now: Instant): Promise<void> {
     if (plansReadAt !== null && Math.abs(now - plansReadAt) < PLANS_READ_MS) return
     for (const [status, n] of Object.entries(await store.countPlans())) gauges.plans.set({ status }, n)
     plansReadAt = now
   }
 
-  async function update(store: OpsStore, now: Instant): Promise<void> {
+  async function update(store: MonitoringStore, now: Instant): Promise<void> {
     const since = (then: Instant): number => Math.max(0, now - then) / 1000
     const { lastPassAt } = await store.readPassHealth()
     gauges.lastPass.set(lastPassAt === null ? Number.POSITIVE_INFINITY : since(lastPassAt))

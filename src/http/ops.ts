@@ -5,7 +5,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { H3Event } from 'h3'
 import ipaddr from 'ipaddr.js'
 import { type Instant, MINUTE_MS } from '../core/instant.ts'
-import type { OpsStore } from '../store/monitoring.ts'
+import type { MonitoringStore } from '../store/monitoring.ts'
 import type { Metrics } from './metrics.ts'
 
 export const OPS_PATHS = ['/healthz', '/readyz', '/metrics'] as const
@@ -26,7 +26,7 @@ export type Ops = Pick<Metrics, 'noteRequest'> & {
   admits: (event: H3Event) => boolean
   answer: (path: OpsPath) => Promise<OpsAnswer>
   /** Tells that the database is open. */
-  opened: (store: OpsStore) => Promise<void>
+  opened: (store: MonitoringStore) => Promise<void>
 }
 
 /** A pass a minute is the rule; ten that are missing are no accident. */
@@ -39,8 +39,8 @@ const PROBE_TIMEOUT_MS = 2_000
 export function createOps({ clock, metrics, exposition, token, tickEveryMs }: OpsOptions): Ops {
   const digest = token === null ? null : sha256(token)
   const freshMs = Math.max(TICK_FRESH_MS, TICKS_MISSED_MAX * (tickEveryMs ?? 0))
-  let store: OpsStore | null = null
-  const probe = shared(async (open: OpsStore) => open.probeWrite())
+  let store: MonitoringStore | null = null
+  const probe = shared(async (open: MonitoringStore) => open.probeWrite())
   const scrape = shared(async () => metrics.read(store, clock()))
 
   async function reasonsAgainst(): Promise<string[]> {
@@ -52,7 +52,7 @@ export function createOps({ clock, metrics, exposition, token, tickEveryMs }: Op
     return [...reasons, stale].filter((reason) => reason !== null)
   }
 
-  async function staleness(open: OpsStore): Promise<string | null> {
+  async function staleness(open: MonitoringStore): Promise<string | null> {
     const { lastPassAt, plansWaiting } = await open.readPassHealth()
     if (!plansWaiting) return null
     if (lastPassAt === null) return 'Plans are active and no pass has ever run.'

@@ -3,7 +3,7 @@
 import type { Instant } from '../core/instant.ts'
 import { type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
-import type { ObservedPrice } from '../store/store.ts'
+import type { ObservedPrice } from '../store/prices.ts'
 import { EXCHANGES, type Exchange } from './exchanges.ts'
 import { median } from './median.ts'
 import { fetchJson, isLoopback, type Quote, quoteAt } from './ticker.ts'

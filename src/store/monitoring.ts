@@ -13,9 +13,10 @@ export type WebhookCount = {
   last: 'delivered' | 'failed' | null
   count: number
 }
-export type Pass = { passId: number; at: Instant; finishedAt: Instant | null }
+/** When a pass began and ended; a null end is a pass that runs, or was broken off. */
+export type PassSpan = { passId: number; at: Instant; finishedAt: Instant | null }
 
-export interface OpsStore {
+export interface MonitoringStore {
   /** Writes a row and takes it back in the same transaction, through to the disk. Rejects when that cannot be done. */
   probeWrite(): Promise<void>
   /** When the newest pass that came to its end began, and whether any plan waits for passes. */
@@ -26,7 +27,7 @@ export interface OpsStore {
   countExecutionsAfter(
     after: ExecutionId | null,
   ): Promise<{ created: Record<Environment, number>; last: ExecutionId | null }>
-  listPassesAfter(passId: number): Promise<Pass[]>
+  listPassesAfter(passId: number): Promise<PassSpan[]>
   readBacklog(now: Instant): Promise<Backlog>
   countPlans(): Promise<PlanCounts>
   countWebhooks(): Promise<WebhookCount[]>

@@ -6,8 +6,9 @@ import type { Activity } from '../core/fees.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Btc, Usd } from '../core/money.ts'
 import type { Period } from '../core/month.ts'
-import type { Environment, Tenant } from '../core/partner.ts'
+import type { Tenant } from '../core/partner.ts'
 import type { Report } from '../core/trade.ts'
+import type { TenantFilter } from './partners.ts'
 
 /** What a user's trades of a month, and the adjustments recorded in it, add up to. `trades` counts no adjustment. */
 export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc: Btc; partnerFees: Usd }
@@ -24,13 +25,10 @@ export type TradeLine = {
     | { kind: 'adjustment'; partnerOrderId: string; adjustment: Adjustment }
 }
 
-export type TenantFilter = { slug: string | null; environment: Environment | null }
 /** A period to read: `end` is where what is there so far ends, the month's own end once it is final. */
 export type FixedPeriod = Period & { final: boolean }
 
-export interface ReportStore {
-  /** Tenants by name; with `before`, those whose partner was created by then: a later one is no part of that month. */
-  listTenants(filter: TenantFilter, before: Instant | null): Promise<Tenant[]>
+export interface MonthStore {
   /**
    * Fixes what a report of a month covers, by the time of the tenant it is about, or the real one: a month that is
    * over whole and for good, the present one up to now. No write is dated before that bound again, so that all that

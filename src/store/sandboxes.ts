@@ -3,7 +3,8 @@
 
 import type { Instant } from '../core/instant.ts'
 import type { Tenant } from '../core/partner.ts'
-import type { AuditEntry, DueRanges, Fired, PassCounts, PlanDecisions } from './store.ts'
+import type { AuditEntry } from './audit.ts'
+import type { DueRanges, Fired, PassCounts, PlanDecisions } from './passes.ts'
 
 /** A test environment's clock: `now` is the real time plus the offset. */
 export type Sandbox = { tenant: Tenant; offsetMs: number; now: Instant }
@@ -21,13 +22,15 @@ export interface SandboxStore {
   listSandboxes(): Promise<Sandbox[]>
   /**
    * Notes that a tenant's clock is about to go on by so much and answers where it stands; `wakeUpId` marks the
-   * wake-ups of this advance. Throws sandbox_refused for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
+   * wake-ups of this advance. No other advance begins before `end` is called, or its process has died: two walks at
+   * once would step past each other's stops. Throws database_in_use while another one is under way, and
+   * sandbox_refused for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
    */
   beginAdvance(
     tenant: Tenant,
     byMs: number,
     audit: AuditEntry,
-  ): Promise<{ sandbox: Sandbox; wakeUpId: number }>
+  ): Promise<{ sandbox: Sandbox; wakeUpId: number; end: () => void }>
   /** The first instant behind `after`, in the tenant's time, at which one of its plans is to be looked at. */
   findNextStop(tenant: Tenant, after: Instant, leadMs: number): Promise<Instant | null>
   /** The tenant's plans that are due at an instant of its own time. */

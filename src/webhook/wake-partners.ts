@@ -1,7 +1,7 @@
 // After a pass: the wake-ups it wrote, each tried once, its outcome entered.
 
 import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, noteAttempt } from '../core/webhook.ts'
-import type { WebhookStore } from '../store/store.ts'
+import type { WebhookStore } from '../store/webhooks.ts'
 import { type Deliver, type Delivery, inParallel } from './deliver.ts'
 
 export type WakeOptions = {

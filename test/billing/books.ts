@@ -12,9 +12,9 @@ import type { Environment } from '../../src/core/partner.ts'
 import { type Report, spentBy } from '../../src/core/trade.ts'
 import { machineAt } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
-import { reportParams } from '../../src/store/ledger-rows.ts'
+import { reportParams } from '../../src/store/rows/report.ts'
 import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { tradeDigest } from '../../src/store/sqlite/ledger/executions.ts'
+import { tradeDigest } from '../../src/store/sqlite/ledger/digests.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 export const utc = (...parts: Parameters<typeof Date.UTC>): Instant => Date.UTC(...parts) as Instant

@@ -19,7 +19,7 @@ import { TRIGGERS } from '../../src/core/execution.ts'
 import { formatUsd, type Usd, usd, ZERO_USD } from '../../src/core/money.ts'
 import { machine } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
-import type { Finding } from '../../src/store/health.ts'
+import type { Finding } from '../../src/store/check.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const TRANCHE = join(ROOT, 'bin', 'tranche')

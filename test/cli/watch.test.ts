@@ -39,7 +39,7 @@ const seenAt = (at: Instant, more: Partial<Seen> = {}): Seen => ({
     pausedWebhooks: [],
     lateFillsUndecided: 0,
   },
-  pulse: { ticks: [], price: null, executions: [], walBytes: 0 },
+  recent: { passes: [], price: null, executions: [], walBytes: 0 },
   ...more,
 })
 
@@ -62,8 +62,8 @@ const large = (): Seen => {
       unspentWindows: { count: 123_456, released: usd('9999999999.99'), since: T0 },
       pausedWebhooks: [{ tenantId: 1, partnerSlug: 'acme', environment: 'live' }],
     },
-    pulse: {
-      ticks: Array.from({ length: 60 }, (_, n) => tick(plus(T0, (n - 70) * 60_000), n * 1_000)),
+    recent: {
+      passes: Array.from({ length: 60 }, (_, n) => tick(plus(T0, (n - 70) * 60_000), n * 1_000)),
       price: { at: T0, price: 6_425_050_000_000n as Price, source: 'coinbase' },
       executions: Array.from({ length: 40 }, (_, n) => ({
         tenant: 'a-partner-with-a-very-long-name-indeed-and-more-of-it live',
@@ -104,7 +104,7 @@ test('what asks for a look is marked, by its shape as well as by its colour', ()
       .map((line) => line.slice(0, 12).trimEnd())
   assert.deepEqual(marks(large()), ['▲ last pass', '▲ due now', '▲ webhooks', '▲ unspent', '▲ log'])
   const fine = seenAt(T0, {
-    pulse: { ticks: [tick(plus(T0, -12_000), 3)], price: null, executions: [], walBytes: 0 },
+    recent: { passes: [tick(plus(T0, -12_000), 3)], price: null, executions: [], walBytes: 0 },
   })
   assert.deepEqual(marks(fine), ['● last pass', '● due now', '● webhooks', '● unspent', '● log'])
   const [, , lastPass] = drawScreen(fine, { columns: 80, rows: 24, paint: plain, trouble: null })

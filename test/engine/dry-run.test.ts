@@ -6,8 +6,8 @@ import fc from 'fast-check'
 import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { formatPrice, formatUsd, type Price } from '../../src/core/money.ts'
 import { machineAt } from '../../src/machine.ts'
+import type { ListedExecution } from '../../src/store/executions.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
-import type { ExecutionRow } from '../../src/store/store.ts'
 import { runHere } from '../support/command.ts'
 import { PLAN, type Service, startService, T0, USER } from '../support/service.ts'
 
@@ -55,11 +55,11 @@ function contentOf(file: string): string {
 }
 
 const ALL = { slug: null, environment: null, status: null, stuck: false }
-const executions = (service: Service): Promise<ExecutionRow[]> =>
+const executions = (service: Service): Promise<ListedExecution[]> =>
   service.store.listExecutions(ALL, { after: null, limit: 1_000 })
 
 const shown = (price: Price | null): string | null => price && formatPrice(price)
-const saidOf = ({ partnerPlanId, amount, trancheIndex, firing }: ExecutionRow): Said => ({
+const saidOf = ({ partnerPlanId, amount, trancheIndex, firing }: ListedExecution): Said => ({
   partner_plan_id: partnerPlanId,
   amount_usd: formatUsd(amount),
   trigger: firing.trigger,

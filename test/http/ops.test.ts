@@ -8,16 +8,16 @@ import type { H3Event } from 'h3'
 import { MINUTE_MS } from '../../src/core/instant.ts'
 import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics.ts'
 import { createOps, OPS_PATHS, type OpsOptions } from '../../src/http/ops.ts'
-import type { OpsStore } from '../../src/store/monitoring.ts'
+import type { MonitoringStore } from '../../src/store/monitoring.ts'
 import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { createOpsStore } from '../../src/store/sqlite/health/monitoring.ts'
+import { createMonitoringStore } from '../../src/store/sqlite/health/monitoring.ts'
 import { readExposition, type Samples } from '../support/exposition.ts'
 import { fill, type Service, type ServiceOptions, startService, T0 } from '../support/service.ts'
 import { confirmPath, link, plan, sendFirst, succeed, WEBHOOKS } from './steps.ts'
 
 type Monitored = Service & { samples: () => Promise<Samples> }
 type MonitorOptions = Partial<Pick<OpsOptions, 'token' | 'tickEveryMs'>> & {
-  watched?: (store: OpsStore) => OpsStore
+  watched?: (store: MonitoringStore) => MonitoringStore
 }
 
 async function startMonitored(t: TestContext, options: MonitorOptions = {}): Promise<Monitored> {
@@ -258,7 +258,7 @@ test('no question of monitoring reads a whole table of plans, executions or trad
     prepared.push(text)
     return prepare(text)
   }) as typeof db.prepare
-  createOpsStore(connect(db, () => T0))
+  createMonitoringStore(connect(db, () => T0))
   db.prepare = prepare
   const texts = prepared.filter((text) => text.startsWith('select '))
   assert.ok(texts.length > 8)

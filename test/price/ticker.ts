@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http'
 import type { TestContext } from 'node:test'
 import { price } from '../../src/core/money.ts'
 import { createFeed, type FeedOptions } from '../../src/price/feed.ts'
-import type { ObservedPrice } from '../../src/store/store.ts'
+import type { ObservedPrice } from '../../src/store/prices.ts'
 import { T0 } from '../support/service.ts'
 
 export type Answer = { status?: number; headers?: Record<string, string>; body: string } | RequestListener

@@ -6,23 +6,23 @@ import { type TestContext, test } from 'node:test'
 import type { Instant } from '../../src/core/instant.ts'
 import type { Price } from '../../src/core/money.ts'
 import { ANY_PRICE } from '../../src/engine/slot-reserve.ts'
+import type { PassStore } from '../../src/store/passes.ts'
 import type { Database } from '../../src/store/sqlite/file/connection.ts'
 import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
 import { createLedger } from '../../src/store/sqlite/ledger/ledger.ts'
-import { createSchedulerStore } from '../../src/store/sqlite/pass/passes.ts'
-import { createPage } from '../../src/store/sqlite/pass/plan-page.ts'
+import { createPassStore } from '../../src/store/sqlite/pass/passes.ts'
+import { createPageRunner } from '../../src/store/sqlite/pass/plan-page.ts'
 import { createPriceBook } from '../../src/store/sqlite/pass/prices.ts'
-import { createAnnounce } from '../../src/store/sqlite/pass/wake-ups.ts'
+import { createWakeUpWriter } from '../../src/store/sqlite/pass/wake-ups.ts'
 import { createSandboxDue } from '../../src/store/sqlite/sandbox/due-plans.ts'
 import { createTenantTime } from '../../src/store/sqlite/sandbox/tenant-time.ts'
-import type { SchedulerStore } from '../../src/store/store.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { T0 } from './world.ts'
 
 const at = (ms: number) => ms as Instant
 
-async function prepared(t: TestContext): Promise<{ db: Database; scheduler: SchedulerStore }> {
+async function prepared(t: TestContext): Promise<{ db: Database; scheduler: PassStore }> {
   const file = join(temporaryFolder(t), 'tranche.db')
   const db = openFile(file)
   t.after(() => db.close())
@@ -32,12 +32,12 @@ async function prepared(t: TestContext): Promise<{ db: Database; scheduler: Sche
   const time = createTenantTime(connection)
   const parts = {
     book: createPriceBook(db),
-    runPage: createPage(db, createLedger(db), time),
-    announce: createAnnounce(db),
+    runPage: createPageRunner(db, createLedger(db), time),
+    writeWakeUps: createWakeUpWriter(db),
     sandboxDue: createSandboxDue(connection, time),
     file,
   }
-  return { db, scheduler: createSchedulerStore(connection, parts) }
+  return { db, scheduler: createPassStore(connection, parts) }
 }
 
 /** More plans than a read takes at once, and runs of one value longer than a read and across its border. */

@@ -11,7 +11,11 @@ import type { Report } from '../../src/core/trade.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../../src/core/user.ts'
 import { type PassReport, runPass } from '../../src/engine/pass.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
-import type { AuditEntry, ExecutionRow, NewKey, PlanRow, Store } from '../../src/store/store.ts'
+import type { AuditEntry } from '../../src/store/audit.ts'
+import type { ListedExecution } from '../../src/store/executions.ts'
+import type { NewKey } from '../../src/store/keys.ts'
+import type { ListedPlan } from '../../src/store/plans.ts'
+import type { Store } from '../../src/store/store.ts'
 
 export const T0 = Date.UTC(2026, 0, 5) as Instant
 export const AUDIT: AuditEntry = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
@@ -140,14 +144,14 @@ export const failed = (order: string = randomUUID()): Report => ({
   failureReason: 'venue is down',
 })
 
-export async function allExecutions(store: Store): Promise<ExecutionRow[]> {
+export async function allExecutions(store: Store): Promise<ListedExecution[]> {
   return store.listExecutions(
     { slug: null, environment: null, status: null, stuck: false },
     { after: null, limit: 1_000_000 },
   )
 }
 
-export const allPlans = (store: Store): Promise<PlanRow[]> =>
+export const allPlans = (store: Store): Promise<ListedPlan[]> =>
   store.listPlans({ slug: null, environment: null }, { after: null, limit: 1_000_000 })
 
 let keys = 0

@@ -13,7 +13,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   },
   'engine/backtest': { may: ['core', 'engine/backtest', 'engine/slot-reserve'], packages: [] },
   billing: { may: ['core', 'billing', 'types of store'], packages: [] },
-  'store/sqlite': { may: ['core', 'store', 'store/sqlite', 'resources'] },
+  'store/sqlite': { may: ['core', 'store', 'store/sqlite', 'resources', 'whole-file'] },
   store: { may: ['core', 'store'], packages: [] },
   http: { may: ['core', 'billing', 'http', 'version', 'types of store', 'types of machine', 'types of log'] },
   webhook: { may: ['core', 'version', 'webhook', 'types of store', 'types of http'] },
@@ -35,6 +35,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
       'store/sqlite',
       'version',
       'webhook',
+      'whole-file',
     ],
   },
   main: { may: ['cli', 'machine', 'version'] },
@@ -42,4 +43,5 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   log: { may: [] },
   resources: { may: [] },
   version: { may: [] },
+  'whole-file': { may: ['core'], packages: ['node:crypto', 'node:fs', 'node:fs/promises'] },
 }

@@ -1,15 +1,13 @@
 // Writing an export: row by row, to a pipe or to a file that appears only when it is whole.
 
-import { randomUUID } from 'node:crypto'
-import { existsSync, renameSync, rmSync } from 'node:fs'
-import { type FileHandle, open } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { BOM, csvHeader, csvRow } from '../../billing/csv.ts'
 import { EXPORTS } from '../../billing/export.ts'
-import type { TenantFilter } from '../../store/months.ts'
-import { nameNew, nameTaken } from '../../store/sqlite/file/copy.ts'
+import type { TenantFilter } from '../../store/partners.ts'
 import { refuseDatabaseFile } from '../../store/sqlite/file/own-files.ts'
 import type { Store } from '../../store/store.ts'
+import { nameTaken, writeFileWhole } from '../../whole-file.ts'
 import type { ExportOptions } from '../billing.ts'
 import { type Cli, note, write } from '../context.ts'
 import { startProgress } from '../terminal/progress.ts'
@@ -42,7 +40,7 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
   })()
   try {
     if (output === undefined) for await (const chunk of counted) await write(cli.streams.out, chunk)
-    else await writeFileWhole(output, counted, options.force ?? false)
+    else await writeFileWhole(output, counted, { replace: options.force ?? false })
   } finally {
     progress?.stop()
   }
@@ -78,33 +76,4 @@ async function* textOf(
     pending = 0
   }
   yield { text: text + (json ? ']\n' : ''), rows: pending }
-}
-
-/** Writes aside and renames: a reader sees the old file or the new one, and a full disk leaves the old one. */
-async function writeFileWhole(file: string, chunks: AsyncIterable<string>, force: boolean): Promise<void> {
-  const aside = `${file}.${randomUUID()}`
-  let handle: FileHandle | null = null
-  const interrupted = (signal: NodeJS.Signals) => {
-    rmSync(aside, { force: true })
-    // Both listeners are gone by then: the process ends by the signal, as its caller expects.
-    listen('off')
-    process.kill(process.pid, signal)
-  }
-  const listen = (verb: 'on' | 'off') => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process[verb](signal, interrupted)
-  }
-  listen('on')
-  try {
-    handle = await open(aside, 'wx', 0o600)
-    for await (const chunk of chunks) await handle.writeFile(chunk)
-    await handle.sync()
-    await handle.close()
-    handle = null
-    if (force) renameSync(aside, file)
-    else nameNew(aside, file)
-  } finally {
-    listen('off')
-    await handle?.close()
-    rmSync(aside, { force: true })
-  }
 }

@@ -3,7 +3,8 @@
 
 import type { Instant } from '../../core/instant.ts'
 import { periodOf } from '../../core/month.ts'
-import type { FixedPeriod, TenantFilter } from '../../store/months.ts'
+import type { FixedPeriod } from '../../store/months.ts'
+import type { TenantFilter } from '../../store/partners.ts'
 import type { Store } from '../../store/store.ts'
 
 /** What a report of a month covers. */

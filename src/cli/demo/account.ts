@@ -5,7 +5,7 @@ import { EXECUTION_STATUSES, type ExecutionStatus, TRIGGERS, type Trigger } from
 import { formatInstant } from '../../core/instant.ts'
 import { type Btc, formatBtc, formatPrice, formatUsd, type Usd, ZERO_USD } from '../../core/money.ts'
 import type { Frequency } from '../../core/window.ts'
-import type { Finding } from '../../store/health.ts'
+import type { Finding } from '../../store/check.ts'
 import type { Store } from '../../store/store.ts'
 import type { Story } from './play.ts'
 import {

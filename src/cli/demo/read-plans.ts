@@ -5,7 +5,8 @@ import type { Btc, Usd } from '../../core/money.ts'
 import { formatUsd, ZERO_USD } from '../../core/money.ts'
 import type { Trade } from '../../core/trade.ts'
 import { unreserved, type Window } from '../../core/window.ts'
-import type { PlanRow, Store } from '../../store/store.ts'
+import type { ListedPlan } from '../../store/plans.ts'
+import type { Store } from '../../store/store.ts'
 import { PARTNER, type Story } from './play.ts'
 
 export type ReadTranche = Execution & { trade: Trade | null }
@@ -20,7 +21,7 @@ export type ReadWindow = {
   ranItsCourse: boolean
 }
 
-export type ReadPlan = { plan: PlanRow; windows: ReadWindow[] }
+export type ReadPlan = { plan: ListedPlan; windows: ReadWindow[] }
 
 const PAGE_MAX = 1_000
 
@@ -69,7 +70,7 @@ const boughtIn = (tranches: readonly ReadTranche[]): Btc =>
     0n,
   ) as Btc
 
-type Shortfall = { plan: PlanRow; window: Window; left: Usd; minTranche: Usd }
+type Shortfall = { plan: ListedPlan; window: Window; left: Usd; minTranche: Usd }
 
 function reasonOf({ plan, window, left, minTranche }: Shortfall): string {
   if (window.closed?.reason === 'cancelled') return 'the plan was cancelled'

@@ -2,12 +2,12 @@
 
 import { formatInstant, type Instant, MINUTE_MS } from '../../core/instant.ts'
 import { formatPrice, formatUsd } from '../../core/money.ts'
-import type { Pulse, Status } from '../../store/health.ts'
+import type { Recent, Status } from '../../store/status.ts'
 import { age } from '../status.ts'
 import { counted, grouped, type Paint, type Style } from '../terminal/paint.ts'
 import type { Screen } from './watch.ts'
 
-export type Seen = { at: Instant; db: string; everyMs: number; status: Status; pulse: Pulse }
+export type Seen = { at: Instant; db: string; everyMs: number; status: Status; recent: Recent }
 
 /** Passes in the bar chart; the screen holds as many. */
 export const PASSES_SHOWN = 60
@@ -43,11 +43,11 @@ export function drawScreen(seen: Seen, { columns, rows, paint, trouble }: Screen
   const frame = { width, paint }
   const rule = paint('dim', '─'.repeat(width))
   const top = [title(seen, width, paint), rule, ...lights(seen, frame), '', ...numbers(seen, frame), '']
-  const chart = passes(seen.pulse, width, paint)
+  const chart = passBars(seen.recent, width, paint)
   const footer = paint('dim', `q quits; looks every ${seen.everyMs / 1000} s`)
   const last = trouble === null ? footer : paint('red', clipped(trouble, width))
   const room = Math.max(0, rows - top.length - chart.length - 2)
-  const list = latest(seen.pulse, room, frame)
+  const list = latest(seen.recent, room, frame)
   const filler = Array<string>(Math.max(0, room - list.length)).fill('')
   return [...[...top, ...chart, ...list, ...filler, ''].slice(0, rows - 1), last]
 }
@@ -60,15 +60,15 @@ function title({ at, db }: Seen, width: number, paint: Paint): string {
 }
 
 /** What is well and what asks for a look, by colour and by shape. */
-function lights({ at, status, pulse }: Seen, frame: Frame): string[] {
-  const tick = pulse.ticks.at(-1)
-  const late = tick ? at - tick.at > lateAfter(pulse) : true
+function lights({ at, status, recent }: Seen, frame: Frame): string[] {
+  const tick = recent.passes.at(-1)
+  const late = tick ? at - tick.at > lateAfter(recent) : true
   const waits = status.plans.active > 0
   const due = status.due
   const dueLate = due.oldestAt !== null && at - due.oldestAt > DUE_LATE_MS
   const paused = status.pausedWebhooks.map((tenant) => `${tenant.partnerSlug} ${tenant.environment}`)
   const unspent = status.unspentWindows
-  const wal = pulse.walBytes / MIB
+  const wal = recent.walBytes / MIB
   return [
     light(late && waits ? 'look' : tick ? 'good' : 'none', frame, [
       'last pass',
@@ -102,9 +102,9 @@ function lights({ at, status, pulse }: Seen, frame: Frame): string[] {
   ]
 }
 
-function numbers({ at, status, pulse }: Seen, frame: Frame): string[] {
+function numbers({ at, status, recent }: Seen, frame: Frame): string[] {
   const { plans, partners } = status
-  const { price } = pulse
+  const { price } = recent
   return [
     light('none', frame, [
       'plans',
@@ -129,7 +129,7 @@ function light(mark: Mark, { width, paint }: Frame, [name, value, words]: [strin
   return `${start}${mark === 'look' ? paint(style, padded) : padded}  ${clipped(words, room)}`.trimEnd()
 }
 
-function passWords(tick: Pulse['ticks'][number]): string {
+function passWords(tick: Recent['passes'][number]): string {
   const fired = `${grouped(tick.executionsCreated)} fired, ${counted(tick.plansEvaluated, 'plan')} looked at`
   if (tick.finishedAt === null) return `${fired}, still running or cut off`
   const ms = tick.finishedAt - tick.at
@@ -137,9 +137,9 @@ function passWords(tick: Pulse['ticks'][number]): string {
 }
 
 /** How many each of the last passes fired. */
-function passes({ ticks }: Pulse, width: number, paint: Paint): string[] {
-  if (ticks.length === 0) return []
-  const shown = ticks.slice(-Math.min(PASSES_SHOWN, width - 13)).map((tick) => tick.executionsCreated)
+function passBars({ passes }: Recent, width: number, paint: Paint): string[] {
+  if (passes.length === 0) return []
+  const shown = passes.slice(-Math.min(PASSES_SHOWN, width - 13)).map((tick) => tick.executionsCreated)
   const most = Math.max(...shown)
   const bar = (fired: number): string =>
     fired === 0 ? paint('dim', '·') : paint('cyan', BARS[Math.ceil((fired / most) * BARS.length) - 1] ?? '█')
@@ -151,14 +151,14 @@ function passes({ ticks }: Pulse, width: number, paint: Paint): string[] {
   ]
 }
 
-const STYLE_OF: Partial<Record<Pulse['executions'][number]['status'], Style>> = {
+const STYLE_OF: Partial<Record<Recent['executions'][number]['status'], Style>> = {
   filled: 'green',
   partial: 'yellow',
   failed: 'red',
   cancelled: 'dim',
 }
 
-function latest({ executions }: Pulse, room: number, { width, paint }: Frame): string[] {
+function latest({ executions }: Recent, room: number, { width, paint }: Frame): string[] {
   if (room < 2 || executions.length === 0) return []
   const rows = executions.slice(0, room - 1).map(({ createdAt, status, amount, tenant, partnerPlanId }) => {
     const start = `  ${formatInstant(createdAt).slice(5, 19).replace('T', ' ')}  `
@@ -172,8 +172,8 @@ function latest({ executions }: Pulse, room: number, { width, paint }: Frame): s
 }
 
 /** How long a pass may stay away, by how often they came lately. */
-function lateAfter({ ticks }: Pulse): number {
-  const gaps = ticks
+function lateAfter({ passes }: Recent): number {
+  const gaps = passes
     .slice(-9)
     .flatMap((tick, i, all) => (i === 0 ? [] : [tick.at - (all[i - 1]?.at ?? tick.at)]))
   return Math.max(LATE_MIN_MS, GAPS_MISSED * (gaps.sort((a, b) => a - b)[gaps.length >> 1] ?? 0))

@@ -1,28 +1,34 @@
 // Opens a database file as a Store: creates it if asked to, brings its schema up, prepares every statement once.
 
-import { chmodSync, closeSync, existsSync, openSync, realpathSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, openSync, statSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Store } from '../store.ts'
-import { createAuditLog } from './accounts/audit.ts'
+import { createAuditLog, createAuditStore } from './accounts/audit.ts'
+import { createKeyStore } from './accounts/keys.ts'
 import { createPartnerStore } from './accounts/partners.ts'
+import { createTierStore } from './accounts/tiers.ts'
 import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
-import { configure, connect, openFile, whenFree } from './file/connection.ts'
+import { type Connection, configure, connect, openFile } from './file/connection.ts'
 import { type MigrationState, migrate, migrationStates } from './file/migrate.ts'
 import { refuseNetworkFile } from './file/network-disk.ts'
-import { createOpsStore } from './health/monitoring.ts'
-import { createHealthStore } from './health/status.ts'
+import { realName } from './file/own-files.ts'
+import { whenFree } from './file/when-free.ts'
+import { createCheckStore } from './health/check.ts'
+import { createMonitoringStore } from './health/monitoring.ts'
+import { createStatusStore } from './health/status.ts'
+import { createConfirmations } from './ledger/confirmations.ts'
 import { createExecutionStore } from './ledger/executions.ts'
 import { createLedger } from './ledger/ledger.ts'
-import { createLeverStore } from './ledger/levers.ts'
-import { createListingStore } from './ledger/listings.ts'
 import { createPlanStore } from './ledger/plans.ts'
-import { createReportStore, reportedUntil } from './months/months.ts'
-import { createSchedulerStore } from './pass/passes.ts'
-import { createPage } from './pass/plan-page.ts'
+import { createRecords } from './ledger/records.ts'
+import { createTradeStore } from './ledger/trades.ts'
+import { createMonthStore, reportedUntil } from './months/months.ts'
+import { createPassStore } from './pass/passes.ts'
+import { createPageRunner } from './pass/plan-page.ts'
 import { createPriceBook, createPriceStore } from './pass/prices.ts'
-import { createAnnounce } from './pass/wake-ups.ts'
+import { createWakeUpWriter } from './pass/wake-ups.ts'
 import { createSandboxDue } from './sandbox/due-plans.ts'
 import { createSandboxStore } from './sandbox/sandboxes.ts'
 import { createTenantTime } from './sandbox/tenant-time.ts'
@@ -37,33 +43,43 @@ export async function openStore(file: string, { clock, create, cacheKib }: OpenO
     await whenFree(() => migrationStates(db))
     await whenFree(() => configure(db, cacheKib))
     await migrate(db, file, clock)
-    const connection = connect(db, clock, reportedUntil(db))
-    const time = createTenantTime(connection)
-    const ledger = createLedger(db)
-    const audit = createAuditLog(db)
-    const book = createPriceBook(db)
-    const announce = createAnnounce(db)
-    const runPage = createPage(db, ledger, time)
-    const due = createSandboxDue(connection, time)
-    return {
-      ...createPartnerStore(connection, audit),
-      ...createUserStore(connection, ledger, time),
-      ...createPlanStore(connection, ledger, time),
-      ...createExecutionStore(connection, { ledger, audit, time }),
-      ...createLeverStore(connection, { ledger, audit, time, file }),
-      ...createWebhookStore(connection),
-      ...createSchedulerStore(connection, { book, runPage, announce, sandboxDue: due, file: oneName(file) }),
-      ...createSandboxStore(connection, { time, due, audit, runPage, announce }),
-      ...createPriceStore(connection, book, oneName(file)),
-      ...createReportStore(connection, time),
-      ...createListingStore(connection, ledger, audit),
-      ...createHealthStore(connection),
-      ...createOpsStore(connection),
-      close: () => db.close(),
-    }
+    return assemble(connect(db, clock, reportedUntil(db)), realName(file))
   } catch (error) {
     db.close()
     throw error
+  }
+}
+
+/** `file` is the database's own name: its locks lie beside it. */
+function assemble(connection: Connection, file: string): Store {
+  const { db } = connection
+  const audit = createAuditLog(db)
+  const time = createTenantTime(connection)
+  const ledger = createLedger(db)
+  const confirmations = createConfirmations(db, ledger, time)
+  const records = createRecords(db, ledger)
+  const book = createPriceBook(db)
+  const writeWakeUps = createWakeUpWriter(db)
+  const runPage = createPageRunner(db, ledger, time)
+  const sandboxDue = createSandboxDue(connection, time)
+  return {
+    ...createPartnerStore(connection, audit),
+    ...createKeyStore(connection, audit),
+    ...createTierStore(connection, audit),
+    ...createUserStore(connection, { ledger, audit, time, file }),
+    ...createPlanStore(connection, ledger, time),
+    ...createExecutionStore(connection, { ledger, audit, time, confirmations, records }),
+    ...createTradeStore(connection, { ledger, audit, time, confirmations, records }),
+    ...createWebhookStore(connection),
+    ...createPassStore(connection, { book, runPage, writeWakeUps, sandboxDue, file }),
+    ...createPriceStore(connection, book, file),
+    ...createMonthStore(connection, time),
+    ...createSandboxStore(connection, { time, due: sandboxDue, audit, runPage, writeWakeUps, file }),
+    ...createAuditStore(connection),
+    ...createStatusStore(connection),
+    ...createCheckStore(connection),
+    ...createMonitoringStore(connection),
+    close: () => db.close(),
   }
 }
 
@@ -76,9 +92,6 @@ export async function readMigrationStates(file: string): Promise<MigrationState[
     db.close()
   }
 }
-
-/** The same for every path that leads to the file: the scheduler's lock lies beside it under this name. */
-const oneName = (file: string): string => (file === ':memory:' ? file : realpathSync(file))
 
 function openDatabase(file: string, create: boolean) {
   refuseNetworkFile(file)

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { HOUR_MS, plus } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
-import type { AuditRow, Store } from '../../../src/store/store.ts'
+import type { ListedAuditEntry } from '../../../src/store/audit.ts'
+import type { Store } from '../../../src/store/store.ts'
 import { AUDIT, allPlans, type Contract, keyFor, link, openWorld, problem, sendPlan, tick } from '../world.ts'
 
-const auditOf = (store: Store): Promise<AuditRow[]> => store.listAudit({ after: null, limit: 1_000 })
+const auditOf = (store: Store): Promise<ListedAuditEntry[]> => store.listAudit({ after: null, limit: 1_000 })
 const note = (action: string) => ({ ...AUDIT, action, subject: 'acme', detail: { action } })
 
 export const partnerContract: Contract = {

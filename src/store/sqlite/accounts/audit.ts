@@ -1,37 +1,30 @@
+// The append-only record of what operators changed; each entry is written in the transaction of its change.
+
 import type { Instant } from '../../../core/instant.ts'
-import { instant } from '../../rows.ts'
-import type { AuditEntry, AuditRow, PageRequest } from '../../store.ts'
-import type { Database } from '../file/connection.ts'
+import type { AuditEntry, AuditStore } from '../../audit.ts'
+import { type AuditRow, auditEntryOf } from '../../rows/audit.ts'
+import type { Connection, Database } from '../file/connection.ts'
 
 export type AuditLog = ReturnType<typeof createAuditLog>
 
-/** The append-only record of what operators changed; each entry stands in the transaction of its change. */
+/** Adds entries, for the transactions of the other files. */
 export function createAuditLog(db: Database) {
-  const sql = {
-    add: db.prepare(
-      'insert into audit (at, os_user, action, subject, detail) values (:at, :os_user, :action, :subject, :detail)',
-    ),
-    list: db.prepare<object, Row>(
-      'select * from audit where audit_id > :after order by audit_id limit :limit',
-    ),
-  }
+  const insert = db.prepare(
+    'insert into audit (at, os_user, action, subject, detail) values (:at, :os_user, :action, :subject, :detail)',
+  )
   return {
     add(entry: AuditEntry, now: Instant): void {
       const { osUser, action, subject, detail } = entry
-      sql.add.run({ at: now, os_user: osUser, action, subject, detail: JSON.stringify(detail) })
-    },
-
-    list({ after, limit }: PageRequest): AuditRow[] {
-      return sql.list.all({ after: after ?? 0, limit }).map((row) => ({
-        auditId: Number(row.audit_id),
-        at: instant(row.at),
-        osUser: row.os_user,
-        action: row.action,
-        subject: row.subject,
-        detail: JSON.parse(row.detail),
-      }))
+      insert.run({ at: now, os_user: osUser, action, subject, detail: JSON.stringify(detail) })
     },
   }
 }
 
-type Row = { audit_id: bigint; at: bigint; os_user: string; action: string; subject: string; detail: string }
+export function createAuditStore({ db, read }: Connection): AuditStore {
+  const list = db.prepare<object, AuditRow>(
+    'select * from audit where audit_id > :after order by audit_id limit :limit',
+  )
+  return {
+    listAudit: ({ after, limit }) => read(() => list.all({ after: after ?? 0, limit }).map(auditEntryOf)),
+  }
+}

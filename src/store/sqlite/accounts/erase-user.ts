@@ -2,18 +2,19 @@
 
 import { createReadStream } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
-import type { LeverStore } from '../../levers.ts'
-import { type UserRow, userOf } from '../../rows.ts'
-import { busy, type Connection, type Database, whenFree } from '../file/connection.ts'
+import { type UserRow, userOf } from '../../rows/user.ts'
+import type { UserStore } from '../../users.ts'
+import { SELECT_USER } from '../expressions.ts'
+import type { Connection, Database } from '../file/connection.ts'
+import { busy } from '../file/errors.ts'
+import { whenFree } from '../file/when-free.ts'
 import type { AuditLog } from './audit.ts'
 
 type Place = { audit: AuditLog; file: string }
 
-export function createEraser({ db, read, write }: Connection, place: Place): LeverStore['eraseUser'] {
+export function createEraser({ db, read, write }: Connection, place: Place): UserStore['eraseUser'] {
   const sql = {
-    find: db.prepare<object, UserRow>(
-      'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id',
-    ),
+    find: db.prepare<object, UserRow>(SELECT_USER),
     erase: db.prepare(
       `update users set email = null, auth_provider = null, erased_at = :now, updated_at = :now
        where tenant_id = :tenant and partner_user_id = :partner_user_id`,

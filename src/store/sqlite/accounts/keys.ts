@@ -1,13 +1,13 @@
+// API keys, found by the hash of their secret: the secret itself is stored nowhere.
+
 import { type Instant, plus } from '../../../core/instant.ts'
 import type { ApiKey } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
-import { type KeyRow, keyOf } from '../../rows.ts'
-import type { NewKey, PartnerStore } from '../../store.ts'
+import type { KeyStore, NewKey } from '../../keys.ts'
+import { type KeyRow, keyOf } from '../../rows/key.ts'
 import type { Connection } from '../file/connection.ts'
 import type { AuditLog } from './audit.ts'
-
-type KeyStore = Pick<PartnerStore, 'findKey' | 'markKeyUsed' | 'addKey' | 'changeKey' | 'listKeys'>
 
 export function createKeyStore({ db, read, write }: Connection, audit: AuditLog): KeyStore {
   const SELECT_KEY =

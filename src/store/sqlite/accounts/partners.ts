@@ -1,19 +1,18 @@
-import { monthOf } from '../../../core/instant.ts'
-import type { Usd } from '../../../core/money.ts'
+// Partners and their tenants.
+
 import { ENVIRONMENTS, MIN_TRANCHE_DEFAULT } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
-import { refusePastMonth, type Tier } from '../../../core/tier.ts'
-import { type PartnerRow, partnerOf, type TenantRow, tenantOf } from '../../rows.ts'
-import type { PartnerStore } from '../../store.ts'
+import type { PartnerStore } from '../../partners.ts'
+import { type PartnerRow, partnerOf } from '../../rows/partner.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import { AWAKE, OF_TENANT } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
-import { AWAKE } from '../ledger/ledger.ts'
 import type { AuditLog } from './audit.ts'
-import { createKeyStore } from './keys.ts'
 
-export function createPartnerStore(connection: Connection, audit: AuditLog): PartnerStore {
-  const { db, read, write } = connection
+export function createPartnerStore({ db, read, write }: Connection, audit: AuditLog): PartnerStore {
   const sql = {
     find: db.prepare<[string], PartnerRow>('select * from partners where partner_slug = ?'),
+    list: db.prepare<[], PartnerRow>('select * from partners order by created_at, partner_slug'),
     insert: db.prepare(
       `insert into partners (partner_slug, name, status, min_tranche, created_at, updated_at)
        values (:slug, :name, 'active', :min_tranche, :now, :now) on conflict do nothing`,
@@ -27,26 +26,16 @@ export function createPartnerStore(connection: Connection, audit: AuditLog): Par
     tenant: db.prepare<[string, string], TenantRow>(
       'select * from tenants where partner_slug = ? and environment = ?',
     ),
+    tenants: db.prepare<object, TenantRow>(
+      `select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
+       where ${OF_TENANT} and (:before is null or p.created_at < :before)
+       order by t.partner_slug, t.environment`,
+    ),
     // A partner's status, hold and minimum reach all of its schedules at once.
     reschedule: db.prepare(
       `update schedules set awake = ${AWAKE}, floor = min(:min_tranche, budget)
        where plan_id in (select plan_id from plans join tenants using (tenant_id) where partner_slug = :slug)`,
     ),
-    tiers: db.prepare<[], TierRow>('select * from tiers order by min_volume_usd, name, from_month'),
-    putTier: db.prepare(
-      `insert or replace into tiers (name, from_month, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd)
-       values (:name, :from_month, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd)`,
-    ),
-    tierKnown: db.prepare('select min(from_month) from tiers where name = ?').pluck(),
-    putOverride: db.prepare(
-      'insert or replace into tier_overrides (partner_slug, from_month, tier_name) values (:slug, :from_month, :tier)',
-    ),
-    override: db
-      .prepare<[string, string], string | null>(
-        `select tier_name from tier_overrides where partner_slug = ? and from_month <= ?
-         order by from_month desc limit 1`,
-      )
-      .pluck(),
   }
 
   const found = (slug: string) => {
@@ -55,16 +44,7 @@ export function createPartnerStore(connection: Connection, audit: AuditLog): Par
     return partnerOf(row)
   }
 
-  function refuseUnknownTier(tier: string, month: string): void {
-    const first = sql.tierKnown.get(tier) as string | null
-    if (first === null) throw new Problem('tier_not_found', `Tier ${tier} not found.`)
-    if (first <= month) return
-    throw new Problem('tier_not_found', `Tier ${tier} is not in force in ${month}: it begins in ${first}.`)
-  }
-
   return {
-    ...createKeyStore(connection, audit),
-
     addPartner: ({ partnerSlug: slug, name }, entry) =>
       write((now) => {
         const { changes } = sql.insert.run({ slug, name, min_tranche: MIN_TRANCHE_DEFAULT, now })
@@ -90,57 +70,14 @@ export function createPartnerStore(connection: Connection, audit: AuditLog): Par
         return row ? partnerOf(row) : null
       }),
 
+    listPartners: () => read(() => sql.list.all().map(partnerOf)),
+
     findTenant: (slug, environment) =>
       read(() => {
         const row = sql.tenant.get(slug, environment)
         return row ? tenantOf(row) : null
       }),
 
-    listTiers: () => read(() => sql.tiers.all().map(tierOf)),
-
-    putTier: (tier, entry) =>
-      write((now) => {
-        refusePastMonth(tier.fromMonth, monthOf(now))
-        sql.putTier.run({
-          name: tier.name,
-          from_month: tier.fromMonth,
-          min_volume_usd: tier.minVolume,
-          rate_bps: tier.rateBps,
-          per_active_user_usd: tier.perActiveUser,
-          monthly_minimum_usd: tier.monthlyMinimum,
-        })
-        audit.add(entry, now)
-        return tier
-      }),
-
-    putTierOverride: ({ partnerSlug: slug, fromMonth, tierName: tier }, entry) =>
-      write((now) => {
-        found(slug)
-        const from_month = fromMonth ?? monthOf(now)
-        refusePastMonth(from_month, monthOf(now))
-        if (tier !== null) refuseUnknownTier(tier, from_month)
-        sql.putOverride.run({ slug, from_month, tier })
-        audit.add(entry, now)
-      }),
-
-    findTierOverride: (slug, month) => read(() => sql.override.get(slug, month) ?? null),
+    listTenants: (filter, before) => read(() => sql.tenants.all({ ...filter, before }).map(tenantOf)),
   }
 }
-
-type TierRow = {
-  name: string
-  from_month: string
-  min_volume_usd: bigint
-  rate_bps: bigint
-  per_active_user_usd: bigint
-  monthly_minimum_usd: bigint
-}
-
-const tierOf = (row: TierRow): Tier => ({
-  name: row.name,
-  fromMonth: row.from_month,
-  minVolume: row.min_volume_usd as Usd,
-  rateBps: Number(row.rate_bps),
-  perActiveUser: row.per_active_user_usd as Usd,
-  monthlyMinimum: row.monthly_minimum_usd as Usd,
-})

@@ -1,13 +1,26 @@
-import { type UserRow, userOf } from '../../rows.ts'
-import type { UserStore } from '../../store.ts'
+// The users of a tenant.
+
+import { instantOrNull } from '../../rows/instant.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import { type UserRow, userOf, userParams } from '../../rows/user.ts'
+import type { UserStore } from '../../users.ts'
+import { SELECT_USER } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
+import type { AuditLog } from './audit.ts'
+import { createEraser } from './erase-user.ts'
 
-export function createUserStore({ db }: Connection, ledger: Ledger, time: TenantTime): UserStore {
+type Parts = { ledger: Ledger; audit: AuditLog; time: TenantTime; file: string }
+
+export function createUserStore(connection: Connection, parts: Parts): UserStore {
+  const { db, read } = connection
+  const { ledger, audit, time, file } = parts
   const sql = {
-    find: db.prepare<object, UserRow>(
-      'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id',
+    find: db.prepare<object, UserRow>(SELECT_USER),
+    list: db.prepare<object, UserRow & TenantRow>(
+      `select u.*, t.partner_slug, t.environment from users u join tenants t using (tenant_id)
+       where u.tenant_id = :tenant and u.user_id > :after order by u.user_id limit :limit`,
     ),
     put: db.prepare(
       `insert into users (tenant_id, partner_user_id, email, auth_provider, consent_version, consent_timestamp,
@@ -36,16 +49,7 @@ export function createUserStore({ db }: Connection, ledger: Ledger, time: Tenant
         const scope = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
         const row = sql.find.get(scope)
         const { user, stopsPlans } = decide(row ? userOf(row) : null, now)
-        const { user_id } = sql.put.get({
-          ...scope,
-          email: user.email,
-          auth_provider: user.authProvider,
-          consent_version: user.consentVersion,
-          consent_timestamp: user.consentTimestamp,
-          status: user.status,
-          created_at: user.createdAt,
-          updated_at: user.updatedAt,
-        }) as { user_id: bigint }
+        const { user_id } = sql.put.get({ ...userParams(user), ...scope }) as { user_id: bigint }
         sql.keepConsent.run({
           user_id,
           consent_version: user.consentVersion,
@@ -63,5 +67,17 @@ export function createUserStore({ db }: Connection, ledger: Ledger, time: Tenant
         }
         return { user, plansPaused, executionsCancelled }
       }),
+
+    listUsers: (tenant, { after, limit }) =>
+      read(() => sql.list.all({ tenant: tenant.tenantId, after: after ?? 0, limit }).map(listedUser)),
+
+    eraseUser: createEraser(connection, { audit, file }),
   }
 }
+
+const listedUser = (row: UserRow & TenantRow) => ({
+  ...userOf(row),
+  tenant: tenantOf(row),
+  erasedAt: instantOrNull(row.erased_at),
+  cursor: Number(row.user_id),
+})

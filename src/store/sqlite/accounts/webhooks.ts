@@ -1,9 +1,12 @@
+// Webhooks, and handing out the wake-ups that were written for them.
+
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { Webhook } from '../../../core/webhook.ts'
-import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../../rows.ts'
-import type { WebhookStore } from '../../store.ts'
+import { type WebhookRow, webhookOf, webhookParams } from '../../rows/webhook.ts'
+import type { WebhookStore } from '../../webhooks.ts'
 import type { Connection } from '../file/connection.ts'
+import { tenantsById } from './tenants.ts'
 
 export function createWebhookStore({ db, read, write }: Connection): WebhookStore {
   const sql = {
@@ -18,26 +21,16 @@ export function createWebhookStore({ db, read, write }: Connection): WebhookStor
       `update webhook_events set claimed_at = :now where tick_id = :tick_id and claimed_at is null
        returning tenant_id, count, earliest_execution_id`,
     ),
-    tenant: db.prepare<[bigint], TenantRow>('select * from tenants where tenant_id = ?'),
     delete: db.prepare('delete from webhooks where tenant_id = ?'),
   }
+  const tenantById = tenantsById(db)
   const find = (tenantId: number) => {
     const row = sql.find.get(tenantId)
     return row ? webhookOf(row) : null
   }
 
   const put = (tenant: Tenant, webhook: Webhook): void => {
-    sql.put.run({
-      tenant: tenant.tenantId,
-      url: webhook.url,
-      secret: webhook.secret,
-      status: webhook.status,
-      created_at: webhook.createdAt,
-      updated_at: webhook.updatedAt,
-      last_delivered_at: webhook.lastDeliveredAt,
-      last_status_code: webhook.lastStatusCode,
-      consecutive_failures: webhook.consecutiveFailures,
-    })
+    sql.put.run({ tenant: tenant.tenantId, ...webhookParams(webhook) })
   }
 
   return {
@@ -53,7 +46,7 @@ export function createWebhookStore({ db, read, write }: Connection): WebhookStor
     claimWakeUps: (passId) =>
       write((now) =>
         sql.claim.all({ tick_id: passId, now }).flatMap((row) => {
-          const tenant = tenantOf(sql.tenant.get(row.tenant_id) as TenantRow)
+          const tenant = tenantById(Number(row.tenant_id))
           const webhook = find(tenant.tenantId)
           if (webhook?.status !== 'active') return []
           return [

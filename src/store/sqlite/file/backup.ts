@@ -14,14 +14,17 @@ import {
 import { dirname } from 'node:path'
 import { formatInstant, type Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { AuditEntry } from '../../store.ts'
+import { nameTaken, sync } from '../../../whole-file.ts'
+import type { AuditEntry } from '../../audit.ts'
 import { createAuditLog } from '../accounts/audit.ts'
-import { type Database, isBusy, isUnreadable, openFile, whenFree } from './connection.ts'
-import { assertWhole, BESIDE, copyTo, nameTaken, sync } from './copy.ts'
+import { type Database, openFile } from './connection.ts'
+import { assertWhole, copyTo } from './copy.ts'
+import { isBusy, isUnreadable } from './errors.ts'
 import { isLockedByAnother } from './lock.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
-import { isSameFile, oneName, refuseDatabaseFile } from './own-files.ts'
+import { BESIDE, isSameFile, realName, refuseDatabaseFile } from './own-files.ts'
+import { whenFree } from './when-free.ts'
 
 /** Copies `file` to `copy` while others go on reading and writing. Throws file_exists, database_not_found, bad_file. */
 export async function backUp(file: string, copy: string, { replace }: { replace: boolean }): Promise<void> {
@@ -49,7 +52,7 @@ export function restore(
 ): string | null {
   refuseNetworkFile(fileName)
   if (!existsSync(copyName)) throw new Problem('bad_file', `There is no file ${copyName}.`)
-  const [copy, file] = [oneName(copyName), oneName(fileName)]
+  const [copy, file] = [realName(copyName), realName(fileName)]
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
   const aside = `${file}.partial-${randomUUID()}`
   const kept = `${file}.replaced-${formatInstant(now).replaceAll(':', '-')}`

@@ -2,8 +2,8 @@
 
 import SQLite from 'better-sqlite3'
 import { type Instant, later } from '../../../core/instant.ts'
-import { Problem } from '../../../core/problem.ts'
 import { nativeBinding } from './addon.ts'
+import { whenFree } from './when-free.ts'
 import { createWriter } from './writer.ts'
 
 export type Database = SQLite.Database
@@ -17,9 +17,6 @@ export type Connection = {
   write<T>(work: (now: Instant) => T): Promise<T>
 }
 
-/** How long a read or write waits for another process before it gives up. */
-export const LOCK_WAIT_MAX_MS = 15_000
-const BACKOFF_MS = [1, 1, 2, 2, 3, 5, 8, 13, 21]
 /** Pages of write-ahead log between checkpoints: fewer, larger ones cost less under load. */
 const CHECKPOINT_PAGES = 4_000
 
@@ -66,39 +63,3 @@ export function connect(db: Database, clock: () => Instant, notBefore?: () => In
     write: createWriter(db, notBefore ? () => later(clock(), notBefore()) : clock),
   }
 }
-
-/** What SQLite would have thrown, where it only says so in a row. */
-export const busy = (): Error => new SQLite.SqliteError('database is locked', 'SQLITE_BUSY')
-
-export const isBusy = (error: unknown): boolean =>
-  error instanceof SQLite.SqliteError &&
-  (error.code.startsWith('SQLITE_BUSY') || error.code === 'SQLITE_LOCKED')
-
-/** Whether the file itself is damaged, rather than what stands in it. */
-export const isCorrupt = (error: unknown): boolean =>
-  error instanceof SQLite.SqliteError && error.code.startsWith('SQLITE_CORRUPT')
-
-/** Whether SQLite cannot make sense of the file at all, or of a part it needed. */
-export const isUnreadable = (error: unknown): boolean =>
-  isCorrupt(error) || (error instanceof SQLite.SqliteError && error.code === 'SQLITE_NOTADB')
-
-/** Tries `work` again for as long as another process holds the lock. Throws database_locked when it stays held. */
-export async function whenFree<T>(work: () => T): Promise<T> {
-  for (let waitedMs = 0, tries = 0; ; tries++) {
-    try {
-      return work()
-    } catch (error) {
-      if (!isBusy(error)) throw error
-      if (waitedMs >= LOCK_WAIT_MAX_MS) throw lockedTooLong()
-    }
-    const ms = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)] ?? 1
-    await new Promise((resolve) => setTimeout(resolve, ms))
-    waitedMs += ms
-  }
-}
-
-const lockedTooLong = (): Problem =>
-  new Problem(
-    'database_locked',
-    `The database stayed locked by another process for ${LOCK_WAIT_MAX_MS / 1000} s.`,
-  )

@@ -2,7 +2,8 @@
 // empty file beside the database. Nothing is ever written to it.
 
 import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs'
-import { isBusy, openFile } from './connection.ts'
+import { openFile } from './connection.ts'
+import { isBusy } from './errors.ts'
 
 const heldHere = new Set<string>()
 

@@ -1,12 +1,13 @@
 // Schema migrations: numbered files applied in order, each recorded with its hash.
 
-import { realpathSync } from 'node:fs'
 import { formatInstant, type Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
-import { type Database, LOCK_WAIT_MAX_MS, whenFree } from './connection.ts'
+import type { Database } from './connection.ts'
 import { copyTo } from './copy.ts'
 import { acquireLock } from './lock.ts'
+import { lockFile } from './own-files.ts'
+import { LOCK_WAIT_MAX_MS, whenFree } from './when-free.ts'
 
 /** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */
 const APPLICATION_ID = 0x74726e63
@@ -31,7 +32,7 @@ export async function migrate(db: Database, file: string, clock: () => Instant):
 /** Waits for a pass that is running, and keeps the next one and every other migration away. Throws database_locked. */
 async function passesHalted(file: string): Promise<() => void> {
   for (let waitedMs = 0; waitedMs < LOCK_WAIT_MAX_MS; waitedMs += LOCK_LOOK_MS) {
-    const release = acquireLock(`${realpathSync(file)}-tick`)
+    const release = acquireLock(lockFile(file, 'pass'))
     if (release) return release
     await new Promise((resolve) => setTimeout(resolve, LOCK_LOOK_MS))
   }

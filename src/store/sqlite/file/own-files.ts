@@ -3,10 +3,22 @@
 import { existsSync, realpathSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
-import { BESIDE } from './copy.ts'
 
-/** SQLite lays its log beside the file itself, whatever links lead there; and a link is not to be replaced. */
-export const oneName = (file: string): string => (existsSync(file) ? realpathSync(file) : file)
+/** What SQLite may lay beside a database under its name. */
+export const BESIDE = ['-wal', '-shm', '-journal'] as const
+
+/** The locks between processes that lie beside a database, each an empty file. */
+const LOCK_SUFFIX = { pass: '-tick', import: '-import', advance: '-advance' } as const
+
+/**
+ * The name of the file itself, whatever links lead there: SQLite lays its log beside it, as we do our locks, and a link
+ * is not to be replaced.
+ */
+export const realName = (file: string): string =>
+  file !== ':memory:' && existsSync(file) ? realpathSync(file) : file
+
+export const lockFile = (database: string, lock: keyof typeof LOCK_SUFFIX): string =>
+  realName(database) + LOCK_SUFFIX[lock]
 
 export function isSameFile(a: string, b: string): boolean {
   if (!existsSync(a) || !existsSync(b)) return false
@@ -16,8 +28,8 @@ export function isSameFile(a: string, b: string): boolean {
 
 /** Throws a usage Problem for an output that is the database, its log or one of its locks, forced or not. */
 export function refuseDatabaseFile(output: string, database: string): void {
-  for (const suffix of ['', '-tick', '-import', '-advance', ...BESIDE]) {
-    const own = oneName(database) + suffix
+  for (const suffix of ['', ...Object.values(LOCK_SUFFIX), ...BESIDE]) {
+    const own = realName(database) + suffix
     if (resolve(output) !== resolve(own) && !isSameFile(output, own)) continue
     throw new Problem('usage', `${output} belongs to the database itself: give another name.`)
   }

@@ -1,8 +1,9 @@
 // The write queue of a connection. Writes that arrive together share one commit, and so one wait for the disk;
 // each stands in a savepoint of its own, so that one that is refused undoes nothing but itself.
 
+import type { Database } from 'better-sqlite3'
 import type { Instant } from '../../../core/instant.ts'
-import { type Database, whenFree } from './connection.ts'
+import { whenFree } from './when-free.ts'
 
 /** The most writes that share a commit: enough to spread the cost of a sync, few enough to keep the lock short. */
 const COMMIT_SHARE_MAX = 64

@@ -4,15 +4,15 @@
 import { statSync } from 'node:fs'
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Environment } from '../../../core/partner.ts'
-import type { Backlog, OpsStore, PlanCounts, WebhookCount } from '../../monitoring.ts'
-import { instant, instantOrNull } from '../../rows.ts'
+import type { Backlog, MonitoringStore, PlanCounts, WebhookCount } from '../../monitoring.ts'
+import { instant, instantOrNull } from '../../rows/instant.ts'
+import { IS_OPEN, UNLEASED_IN_OWN_TIME } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
-import { unleasedAt } from '../ledger/ledger.ts'
 
 /** Rows read without a break: a few milliseconds. */
 const PAGE_ROWS = 5_000
 
-export function createOpsStore(connection: Connection): OpsStore {
+export function createMonitoringStore(connection: Connection): MonitoringStore {
   const { db, read, write } = connection
   const sql = prepare(connection)
 
@@ -127,9 +127,9 @@ function prepare({ db }: Connection) {
     ),
     openAfter: db.prepare<object, OpenRow>(
       `select e.tenant_id, e.created_at, e.execution_id, s.tenant_id is not null as sandbox,
-         ${unleasedAt('(:now + coalesce(s.offset_ms, 0))')} as due
+         ${UNLEASED_IN_OWN_TIME} as due
        from executions e left join sandboxes s on s.tenant_id = e.tenant_id
-       where e.status in ('pending', 'sent')
+       where ${IS_OPEN}
          and (e.tenant_id, e.created_at, e.execution_id) > (:tenant_id, :created_at, :execution_id)
        order by e.tenant_id, e.created_at, e.execution_id limit :limit`,
     ),

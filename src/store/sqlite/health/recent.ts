@@ -2,10 +2,11 @@
 
 import { realpathSync, statSync } from 'node:fs'
 import type { ExecutionStatus } from '../../../core/execution.ts'
-import type { Price, Usd } from '../../../core/money.ts'
+import type { Usd } from '../../../core/money.ts'
 import type { Environment } from '../../../core/partner.ts'
-import type { Pulse } from '../../health.ts'
-import { instant, instantOrNull } from '../../rows.ts'
+import { instant, instantOrNull } from '../../rows/instant.ts'
+import { type PriceRow, priceOf } from '../../rows/price.ts'
+import type { StatusStore } from '../../status.ts'
 import type { Connection } from '../file/connection.ts'
 
 type PassRow = { at: bigint; finished_at: bigint | null; plans_evaluated: bigint; executions_created: bigint }
@@ -18,15 +19,10 @@ type LatestRow = {
   created_at: bigint
 }
 
-export function createPulse({
-  db,
-  read,
-}: Connection): (limit: { ticks: number; executions: number }) => Promise<Pulse> {
+export function createRecent({ db, read }: Connection): StatusStore['readRecent'] {
   const sql = {
-    ticks: db.prepare<[number], PassRow>('select * from ticks order by tick_id desc limit ?'),
-    price: db.prepare<[], { at: bigint; price: bigint; source: string }>(
-      'select * from prices order by at desc limit 1',
-    ),
+    passes: db.prepare<[number], PassRow>('select * from ticks order by tick_id desc limit ?'),
+    price: db.prepare<[], PriceRow>('select * from prices order by at desc limit 1'),
     // Ids grow with time, so the latest stand at the end of the table.
     latest: db.prepare<[number], LatestRow>(
       `select t.partner_slug, t.environment, p.partner_plan_id, e.amount_usd, e.status, e.created_at
@@ -39,8 +35,8 @@ export function createPulse({
     read(() => {
       const price = sql.price.get()
       return {
-        ticks: sql.ticks
-          .all(limit.ticks)
+        passes: sql.passes
+          .all(limit.passes)
           .reverse()
           .map((row) => ({
             at: instant(row.at),
@@ -48,7 +44,7 @@ export function createPulse({
             plansEvaluated: Number(row.plans_evaluated),
             executionsCreated: Number(row.executions_created),
           })),
-        price: price ? { at: instant(price.at), price: price.price as Price, source: price.source } : null,
+        price: price ? priceOf(price) : null,
         executions: sql.latest.all(limit.executions).map((row) => ({
           tenant: `${row.partner_slug} ${row.environment}`,
           partnerPlanId: row.partner_plan_id,

@@ -1,13 +1,14 @@
-import type { Usd } from '../../../core/money.ts'
-import type { HealthStore } from '../../health.ts'
-import { instant, instantOrNull, type TenantRow, tenantOf } from '../../rows.ts'
-import type { Connection } from '../file/connection.ts'
-import { unleasedAt } from '../ledger/ledger.ts'
-import { createCheck } from './ledger-check.ts'
-import { createPulse } from './recent.ts'
-import { createWarnings } from './warnings.ts'
+// The counts of the status, and the version of the schema.
 
-export function createHealthStore(connection: Connection): HealthStore {
+import type { Usd } from '../../../core/money.ts'
+import { instant, instantOrNull } from '../../rows/instant.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import type { StatusStore } from '../../status.ts'
+import { IS_OPEN, UNLEASED_IN_OWN_TIME } from '../expressions.ts'
+import type { Connection } from '../file/connection.ts'
+import { createRecent } from './recent.ts'
+
+export function createStatusStore(connection: Connection): StatusStore {
   const { db, read } = connection
   const sql = {
     lastPass: db.prepare<[], { at: bigint; finished_at: bigint | null; executions_created: bigint }>(
@@ -19,12 +20,9 @@ export function createHealthStore(connection: Connection): HealthStore {
       // A lease ends by its tenant's own time; how long something waits is nobody's alarm in a sandbox.
       `select count(*) as n, min(case when s.tenant_id is null then e.created_at end) as oldest
        from executions e left join sandboxes s on s.tenant_id = e.tenant_id
-       where e.status in ('pending', 'sent')
-         and ${unleasedAt('(:now + coalesce(s.offset_ms, 0))')}`,
+       where ${IS_OPEN} and ${UNLEASED_IN_OWN_TIME}`,
     ),
-    open: db
-      .prepare<[], bigint>("select count(*) from executions where status in ('pending', 'sent')")
-      .pluck(),
+    open: db.prepare<[], bigint>(`select count(*) from executions e where ${IS_OPEN}`).pluck(),
     unspent: db.prepare<object, { n: bigint; released: bigint | null }>(
       // Windows of a sandbox end by the month in a second, and nobody's money was left unspent.
       `select count(*) as n, sum(w.released) as released from windows w
@@ -52,15 +50,15 @@ export function createHealthStore(connection: Connection): HealthStore {
   return {
     readStatus: (now, since) =>
       read(() => {
-        const tick = sql.lastPass.get()
+        const pass = sql.lastPass.get()
         const due = sql.due.get({ now })
         const unspent = sql.unspent.get({ since })
         return {
-          lastPass: tick
+          lastPass: pass
             ? {
-                at: instant(tick.at),
-                finishedAt: instantOrNull(tick.finished_at),
-                executionsCreated: Number(tick.executions_created),
+                at: instant(pass.at),
+                finishedAt: instantOrNull(pass.finished_at),
+                executionsCreated: Number(pass.executions_created),
               }
             : null,
           plans: counted(['active', 'paused', 'cancelled'], sql.plans.all()),
@@ -77,10 +75,7 @@ export function createHealthStore(connection: Connection): HealthStore {
         }
       }),
 
-    readPulse: createPulse(connection),
-
-    findFaults: createCheck(connection),
-    findWarnings: createWarnings(connection),
+    readRecent: createRecent(connection),
 
     schemaVersion: () => Number(sql.migrations.get()),
   }

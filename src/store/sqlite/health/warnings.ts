@@ -4,28 +4,30 @@
 import { realpathSync, statSync } from 'node:fs'
 import { DAY_MS, formatInstant, type Instant, MINUTE_MS, plus, SECOND_MS } from '../../../core/instant.ts'
 import { formatUsd, type Usd } from '../../../core/money.ts'
-import type { Finding } from '../../health.ts'
-import { instant, instantOrNull } from '../../rows.ts'
-import { type Connection, type Database, isCorrupt } from '../file/connection.ts'
+import type { CheckStore, Finding } from '../../check.ts'
+import { STUCK_DELIVERIES } from '../../executions.ts'
+import { instant, instantOrNull } from '../../rows/instant.ts'
+import { IN_REAL_TIME, IS_OPEN, TENANT_NAME } from '../expressions.ts'
+import type { Connection, Database } from '../file/connection.ts'
+import { isCorrupt } from '../file/errors.ts'
 import { acquireLock } from '../file/lock.ts'
-import { STUCK_DELIVERIES } from '../ledger/listings.ts'
+import { lockFile } from '../file/own-files.ts'
 
 const KEY_ENDS_WITHIN_DAYS = 14
 const UNSPENT_WITHIN_DAYS = 7
 /** A scheduler is late once it has missed this many of its usual gaps, and never before the shortest time below. */
 const GAPS_MISSED = 5
 const GAPS_READ = 9
-const TICK_LATE_MIN_MS = 10 * MINUTE_MS
+const PASS_LATE_MIN_MS = 10 * MINUTE_MS
 /** Four times the size at which the log is folded into the database. */
 const WAL_BYTES_MAX = 64 * 2 ** 20
 const MIB = 2 ** 20
 
-/** A sandbox is led through its time on purpose, and what a developer leaves undone there is nobody's alarm. */
-const IN_REAL_TIME = 'tenant_id not in (select tenant_id from sandboxes)'
-
+// Most looks pass over sandboxes: they are led through their time on purpose, and what a developer leaves undone there
+// is nobody's alarm.
 type Look = (now: Instant) => Finding[]
 
-export function createWarnings({ db, read, clock }: Connection): () => Promise<Finding[]> {
+export function createWarnings({ db, read, clock }: Connection): CheckStore['findWarnings'] {
   const looks: Look[] = [
     ...[keysThatEnd, latePasses, stuckExecutions, pausedWebhooks, unspentWindows].map((look) => look(db)),
     clockSetBack(db),
@@ -53,7 +55,7 @@ function unlessDamaged(look: () => Finding[]): Finding[] {
 /** A key is left alone once its partner has gone over to one that lasts longer. */
 function keysThatEnd(db: Database): Look {
   const sql = db.prepare<object, { place: string; key_id: string; expires_at: bigint; last: bigint | null }>(
-    `select t.partner_slug || ' ' || t.environment as place, k.key_id, k.expires_at, k.last_used_at as last
+    `select ${TENANT_NAME} as place, k.key_id, k.expires_at, k.last_used_at as last
      from api_keys k join tenants t using (tenant_id) join partners p using (partner_slug)
      where k.revoked_at is null and k.expires_at > :now and k.expires_at <= :soon and p.status = 'active'
        and not exists (
@@ -85,7 +87,7 @@ function latePasses(db: Database): Look {
     const gaps = at.slice(1).map((t, i) => (at[i] ?? t) - t)
     const usual = gaps.sort((a, b) => a - b)[gaps.length >> 1] ?? 0
     const since = now - Number(finished ?? oldest)
-    if (since <= Math.max(TICK_LATE_MIN_MS, GAPS_MISSED * usual)) return []
+    if (since <= Math.max(PASS_LATE_MIN_MS, GAPS_MISSED * usual)) return []
     const last = instantOrNull(finished)
     const message =
       last === null
@@ -97,9 +99,9 @@ function latePasses(db: Database): Look {
 
 function stuckExecutions(db: Database): Look {
   const sql = db.prepare<[number], { place: string; n: bigint; first: string }>(
-    `select t.partner_slug || ' ' || t.environment as place, count(*) as n, min(e.execution_id) as first
+    `select ${TENANT_NAME} as place, count(*) as n, min(e.execution_id) as first
      from executions e join tenants t using (tenant_id)
-     where e.status in ('pending', 'sent') and e.delivered_count >= ? and ${IN_REAL_TIME} group by tenant_id order by tenant_id`,
+     where ${IS_OPEN} and e.delivered_count >= ? and ${IN_REAL_TIME} group by tenant_id order by tenant_id`,
   )
   return () =>
     sql.all(STUCK_DELIVERIES).map(({ place, n, first }) => ({
@@ -111,7 +113,7 @@ function stuckExecutions(db: Database): Look {
 
 function pausedWebhooks(db: Database): Look {
   const sql = db.prepare<[], { place: string; failures: bigint; last: bigint | null }>(
-    `select t.partner_slug || ' ' || t.environment as place, w.consecutive_failures as failures,
+    `select ${TENANT_NAME} as place, w.consecutive_failures as failures,
        w.last_delivered_at as last
      from webhooks w join tenants t using (tenant_id) where w.status = 'paused' order by tenant_id`,
   )
@@ -127,7 +129,7 @@ function pausedWebhooks(db: Database): Look {
 function unspentWindows(db: Database): Look {
   type Row = { place: string; plan: string; n: bigint; released: bigint; most: bigint }
   const sql = db.prepare<object, Row>(
-    `select t.partner_slug || ' ' || t.environment as place, p.partner_plan_id as plan, sum(x.n) as n,
+    `select ${TENANT_NAME} as place, p.partner_plan_id as plan, sum(x.n) as n,
        sum(x.released) as released, max(x.released) as most
      from (select plan_id, count(*) as n, sum(released) as released from windows
        where close_reason = 'ended' and released > 0 and closed_at >= :since group by plan_id) x
@@ -191,7 +193,7 @@ function leftImport(db: Database): Look {
   return () => {
     const rows = sql.get() ?? 0n
     if (rows === 0n) return []
-    const release = acquireLock(`${realpathSync(db.name)}-import`)
+    const release = acquireLock(lockFile(db.name, 'import'))
     // Somebody is at it.
     if (!release) return []
     release()

@@ -1,31 +1,15 @@
 // Windows and what hangs on them, for the transactions of the other files: no transaction of its own.
 
-import { cancel, LEASE_AHEAD_MAX_MS } from '../../../core/execution.ts'
+import { cancel } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
 import { freshSchedule, type Schedule } from '../../../core/schedule-state.ts'
 import { type CloseReason, close, type Opening, type Window } from '../../../core/window.ts'
-import {
-  type ExecutionRow,
-  executionOf,
-  scheduleParams,
-  type WindowRow,
-  windowOf,
-  windowParams,
-} from '../../ledger-rows.ts'
+import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
+import { scheduleParams } from '../../rows/schedule.ts'
+import { type WindowRow, windowOf, windowParams } from '../../rows/window.ts'
+import { AWAKE, IS_OPEN, SELECT_EXECUTION } from '../expressions.ts'
 import type { Database } from '../file/connection.ts'
-
-/** Everything of an execution, with its plan's and user's ids. */
-export const SELECT_EXECUTION = `
-  select e.*, p.partner_plan_id, u.partner_user_id
-  from executions e join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id`
-
-/**
- * Whether an execution `e` may be handed out at `now` (an SQL expression): it was never delivered, or its lease is over,
- * or ends so late that the clock has been set back since. What a poll asks, status and metrics count by the same rule.
- */
-export const unleasedAt = (now: string): string =>
-  `(e.lease_expires_at is null or e.lease_expires_at <= ${now} or e.lease_expires_at > ${now} + ${LEASE_AHEAD_MAX_MS})`
 
 export type Ledger = ReturnType<typeof createLedger>
 
@@ -54,7 +38,7 @@ export function createLedger(db: Database) {
     dropSchedule: db.prepare('delete from schedules where plan_id = ?'),
     wake: db.prepare(`update schedules set awake = ${AWAKE} where plan_id = ?`),
     openExecutions: db.prepare<[number], ExecutionRow>(
-      `${SELECT_EXECUTION} where e.plan_id = ? and e.status in ('pending', 'sent')`,
+      `${SELECT_EXECUTION} where e.plan_id = ? and ${IS_OPEN}`,
     ),
     cancelExecution: db.prepare(
       `update executions set status = 'cancelled', cancelled_at = :now where execution_id = :execution_id`,
@@ -117,9 +101,3 @@ export function createLedger(db: Database) {
   }
   return ledger
 }
-
-/** Whether the scheduler may fire a plan: it is active, its smart timing is on, its partner is active and not held. */
-export const AWAKE = `(
-  select p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active' and r.held = 0
-  from plans p join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
-  where p.plan_id = schedules.plan_id)`

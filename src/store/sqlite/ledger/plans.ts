@@ -1,16 +1,80 @@
+// Plans: written by partners, listed for operators.
+
 import type { Usd } from '../../../core/money.ts'
-import type { PlanTerms } from '../../../core/plan.ts'
-import { instantOrNull, type PlanRow, planOf, type UserRow, userOf } from '../../rows.ts'
-import type { PlanStore } from '../../store.ts'
+import type { PlanStore } from '../../plans.ts'
+import { instantOrNull } from '../../rows/instant.ts'
+import { type PlanRow, planOf, planParams } from '../../rows/plan.ts'
+import { type ScheduleRow, scheduleOf } from '../../rows/schedule.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import { type UserRow, userOf } from '../../rows/user.ts'
+import { type WindowRow, windowOf } from '../../rows/window.ts'
+import { OF_TENANT, SELECT_USER } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Ledger } from './ledger.ts'
 
-export function createPlanStore({ db }: Connection, ledger: Ledger, time: TenantTime): PlanStore {
-  const sql = {
-    user: db.prepare<object, UserRow>(
-      'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id',
-    ),
+export function createPlanStore(connection: Connection, ledger: Ledger, time: TenantTime): PlanStore {
+  const { read } = connection
+  const sql = prepare(connection)
+  const listed = (row: ListedPlanRow) => {
+    const plan = planOf(row)
+    return { ...plan, tenant: tenantOf(row), window: ledger.current(plan.planId) }
+  }
+
+  return {
+    changePlan: (tenant, ids, decide) =>
+      time.write(tenant, (now) => {
+        const scope = { tenant: tenant.tenantId }
+        const userRow = sql.user.get({ ...scope, partner_user_id: ids.partnerUserId })
+        const planRow = sql.plan.get({ ...scope, partner_plan_id: ids.partnerPlanId })
+        const plan = planRow ? planOf(planRow) : null
+        const change = decide(
+          {
+            user: userRow ? userOf(userRow) : null,
+            plan,
+            window: plan && ledger.current(plan.planId),
+            latestUsedStart: plan && instantOrNull(sql.latestUsedStart.get(plan.planId) ?? null),
+          },
+          now,
+        )
+        if (change.plan === plan) return plan
+
+        const params = { ...scope, ...planParams(change.plan) }
+        const planId = plan?.planId ?? Number(sql.insert.get(params))
+        if (plan) sql.update.run({ ...params, plan_id: planId })
+        if (change.cancelsExecutions) ledger.cancelOpen(planId, now)
+        if (change.close) ledger.closeCurrent(planId, change.close, now)
+        if (change.open) ledger.open(planId, change.open, sql.minTranche.get(tenant.tenantId) as Usd)
+        ledger.wake(planId)
+        return change.plan
+      }),
+
+    listPlans: (filter, { after, limit }) =>
+      read(() => sql.list.all({ ...filter, after: after ?? 0, limit }).map(listed)),
+
+    findPlans: (partnerPlanId) =>
+      read(() =>
+        sql.named.all(partnerPlanId).map((row) => {
+          const plan = listed(row)
+          const schedule = sql.schedule.get(plan.planId)
+          return {
+            ...plan,
+            windows: sql.windows.all(plan.planId).map(windowOf),
+            schedule: schedule ? scheduleOf(schedule) : null,
+          }
+        }),
+      ),
+  }
+}
+
+type ListedPlanRow = PlanRow & TenantRow
+const SELECT_LISTED_PLAN = `
+  select p.*, u.partner_user_id, t.partner_slug, t.environment
+  from plans p join users u on u.user_id = p.user_id join tenants t on t.tenant_id = p.tenant_id`
+
+function prepare({ db }: Connection) {
+  return {
+    user: db.prepare<object, UserRow>(SELECT_USER),
     plan: db.prepare<object, PlanRow>(
       `select p.*, u.partner_user_id from plans p join users u on u.user_id = p.user_id
        where p.tenant_id = :tenant and p.partner_plan_id = :partner_plan_id`,
@@ -38,46 +102,15 @@ export function createPlanStore({ db }: Connection, ledger: Ledger, time: Tenant
          smart_timing_enabled = :smart_timing_enabled, start_date = :start_date, updated_at = :updated_at
        where tenant_id = :tenant and plan_id = :plan_id`,
     ),
-  }
-
-  return {
-    changePlan: (tenant, ids, decide) =>
-      time.write(tenant, (now) => {
-        const scope = { tenant: tenant.tenantId }
-        const userRow = sql.user.get({ ...scope, partner_user_id: ids.partnerUserId })
-        const planRow = sql.plan.get({ ...scope, partner_plan_id: ids.partnerPlanId })
-        const plan = planRow ? planOf(planRow) : null
-        const change = decide(
-          {
-            user: userRow ? userOf(userRow) : null,
-            plan,
-            window: plan && ledger.current(plan.planId),
-            latestUsedStart: plan && instantOrNull(sql.latestUsedStart.get(plan.planId) ?? null),
-          },
-          now,
-        )
-        if (change.plan === plan) return plan
-
-        const params = { ...scope, ...termsParams(change.plan) }
-        const planId = plan?.planId ?? Number(sql.insert.get(params))
-        if (plan) sql.update.run({ ...params, plan_id: planId })
-        if (change.cancelsExecutions) ledger.cancelOpen(planId, now)
-        if (change.close) ledger.closeCurrent(planId, change.close, now)
-        if (change.open) ledger.open(planId, change.open, sql.minTranche.get(tenant.tenantId) as Usd)
-        ledger.wake(planId)
-        return change.plan
-      }),
+    list: db.prepare<object, ListedPlanRow>(
+      `${SELECT_LISTED_PLAN} where p.plan_id > :after and ${OF_TENANT} order by p.plan_id limit :limit`,
+    ),
+    named: db.prepare<[string], ListedPlanRow>(
+      `${SELECT_LISTED_PLAN} where p.partner_plan_id = ? order by p.plan_id`,
+    ),
+    windows: db.prepare<[number], WindowRow>(
+      'select * from windows where plan_id = ? order by window_start, window_id',
+    ),
+    schedule: db.prepare<[number], ScheduleRow>('select * from schedules where plan_id = ?'),
   }
 }
-
-const termsParams = (plan: PlanTerms) => ({
-  partner_user_id: plan.partnerUserId,
-  partner_plan_id: plan.partnerPlanId,
-  amount_usd: plan.amount,
-  frequency: plan.frequency,
-  smart_timing_enabled: plan.smartTimingEnabled ? 1 : 0,
-  start_date: plan.startDate,
-  status: plan.status,
-  created_at: plan.createdAt,
-  updated_at: plan.updatedAt,
-})

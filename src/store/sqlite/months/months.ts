@@ -1,11 +1,13 @@
+// What a month comes to, and the bound below which nothing is dated any more once it has been reported.
+
 import type { Activity } from '../../../core/fees.ts'
 import { DAY_MS, earlier, type Instant, later, plus } from '../../../core/instant.ts'
 import { type Btc, type Usd, ZERO_USD } from '../../../core/money.ts'
-import type { ReportStore, UserLine } from '../../months.ts'
-import { instant, type TenantRow, tenantOf } from '../../rows.ts'
+import type { MonthStore, UserLine } from '../../months.ts'
+import { instant } from '../../rows/instant.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
-import { createTradeLines, IN_PERIOD, OF_TENANT } from './trade-lines.ts'
+import { createTradeLines, IN_PERIOD } from './trade-lines.ts'
 
 /** How many trades, and what they add up to. SQLite's sum over integers is exact, and fails rather than overflows. */
 const SUMS = `count(*) as trades, coalesce(sum(d.usd_amount), 0) as volume, coalesce(sum(d.btc_amount), 0) as btc,
@@ -17,14 +19,9 @@ export function reportedUntil(db: Database): () => Instant {
   return () => instant(at.get() ?? 0n)
 }
 
-export function createReportStore(connection: Connection, time: TenantTime): ReportStore {
+export function createMonthStore(connection: Connection, time: TenantTime): MonthStore {
   const { db, read, write } = connection
   const sql = {
-    tenants: db.prepare<object, TenantRow>(
-      `select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
-       where ${OF_TENANT} and (:before is null or p.created_at < :before)
-       order by t.partner_slug, t.environment`,
-    ),
     byPlan: db.prepare<object, PlanSums>(
       `select u.partner_user_id, d.plan_id, ${SUMS} from trades d join users u on u.user_id = d.user_id
        where d.tenant_id = :tenant and ${IN_PERIOD} and d.status in ('filled', 'partial')
@@ -63,8 +60,6 @@ export function createReportStore(connection: Connection, time: TenantTime): Rep
   }
 
   return {
-    listTenants: (filter, before) => read(() => sql.tenants.all({ ...filter, before }).map(tenantOf)),
-
     fixPeriod: async (period, tenant = null) => {
       if (await read(() => sql.isClosed.get(period.month) === 1n)) return { ...period, final: true }
       // Whoever held the write lock at midnight has committed once this has had its turn.

@@ -1,20 +1,20 @@
 // The lines of a trades export: confirmations and adjustments, in one order, page by page.
 
-import { type ReportRow, reportOf } from '../../ledger-rows.ts'
-import type { ReportStore, TradeLine } from '../../months.ts'
-import { instant, type TenantRow, tenantOf } from '../../rows.ts'
+import type { MonthStore, TradeLine } from '../../months.ts'
+import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
+import { instant } from '../../rows/instant.ts'
+import { reportOf } from '../../rows/report.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import type { TradeRow } from '../../rows/trade.ts'
+import { OF_TENANT } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
-import { type AdjustmentRow, adjustmentOf } from '../ledger/adjustments.ts'
 
-/** Of the partner and environment asked for, or of all. */
-export const OF_TENANT =
-  '(:slug is null or t.partner_slug = :slug) and (:environment is null or t.environment = :environment)'
 export const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'
 
 export function createTradeLines({
   db,
   read,
-}: Connection): Pick<ReportStore, 'readTradeLines' | 'countTradeLines'> {
+}: Connection): Pick<MonthStore, 'readTradeLines' | 'countTradeLines'> {
   const sql = {
     count: db
       .prepare<object, bigint>(
@@ -25,7 +25,7 @@ export function createTradeLines({
            where ${IN_PERIOD} and ${OF_TENANT})`,
       )
       .pluck(),
-    trades: db.prepare<object, TradeRow>(
+    trades: db.prepare<object, TradeLineRow>(
       `select d.*, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
        from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
          join plans p on p.plan_id = d.plan_id
@@ -60,12 +60,11 @@ export function createTradeLines({
   }
 }
 
-type AdjustmentLineRow = AdjustmentRow &
-  TenantRow & { partner_order_id: string; partner_user_id: string; partner_plan_id: string }
-type TradeRow = ReportRow &
-  TenantRow & { execution_id: string; recorded_at: bigint; partner_user_id: string; partner_plan_id: string }
+type LineNames = TenantRow & { partner_user_id: string; partner_plan_id: string }
+type TradeLineRow = TradeRow & LineNames
+type AdjustmentLineRow = AdjustmentRow & LineNames & { partner_order_id: string }
 
-const tradeLineOf = (row: TradeRow): TradeLine => ({
+const tradeLineOf = (row: TradeLineRow): TradeLine => ({
   tenant: tenantOf(row),
   executionId: row.execution_id as TradeLine['executionId'],
   partnerUserId: row.partner_user_id,

@@ -1,7 +1,7 @@
 // Which plans a pass must look at: four walks along four indexes, which cost what they find.
 
 import type { Instant } from '../../../core/instant.ts'
-import type { DueRanges } from '../../store.ts'
+import type { DueRanges } from '../../passes.ts'
 import type { Connection } from '../file/connection.ts'
 
 /** Ids read in one go: each read ends before the event loop waits long. */

@@ -1,28 +1,37 @@
+// Passes: noted, paged through, forgotten after a week; and what one would do now.
+
 import type { Instant } from '../../../core/instant.ts'
-import type { PassStart, Preview, SchedulerStore } from '../../store.ts'
+import type { PassStart, PassStore, Preview } from '../../passes.ts'
 import type { Connection } from '../file/connection.ts'
 import { acquireLock } from '../file/lock.ts'
+import { lockFile } from '../file/own-files.ts'
 import type { SandboxDue } from '../sandbox/due-plans.ts'
 import { createDueList } from './due-plans.ts'
 import type { RunPage } from './plan-page.ts'
 import type { PriceBook } from './prices.ts'
-import type { Announce } from './wake-ups.ts'
+import type { WriteWakeUps } from './wake-ups.ts'
 
-const TICK_GAPS_READ = 8
+const PASS_GAPS_READ = 8
 /** Passes kept on record: a week of minutely ones. */
-const TICKS_KEPT = 10_080
+const PASSES_KEPT = 10_080
 
-type Parts = { book: PriceBook; runPage: RunPage; announce: Announce; sandboxDue: SandboxDue; file: string }
+type Parts = {
+  book: PriceBook
+  runPage: RunPage
+  writeWakeUps: WriteWakeUps
+  sandboxDue: SandboxDue
+  file: string
+}
 
-export function createSchedulerStore(connection: Connection, parts: Parts): SchedulerStore {
-  const { book, runPage, announce, sandboxDue, file } = parts
+export function createPassStore(connection: Connection, parts: Parts): PassStore {
+  const { book, runPage, writeWakeUps, sandboxDue, file } = parts
   const { read, write } = connection
   const sql = prepare(connection)
   const dueInRealTime = createDueList(connection)
 
   /** What is known to a pass at `now`, whose own row is the last of the table. */
   function known(now: Instant): Omit<PassStart, 'passId'> {
-    return knownAfter(now, sql.passTimes.all({ limit: TICK_GAPS_READ + 1 }))
+    return knownAfter(now, sql.passTimes.all({ limit: PASS_GAPS_READ + 1 }))
   }
 
   function knownAfter(now: Instant, latestFirst: readonly bigint[]): Omit<PassStart, 'passId'> {
@@ -32,13 +41,13 @@ export function createSchedulerStore(connection: Connection, parts: Parts): Sche
   }
 
   return {
-    acquirePassLock: () => acquireLock(`${file}-tick`),
+    acquirePassLock: () => acquireLock(lockFile(file, 'pass')),
 
     beginPass: (observed) =>
       write((now) => {
         if (observed) book.add(now, observed.price, observed.source)
         const { lastInsertRowid } = sql.addPass.run({ at: now, price: observed?.price ?? null })
-        const before = Number(lastInsertRowid) - TICKS_KEPT
+        const before = Number(lastInsertRowid) - PASSES_KEPT
         sql.forgetPasses.run({ before })
         sql.forgetEvents.run({ before })
         return { passId: Number(lastInsertRowid), ...known(now) }
@@ -48,7 +57,7 @@ export function createSchedulerStore(connection: Connection, parts: Parts): Sche
       read(() => {
         // With the gap that a pass now would end: it belongs to what decides how early the failsafe begins.
         const now = connection.clock()
-        return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: TICK_GAPS_READ })])
+        return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: PASS_GAPS_READ })])
       }),
 
     async listDuePlans(due) {
@@ -60,7 +69,7 @@ export function createSchedulerStore(connection: Connection, parts: Parts): Sche
     changeDuePlans: (passId, planIds, decisions) =>
       write((now) => {
         const { fired, ...counts } = runPage(planIds, decisions, now)
-        announce(passId, fired, now)
+        writeWakeUps(passId, fired, now)
         return counts
       }),
 

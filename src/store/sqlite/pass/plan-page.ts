@@ -6,27 +6,26 @@ import type { Usd } from '../../../core/money.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { Schedule } from '../../../core/schedule-state.ts'
 import type { Frequency } from '../../../core/window.ts'
-import { type ScheduleRow, scheduleOf, scheduleParams } from '../../ledger-rows.ts'
-import { type TenantRow, tenantOf } from '../../rows.ts'
-import type { Fired, PassCounts, PlanDecisions } from '../../store.ts'
+import type { Fired, PassCounts, PlanDecisions } from '../../passes.ts'
+import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedule.ts'
+import { tenantsById } from '../accounts/tenants.ts'
 import type { Database } from '../file/connection.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 
 type TermsRow = { frequency: string; amount_usd: bigint; min_tranche: bigint }
 
-export type RunPage = ReturnType<typeof createPage>
+export type RunPage = ReturnType<typeof createPageRunner>
 
-export function createPage(db: Database, ledger: Ledger, time: TenantTime) {
+export function createPageRunner(db: Database, ledger: Ledger, time: TenantTime) {
   const sql = prepare(db)
+  const find = tenantsById(db)
   const tenants = new Map<number, Tenant>()
 
   function tenantById(tenantId: number): Tenant {
-    const known = tenants.get(tenantId)
-    if (known) return known
-    const found = tenantOf(sql.tenant.get(tenantId) as TenantRow)
-    tenants.set(tenantId, found)
-    return found
+    const tenant = tenants.get(tenantId) ?? find(tenantId)
+    tenants.set(tenantId, tenant)
+    return tenant
   }
 
   /** The schedule of the window that follows, when the one seen is over. */
@@ -116,6 +115,5 @@ function prepare(db: Database) {
       .pluck(),
     reserve: db.prepare('update windows set reserved = reserved + :amount where window_id = :window_id'),
     latestId: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),
-    tenant: db.prepare<[number], TenantRow>('select * from tenants where tenant_id = ?'),
   }
 }

@@ -1,16 +1,19 @@
+// Prices, the volatility that follows them, and imports: all rows of one, or none.
+
 import { DAY_MS, type Instant } from '../../../core/instant.ts'
 import type { Price } from '../../../core/money.ts'
 import { Problem } from '../../../core/problem.ts'
 import { FIRST_VOLATILITY, observe, type Volatility } from '../../../core/volatility.ts'
-import { instant } from '../../rows.ts'
-import type { PriceStore } from '../../store.ts'
+import type { PriceStore } from '../../prices.ts'
+import { instant } from '../../rows/instant.ts'
+import { type PriceRow, priceOf } from '../../rows/price.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { acquireLock } from '../file/lock.ts'
+import { lockFile } from '../file/own-files.ts'
 
 /** Prices older than ten half-lives no longer move the volatility. */
 const VOLATILITY_REACH_MS = 30 * DAY_MS
 
-type PriceRow = { at: bigint; price: bigint; source: string }
 type VolatilityRow = { variance: number; hours: number; last_price: bigint | null; last_at: bigint | null }
 
 export type PriceBook = ReturnType<typeof createPriceBook>
@@ -84,15 +87,10 @@ export function createPriceStore({ db, read, write }: Connection, book: PriceBoo
         return now
       }),
 
-    listPrices: ({ after, limit }) =>
-      read(() =>
-        sql.list
-          .all({ after: after ?? -1, limit })
-          .map((row) => ({ at: instant(row.at), price: row.price as Price, source: row.source })),
-      ),
+    listPrices: ({ after, limit }) => read(() => sql.list.all({ after: after ?? -1, limit }).map(priceOf)),
 
     async importPrices(batches, source) {
-      const release = acquireLock(`${file}-import`)
+      const release = acquireLock(lockFile(file, 'import'))
       if (!release) throw new Problem('import_running', 'Another import is running.')
       try {
         await write(() => sql.clear.run())

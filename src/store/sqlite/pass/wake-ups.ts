@@ -2,14 +2,14 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { WakeUp } from '../../../core/webhook.ts'
-import type { Fired } from '../../store.ts'
+import type { Fired } from '../../passes.ts'
 import type { Database } from '../file/connection.ts'
 
-export type Announce = (passId: number, fired: readonly Fired[], now: Instant) => void
+export type WriteWakeUps = (passId: number, fired: readonly Fired[], now: Instant) => void
 
-export function createAnnounce(db: Database): Announce {
+export function createWakeUpWriter(db: Database): WriteWakeUps {
   // One event for each tenant and pass, however many pages it took; none without an active webhook.
-  const announce = db.prepare(
+  const write = db.prepare(
     `insert into webhook_events (tick_id, tenant_id, count, earliest_execution_id, created_at)
      select :tick_id, tenant_id, :count, :earliest, :now from webhooks
      where tenant_id = :tenant and status = 'active'
@@ -17,7 +17,7 @@ export function createAnnounce(db: Database): Announce {
   )
   return (passId, fired, now) => {
     for (const { tenant, count, earliest } of byTenant(fired)) {
-      announce.run({ tick_id: passId, tenant: tenant.tenantId, count, earliest, now })
+      write.run({ tick_id: passId, tenant: tenant.tenantId, count, earliest, now })
     }
   }
 }

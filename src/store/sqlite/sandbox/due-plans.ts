@@ -4,8 +4,8 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import { instantOrNull } from '../../rows.ts'
-import type { DueRanges } from '../../store.ts'
+import type { DueRanges } from '../../passes.ts'
+import { instantOrNull } from '../../rows/instant.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from './tenant-time.ts'
 

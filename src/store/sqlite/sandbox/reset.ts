@@ -3,7 +3,8 @@
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Wiped } from '../../sandboxes.ts'
-import { type Connection, whenFree } from '../file/connection.ts'
+import type { Connection } from '../file/connection.ts'
+import { whenFree } from '../file/when-free.ts'
 
 /** What a reset empties, what refers to others first; the tenant's keys, webhook and clock are not among it. */
 export const WIPED: readonly (readonly [table: string, rows: string])[] = [

@@ -1,22 +1,34 @@
+// Test environments: their clocks moved on, a tranche fired by hand, everything wiped.
+
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
-import { type TenantRow, tenantOf } from '../../rows.ts'
 import { SANDBOX_OFFSET_MAX_MS, type Sandbox, type SandboxStore } from '../../sandboxes.ts'
 import type { AuditLog } from '../accounts/audit.ts'
+import { tenantsById } from '../accounts/tenants.ts'
 import type { Connection } from '../file/connection.ts'
+import { acquireLock } from '../file/lock.ts'
+import { lockFile } from '../file/own-files.ts'
 import type { RunPage } from '../pass/plan-page.ts'
-import type { Announce } from '../pass/wake-ups.ts'
+import type { WriteWakeUps } from '../pass/wake-ups.ts'
 import type { SandboxDue } from './due-plans.ts'
 import { createWipe } from './reset.ts'
 import type { TenantTime } from './tenant-time.ts'
 
-type Parts = { time: TenantTime; due: SandboxDue; audit: AuditLog; runPage: RunPage; announce: Announce }
+type Parts = {
+  time: TenantTime
+  due: SandboxDue
+  audit: AuditLog
+  runPage: RunPage
+  writeWakeUps: WriteWakeUps
+  file: string
+}
 
 export function createSandboxStore(connection: Connection, parts: Parts): SandboxStore {
-  const { clock, read, write } = connection
-  const { time, due, audit, runPage, announce } = parts
+  const { db, clock, read, write } = connection
+  const { time, due, audit, runPage, writeWakeUps, file } = parts
   const sql = prepare(connection)
+  const tenantById = tenantsById(db)
   const wipe = createWipe(connection)
 
   /** Gives the tenant a clock of its own, which for a live one the table refuses; so does this, in words. */
@@ -32,18 +44,25 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
     listSandboxes: () =>
       read(() =>
         time.sandboxes(clock()).flatMap(({ tenantId, ...rest }) => {
-          const tenant = tenantOf(sql.tenant.get(tenantId) as TenantRow)
-          return rest.offsetMs > 0 ? [{ tenant, ...rest }] : []
+          return rest.offsetMs > 0 ? [{ tenant: tenantById(tenantId), ...rest }] : []
         }),
       ),
 
-    beginAdvance: (tenant, byMs, entry) =>
-      write((real) => {
-        const sandbox = open(tenant, real)
-        if (sandbox.offsetMs + byMs > SANDBOX_OFFSET_MAX_MS) throw tooFar(sandbox)
-        audit.add(entry, real)
-        return { sandbox, wakeUpId: Number(sql.wakeUpId.get()) }
-      }),
+    async beginAdvance(tenant, byMs, entry) {
+      const end = acquireLock(lockFile(file, 'advance'))
+      if (!end) throw new Problem('database_in_use', 'Another advance is running: wait for its end.')
+      try {
+        return await write((real) => {
+          const sandbox = open(tenant, real)
+          if (sandbox.offsetMs + byMs > SANDBOX_OFFSET_MAX_MS) throw tooFar(sandbox)
+          audit.add(entry, real)
+          return { sandbox, wakeUpId: Number(sql.wakeUpId.get()), end }
+        })
+      } catch (error) {
+        end()
+        throw error
+      }
+    },
 
     findNextStop: due.nextStop,
     listSandboxDue: due.of,
@@ -53,7 +72,7 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
         refuseLive(tenant)
         sql.move.run({ tenant: tenant.tenantId, by: byMs })
         const { fired, ...counts } = runPage(planIds, decisions, real)
-        announce(wakeUpId, fired, real)
+        writeWakeUps(wakeUpId, fired, real)
         return counts
       }),
 
@@ -69,7 +88,7 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
         const [first] = fired
         if (!first) throw asleep(partnerPlanId)
         const wakeUpId = Number(sql.wakeUpId.get())
-        announce(wakeUpId, fired, real)
+        writeWakeUps(wakeUpId, fired, real)
         audit.add(entry, real)
         return { fired: first, wakeUpId }
       }),
@@ -83,7 +102,6 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
 
 function prepare({ db }: Connection) {
   return {
-    tenant: db.prepare<[number], TenantRow>('select * from tenants where tenant_id = ?'),
     // The tenant's own environment goes into the row, where a check takes none but test.
     open: db.prepare(
       `insert into sandboxes (tenant_id, environment)

@@ -4,7 +4,8 @@
 
 import { type Instant, later, plus } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import { instantOrNull } from '../../rows.ts'
+import { instantOrNull } from '../../rows/instant.ts'
+import { IN_REAL_TIME } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 
 export type TenantTime = ReturnType<typeof createTenantTime>
@@ -32,8 +33,7 @@ export function createTenantTime({ db, write }: Pick<Connection, 'db' | 'write'>
     latestOf: db.prepare<object, bigint | null>(`select ${latestOf(':tenant')}`).pluck(),
     latestInRealTime: db
       .prepare<[], bigint | null>(
-        `select max(${latestOf('tenants.tenant_id')}) from tenants
-         where tenant_id not in (select tenant_id from sandboxes)`,
+        `select max(${latestOf('tenants.tenant_id')}) from tenants where ${IN_REAL_TIME}`,
       )
       .pluck(),
   }

@@ -1,10 +1,10 @@
-// How the service is doing, as the operator asks for it: counts, what happened lately, faults and warnings.
+// How the service is doing, as an operator asks for it: counts, and what happened lately.
 
 import type { ExecutionStatus } from '../core/execution.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
-import type { PriceRow } from './store.ts'
+import type { ListedPrice } from './prices.ts'
 
 export type Status = {
   lastPass: { at: Instant; finishedAt: Instant | null; executionsCreated: number } | null
@@ -20,9 +20,9 @@ export type Status = {
 }
 
 /** What happened lately: passes oldest first, executions newest first. */
-export type Pulse = {
-  ticks: { at: Instant; finishedAt: Instant | null; plansEvaluated: number; executionsCreated: number }[]
-  price: PriceRow | null
+export type Recent = {
+  passes: { at: Instant; finishedAt: Instant | null; plansEvaluated: number; executionsCreated: number }[]
+  price: ListedPrice | null
   executions: {
     tenant: string
     partnerPlanId: string
@@ -33,15 +33,8 @@ export type Pulse = {
   walBytes: number
 }
 
-/** Something the check found: where, and what is wrong with it. */
-export type Finding = { kind: string; subject: string; message: string }
-
-export interface HealthStore {
+export interface StatusStore {
   readStatus(now: Instant, unspentSince: Instant): Promise<Status>
-  readPulse(limit: { ticks: number; executions: number }): Promise<Pulse>
-  /** Integrity, foreign keys and every ledger rule, recomputed from executions and trades. */
-  findFaults(): Promise<Finding[]>
-  /** What is no fault and asks for a look: keys that end, ticks that stopped, executions nobody confirms, open files. */
-  findWarnings(): Promise<Finding[]>
+  readRecent(limit: { passes: number; executions: number }): Promise<Recent>
   schemaVersion(): number
 }

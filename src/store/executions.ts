@@ -1,0 +1,48 @@
+// Executions: handed out to polls, ended by confirmations or by an operator.
+
+import type { Adjustment } from '../core/adjustment.ts'
+import type { Confirmation, Execution, ExecutionSeen, ExecutionStatus } from '../core/execution.ts'
+import type { Instant } from '../core/instant.ts'
+import type { Tenant } from '../core/partner.ts'
+import type { Trade } from '../core/trade.ts'
+import type { Window } from '../core/window.ts'
+import type { AuditEntry } from './audit.ts'
+import type { PageRequest } from './paging.ts'
+import type { TenantFilter } from './partners.ts'
+
+/** An execution delivered this often without a confirmation is stuck: its partner polls but never answers. */
+export const STUCK_DELIVERIES = 5
+
+export type ListedExecution = Execution & { tenant: Tenant }
+export type ExecutionFilter = TenantFilter & { status: ExecutionStatus | null; stuck: boolean }
+
+/** One execution with all that belongs to it. */
+export type ExecutionRecord = {
+  execution: ListedExecution
+  window: Window
+  trade: Trade | null
+  adjustments: Adjustment[]
+}
+
+export interface ExecutionStore {
+  /** Hands out what is due, oldest first: each handed to exactly one poll. `remaining` is what a next poll would get. */
+  deliverDue(
+    tenant: Tenant,
+    limit: number,
+    deliver: (execution: Execution, now: Instant) => Execution,
+  ): Promise<{ executions: Execution[]; remaining: number }>
+  /** Stores a confirmation; a `kept_late` one is stored too, for its caller to refuse afterwards. */
+  changeExecution(
+    tenant: Tenant,
+    ids: { executionId: string; partnerOrderId: string },
+    decide: (seen: ExecutionSeen, now: Instant) => Confirmation,
+  ): Promise<Confirmation>
+  /** Ends an open execution. Throws execution_not_found, and what `decide` throws. */
+  cancelExecution(
+    executionId: string,
+    decide: (seen: ExecutionRecord, now: Instant) => { execution: Execution; window: Window },
+    audit: AuditEntry,
+  ): Promise<void>
+  listExecutions(filter: ExecutionFilter, page: PageRequest): Promise<ListedExecution[]>
+  findExecution(executionId: string): Promise<ExecutionRecord | null>
+}

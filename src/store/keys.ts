@@ -1,0 +1,30 @@
+// API keys, known by the hash of their secret.
+
+import type { Instant } from '../core/instant.ts'
+import type { ApiKey, KeySeen } from '../core/key.ts'
+import type { Tenant } from '../core/partner.ts'
+import type { AuditEntry } from './audit.ts'
+
+export type NewKey = {
+  keyId: string
+  tenant: Tenant
+  sha256: string
+  prefix: string
+  lastFour: string
+  label: string | null
+  /** How long the key lives from its creation; null for no end. */
+  lifetimeMs: number | null
+}
+
+export interface KeyStore {
+  findKey(sha256: string): Promise<KeySeen | null>
+  markKeyUsed(keyId: string): Promise<void>
+  addKey(key: NewKey, audit: AuditEntry): Promise<ApiKey>
+  /** Changes a key, and adds another in the same transaction when a rotation asks for it. Throws key_not_found. */
+  changeKey(
+    keyId: string,
+    decide: (seen: ApiKey, now: Instant) => { key: ApiKey; successor: NewKey | null },
+    audit: AuditEntry,
+  ): Promise<{ key: ApiKey; successor: ApiKey | null }>
+  listKeys(slug: string): Promise<ApiKey[]>
+}

@@ -1,0 +1,22 @@
+// Plans, with the windows and the schedule that follow from them.
+
+import type { Instant } from '../core/instant.ts'
+import type { Tenant } from '../core/partner.ts'
+import type { Plan, PlanChange, PlanSeen } from '../core/plan.ts'
+import type { Schedule } from '../core/schedule-state.ts'
+import type { Window } from '../core/window.ts'
+import type { PageRequest } from './paging.ts'
+import type { TenantFilter } from './partners.ts'
+
+export type ListedPlan = Plan & { tenant: Tenant; window: Window | null }
+
+export interface PlanStore {
+  changePlan(
+    tenant: Tenant,
+    ids: { partnerUserId: string; partnerPlanId: string },
+    decide: (seen: PlanSeen, now: Instant) => PlanChange,
+  ): Promise<Omit<Plan, 'planId'>>
+  listPlans(filter: TenantFilter, page: PageRequest): Promise<ListedPlan[]>
+  /** Plans have no id of their own outside a tenant: all that carry this partner_plan_id. */
+  findPlans(partnerPlanId: string): Promise<(ListedPlan & { windows: Window[]; schedule: Schedule | null })[]>
+}

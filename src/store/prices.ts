@@ -1,0 +1,20 @@
+// Prices observed or imported, and the volatility that follows them.
+
+import type { Instant } from '../core/instant.ts'
+import type { Price } from '../core/money.ts'
+import type { PageRequest } from './paging.ts'
+
+/** A price and where it came from. */
+export type ObservedPrice = { price: Price; source: string }
+export type ListedPrice = ObservedPrice & { at: Instant }
+
+export interface PriceStore {
+  /** Keeps a price of this instant and moves the volatility on. Answers the instant. */
+  addPrice(observed: ObservedPrice): Promise<Instant>
+  listPrices(page: PageRequest): Promise<ListedPrice[]>
+  /**
+   * Adds the rows of every batch, or none: a source that throws leaves nothing behind. An instant that already has a
+   * price keeps it. Answers how many were new; the volatility is worked out anew. Throws import_running.
+   */
+  importPrices(batches: AsyncIterable<{ at: Instant; price: Price }[]>, source: string): Promise<number>
+}

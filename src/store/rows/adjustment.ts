@@ -1,0 +1,31 @@
+// An adjustment: the row and the value, and back.
+
+import type { Adjustment } from '../../core/adjustment.ts'
+import type { ExecutionId } from '../../core/execution-id.ts'
+import type { Btc, Usd } from '../../core/money.ts'
+import { instant } from './instant.ts'
+
+export type AdjustmentRow = {
+  adjustment_id: bigint
+  execution_id: string
+  usd_amount: bigint
+  btc_amount: bigint
+  reason: string
+  recorded_at: bigint
+}
+export const adjustmentOf = (row: AdjustmentRow): Adjustment => ({
+  adjustmentId: Number(row.adjustment_id),
+  executionId: row.execution_id as ExecutionId,
+  usd: row.usd_amount as Usd,
+  btc: row.btc_amount as Btc,
+  reason: row.reason,
+  recordedAt: instant(row.recorded_at),
+})
+export const adjustmentParams = (adjustment: Adjustment) => ({
+  adjustment_id: adjustment.adjustmentId,
+  execution_id: adjustment.executionId,
+  usd_amount: adjustment.usd,
+  btc_amount: adjustment.btc,
+  reason: adjustment.reason,
+  recorded_at: adjustment.recordedAt,
+})

@@ -1,0 +1,21 @@
+// An entry of the audit log: the row and the value.
+
+import type { ListedAuditEntry } from '../audit.ts'
+import { instant } from './instant.ts'
+
+export type AuditRow = {
+  audit_id: bigint
+  at: bigint
+  os_user: string
+  action: string
+  subject: string
+  detail: string
+}
+export const auditEntryOf = (row: AuditRow): ListedAuditEntry => ({
+  auditId: Number(row.audit_id),
+  at: instant(row.at),
+  osUser: row.os_user,
+  action: row.action,
+  subject: row.subject,
+  detail: JSON.parse(row.detail),
+})

@@ -1,0 +1,54 @@
+// An execution: the row, with the names its user and plan have at the partner, and the value.
+
+import type { Execution, ExecutionStatus, Trigger } from '../../core/execution.ts'
+import type { ExecutionId } from '../../core/execution-id.ts'
+import type { Usd } from '../../core/money.ts'
+import { instant, instantOrNull } from './instant.ts'
+import { priceOrNull } from './price.ts'
+
+export type ExecutionRow = {
+  execution_id: string
+  plan_id: bigint
+  window_id: bigint
+  partner_user_id: string
+  partner_plan_id: string
+  window_start: bigint
+  tranche_index: bigint
+  amount_usd: bigint
+  trigger_kind: string
+  slot: bigint
+  units: bigint
+  price: bigint | null
+  reference_price: bigint | null
+  reservation_price: bigint | null
+  created_at: bigint
+  status: string
+  delivered_count: bigint
+  lease_expires_at: bigint | null
+  cancelled_at: bigint | null
+  cancel_reason: string | null
+}
+export const executionOf = (row: ExecutionRow): Execution => ({
+  executionId: row.execution_id as ExecutionId,
+  planId: Number(row.plan_id),
+  windowId: Number(row.window_id),
+  partnerUserId: row.partner_user_id,
+  partnerPlanId: row.partner_plan_id,
+  windowStart: instant(row.window_start),
+  trancheIndex: Number(row.tranche_index),
+  amount: row.amount_usd as Usd,
+  firing: {
+    trigger: row.trigger_kind as Trigger,
+    slot: Number(row.slot),
+    units: Number(row.units),
+    price: priceOrNull(row.price),
+    reference: priceOrNull(row.reference_price),
+    reservationPrice: priceOrNull(row.reservation_price),
+  },
+  createdAt: instant(row.created_at),
+  deliveredCount: Number(row.delivered_count),
+  leaseExpiresAt: instantOrNull(row.lease_expires_at),
+  status: row.status as ExecutionStatus,
+  cancelledAt: instantOrNull(row.cancelled_at),
+  cancelReason: row.cancel_reason,
+})

@@ -1,0 +1,29 @@
+// A tier: the row and the value, and back.
+
+import type { Usd } from '../../core/money.ts'
+import type { Tier } from '../../core/tier.ts'
+
+export type TierRow = {
+  name: string
+  from_month: string
+  min_volume_usd: bigint
+  rate_bps: bigint
+  per_active_user_usd: bigint
+  monthly_minimum_usd: bigint
+}
+export const tierOf = (row: TierRow): Tier => ({
+  name: row.name,
+  fromMonth: row.from_month,
+  minVolume: row.min_volume_usd as Usd,
+  rateBps: Number(row.rate_bps),
+  perActiveUser: row.per_active_user_usd as Usd,
+  monthlyMinimum: row.monthly_minimum_usd as Usd,
+})
+export const tierParams = (tier: Tier) => ({
+  name: tier.name,
+  from_month: tier.fromMonth,
+  min_volume_usd: tier.minVolume,
+  rate_bps: tier.rateBps,
+  per_active_user_usd: tier.perActiveUser,
+  monthly_minimum_usd: tier.monthlyMinimum,
+})

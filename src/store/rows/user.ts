@@ -1,0 +1,37 @@
+// A user: the row and the value, and back.
+
+import type { User, UserStatus } from '../../core/user.ts'
+import { instant } from './instant.ts'
+
+export type UserRow = {
+  user_id: bigint
+  partner_user_id: string
+  email: string | null
+  auth_provider: string | null
+  consent_version: string
+  consent_timestamp: bigint
+  status: string
+  created_at: bigint
+  updated_at: bigint
+  erased_at: bigint | null
+}
+export const userOf = (row: UserRow): User => ({
+  partnerUserId: row.partner_user_id,
+  email: row.email,
+  authProvider: row.auth_provider,
+  consentVersion: row.consent_version,
+  consentTimestamp: instant(row.consent_timestamp),
+  status: row.status as UserStatus,
+  createdAt: instant(row.created_at),
+  updatedAt: instant(row.updated_at),
+})
+export const userParams = (user: User) => ({
+  partner_user_id: user.partnerUserId,
+  email: user.email,
+  auth_provider: user.authProvider,
+  consent_version: user.consentVersion,
+  consent_timestamp: user.consentTimestamp,
+  status: user.status,
+  created_at: user.createdAt,
+  updated_at: user.updatedAt,
+})

@@ -1,0 +1,38 @@
+// A window: the row and the value, and back.
+
+import type { Usd } from '../../core/money.ts'
+import type { CloseReason, Window } from '../../core/window.ts'
+import { instant } from './instant.ts'
+
+export type WindowRow = {
+  window_id: bigint
+  plan_id: bigint
+  window_start: bigint
+  window_end: bigint
+  budget: bigint
+  reserved: bigint
+  spent: bigint
+  released: bigint
+  closed_at: bigint | null
+  close_reason: string | null
+}
+export const windowOf = (row: WindowRow): Window => ({
+  windowId: Number(row.window_id),
+  planId: Number(row.plan_id),
+  start: instant(row.window_start),
+  end: instant(row.window_end),
+  budget: row.budget as Usd,
+  reserved: row.reserved as Usd,
+  spent: row.spent as Usd,
+  released: row.released as Usd,
+  closed:
+    row.closed_at === null ? null : { at: instant(row.closed_at), reason: row.close_reason as CloseReason },
+})
+export const windowParams = (window: Window) => ({
+  window_id: window.windowId,
+  reserved: window.reserved,
+  spent: window.spent,
+  released: window.released,
+  closed_at: window.closed?.at ?? null,
+  close_reason: window.closed?.reason ?? null,
+})

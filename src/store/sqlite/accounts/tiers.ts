@@ -1,0 +1,61 @@
+// Tiers and the overrides of single partners, each in force from a month on.
+
+import { monthOf } from '../../../core/instant.ts'
+import { Problem } from '../../../core/problem.ts'
+import { refusePastMonth } from '../../../core/tier.ts'
+import { type TierRow, tierOf, tierParams } from '../../rows/tier.ts'
+import type { TierStore } from '../../tiers.ts'
+import type { Connection } from '../file/connection.ts'
+import type { AuditLog } from './audit.ts'
+
+export function createTierStore({ db, read, write }: Connection, audit: AuditLog): TierStore {
+  const sql = {
+    partner: db.prepare('select 1 from partners where partner_slug = ?'),
+    list: db.prepare<[], TierRow>('select * from tiers order by min_volume_usd, name, from_month'),
+    put: db.prepare(
+      `insert or replace into tiers (name, from_month, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd)
+       values (:name, :from_month, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd)`,
+    ),
+    firstMonth: db.prepare('select min(from_month) from tiers where name = ?').pluck(),
+    putOverride: db.prepare(
+      'insert or replace into tier_overrides (partner_slug, from_month, tier_name) values (:slug, :from_month, :tier)',
+    ),
+    override: db
+      .prepare<[string, string], string | null>(
+        `select tier_name from tier_overrides where partner_slug = ? and from_month <= ?
+         order by from_month desc limit 1`,
+      )
+      .pluck(),
+  }
+
+  function refuseUnknownTier(tier: string, month: string): void {
+    const first = sql.firstMonth.get(tier) as string | null
+    if (first === null) throw new Problem('tier_not_found', `Tier ${tier} not found.`)
+    if (first <= month) return
+    throw new Problem('tier_not_found', `Tier ${tier} is not in force in ${month}: it begins in ${first}.`)
+  }
+
+  return {
+    listTiers: () => read(() => sql.list.all().map(tierOf)),
+
+    putTier: (tier, entry) =>
+      write((now) => {
+        refusePastMonth(tier.fromMonth, monthOf(now))
+        sql.put.run(tierParams(tier))
+        audit.add(entry, now)
+        return tier
+      }),
+
+    putTierOverride: ({ partnerSlug: slug, fromMonth, tierName: tier }, entry) =>
+      write((now) => {
+        if (!sql.partner.get(slug)) throw new Problem('partner_not_found', `Partner ${slug} not found.`)
+        const from_month = fromMonth ?? monthOf(now)
+        refusePastMonth(from_month, monthOf(now))
+        if (tier !== null) refuseUnknownTier(tier, from_month)
+        sql.putOverride.run({ slug, from_month, tier })
+        audit.add(entry, now)
+      }),
+
+    findTierOverride: (slug, month) => read(() => sql.override.get(slug, month) ?? null),
+  }
+}

@@ -1,0 +1,47 @@
+// SQL that several files share: what must mean the same wherever it is asked.
+
+import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
+
+const EXECUTION_COLUMNS = 'e.*, p.partner_plan_id, u.partner_user_id'
+const EXECUTION_TABLES = `
+  executions e join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id`
+
+/** Everything of an execution, with its plan's and user's ids. */
+export const SELECT_EXECUTION = `select ${EXECUTION_COLUMNS} from ${EXECUTION_TABLES}`
+
+/** The same with the name of its tenant. */
+export const SELECT_LISTED_EXECUTION = `
+  select ${EXECUTION_COLUMNS}, t.partner_slug, t.environment
+  from ${EXECUTION_TABLES} join tenants t on t.tenant_id = e.tenant_id`
+
+export const SELECT_USER =
+  'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id'
+
+/** Whether an execution `e` still waits for its confirmation. In these words: an index holds no others. */
+export const IS_OPEN = `e.status in ('pending', 'sent')`
+
+/**
+ * Whether an execution `e` may be handed out at `now` (an SQL expression): it was never delivered, or its lease is over,
+ * or ends so late that the clock has been set back since. What a poll asks, status and metrics count by the same rule.
+ */
+export const unleasedAt = (now: string): string =>
+  `(e.lease_expires_at is null or e.lease_expires_at <= ${now} or e.lease_expires_at > ${now} + ${LEASE_AHEAD_MAX_MS})`
+
+/** The same by the time of the execution's own tenant, whose row of `sandboxes` is `s` if it has one. */
+export const UNLEASED_IN_OWN_TIME = unleasedAt('(:now + coalesce(s.offset_ms, 0))')
+
+/** Whether the scheduler may fire a plan: it is active, its smart timing is on, its partner is active and not held. */
+export const AWAKE = `(
+  select p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active' and r.held = 0
+  from plans p join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
+  where p.plan_id = schedules.plan_id)`
+
+/** Whether a tenant `t` is of the partner and environment asked for; a null asks for all of them. */
+export const OF_TENANT =
+  '(:slug is null or t.partner_slug = :slug) and (:environment is null or t.environment = :environment)'
+
+/** How a tenant `t` is named in a finding. */
+export const TENANT_NAME = `t.partner_slug || ' ' || t.environment`
+
+/** Whether a tenant lives in the time of everybody else, as all but some test environments do. */
+export const IN_REAL_TIME = 'tenant_id not in (select tenant_id from sandboxes)'

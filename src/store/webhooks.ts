@@ -1,0 +1,23 @@
+// Webhooks, and the wake-ups that are sent to them.
+
+import type { Instant } from '../core/instant.ts'
+import type { Tenant } from '../core/partner.ts'
+import type { WakeUp, Webhook } from '../core/webhook.ts'
+
+export interface WebhookStore {
+  findWebhook(tenant: Tenant): Promise<Webhook | null>
+  changeWebhook(tenant: Tenant, decide: (seen: Webhook | null, now: Instant) => Webhook): Promise<Webhook>
+  /** Whether there was one to delete. */
+  deleteWebhook(tenant: Tenant): Promise<boolean>
+  /**
+   * Hands out the wake-ups a pass wrote, each once and never again, with the registrations to send them to. Those of
+   * other passes, left by a crash, are never handed out.
+   */
+  claimWakeUps(passId: number): Promise<(WakeUp & { webhook: Webhook })[]>
+  /** Enters how an attempt ended, unless the webhook was replaced meanwhile. Answers the webhook as it now is. */
+  noteAttempt(
+    tenant: Tenant,
+    attempted: Webhook,
+    decide: (seen: Webhook, now: Instant) => Webhook,
+  ): Promise<Webhook | null>
+}

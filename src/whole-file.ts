@@ -1,0 +1,70 @@
+// Files that appear under their name only when they are whole: written aside, brought to disk, and then named.
+
+import { randomUUID } from 'node:crypto'
+import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { Problem } from './core/problem.ts'
+
+/**
+ * Writes a file of which a reader sees the old content or the new one; a full disk leaves the old one, and a signal
+ * leaves nothing aside. Throws file_exists when the name is taken and may not be replaced.
+ */
+export async function writeFileWhole(
+  file: string,
+  chunks: AsyncIterable<string>,
+  { replace }: { replace: boolean },
+): Promise<void> {
+  const aside = `${file}.${randomUUID()}`
+  let handle: FileHandle | null = null
+  const interrupted = (signal: NodeJS.Signals) => {
+    rmSync(aside, { force: true })
+    // Both listeners are gone by then: the process ends by the signal, as its caller expects.
+    listen('off')
+    process.kill(process.pid, signal)
+  }
+  const listen = (verb: 'on' | 'off') => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process[verb](signal, interrupted)
+  }
+  listen('on')
+  try {
+    handle = await open(aside, 'wx', 0o600)
+    for await (const chunk of chunks) await handle.writeFile(chunk)
+    await handle.sync()
+    await handle.close()
+    handle = null
+    giveName(aside, file, { replace })
+  } finally {
+    listen('off')
+    await handle?.close()
+    rmSync(aside, { force: true })
+  }
+}
+
+/** Gives a finished file its name. Throws file_exists when the name is taken by now and may not be replaced. */
+export function giveName(aside: string, name: string, { replace }: { replace: boolean }): void {
+  if (replace) {
+    renameSync(aside, name)
+    return
+  }
+  try {
+    // A rename would take the name from whoever has it, without a word.
+    linkSync(aside, name)
+  } catch (error) {
+    // A memory stick or a share may know no second names.
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST' || existsSync(name)) throw nameTaken(name)
+    renameSync(aside, name)
+  }
+}
+
+export const nameTaken = (name: string): Problem =>
+  new Problem('file_exists', `${name} is there already; --force replaces it.`)
+
+/** Waits until a file, or the names in a folder, are on disk. */
+export function sync(path: string): void {
+  const descriptor = openSync(path, 'r')
+  try {
+    fsyncSync(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
+}
