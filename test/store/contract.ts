@@ -4,7 +4,8 @@ import { suite, test } from 'node:test'
 import { atomicityContract } from './contract/atomicity.ts'
 import { executionContract } from './contract/executions.ts'
 import { partnerContract } from './contract/partners.ts'
-import { schedulerContract } from './contract/scheduler.ts'
+import { passContract } from './contract/passes.ts'
+import { sandboxContract } from './contract/sandboxes.ts'
 import { tenancyContract } from './contract/tenancy.ts'
 import type { Contract, Open } from './world.ts'
 
@@ -12,7 +13,8 @@ const PARTS: Record<string, Contract> = {
   'partners, keys, tiers and the audit log': partnerContract,
   'tenancy of every method': tenancyContract,
   'executions, leases and trades': executionContract,
-  'scheduler passes': schedulerContract,
+  'scheduler passes': passContract,
+  sandboxes: sandboxContract,
   atomicity: atomicityContract,
 }
 

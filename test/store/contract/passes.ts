@@ -19,7 +19,7 @@ import {
   tick,
 } from '../world.ts'
 
-export const schedulerContract: Contract = {
+export const passContract: Contract = {
   'one pass at a time: the lock is given once, and again when it was returned': async (t, open) => {
     const { store, machine } = await openWorld(t, open)
     const release = store.acquirePassLock()
