@@ -1,9 +1,8 @@
 import { Command, Option } from 'commander'
-import { tiersInForce } from '../core/fees.ts'
 import { monthOf } from '../core/instant.ts'
 import { formatUsd, type Usd, usd, ZERO_USD } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
-import { RATE_BPS_MAX, TIER_NAME_PATTERN, type Tier } from '../core/tier.ts'
+import { RATE_BPS_MAX, TIER_NAME_PATTERN, type Tier, tiersInForce } from '../core/tier.ts'
 import { auditEntry, type Cli, type Column, print, printList, renderFields } from './context.ts'
 import { dollars, month, wholeNumber } from './options/values.ts'
 

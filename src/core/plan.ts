@@ -1,10 +1,11 @@
 // Plans: the state table of POST /plans and the window reset rule.
 
+import { type Frequency, gridStart, WINDOW_MS } from './frequency.ts'
 import { type Instant, later, plus } from './instant.ts'
 import type { Usd } from './money.ts'
 import { Problem } from './problem.ts'
 import type { User } from './user.ts'
-import { type CloseReason, type Frequency, gridStart, type Opening, opening, WINDOW_MS } from './window.ts'
+import { type CloseReason, type Opening, opening } from './window.ts'
 
 export const PLAN_STATUSES = ['active', 'paused', 'cancelled'] as const
 export type PlanStatus = (typeof PLAN_STATUSES)[number]

@@ -1,7 +1,7 @@
 import { z } from 'zod'
+import { FREQUENCIES } from '../core/frequency.ts'
 import { usd } from '../core/money.ts'
 import { PLAN_STATUSES, writePlan } from '../core/plan.ts'
-import { FREQUENCIES } from '../core/window.ts'
 import { planAnswer } from './answer-schemas.ts'
 import { bool, datetime, decimal, id, oneOf, said } from './fields.ts'
 import { planJson } from './resource-json.ts'

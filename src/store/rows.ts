@@ -1,6 +1,7 @@
 // Rows to values: partners, keys, users, plans, webhooks. Snake case, integers of SQL and nullable column groups
 // stop here; what belongs to the ledger is in ledger-rows.ts.
 
+import type { Frequency } from '../core/frequency.ts'
 import type { Instant } from '../core/instant.ts'
 import type { ApiKey } from '../core/key.ts'
 import type { Usd } from '../core/money.ts'
@@ -8,7 +9,6 @@ import type { Environment, Partner, PartnerStatus, Tenant } from '../core/partne
 import type { Plan, PlanStatus } from '../core/plan.ts'
 import type { User, UserStatus } from '../core/user.ts'
 import type { Webhook } from '../core/webhook.ts'
-import type { Frequency } from '../core/window.ts'
 
 export const instant = (value: bigint): Instant => Number(value) as Instant
 export const instantOrNull = (value: bigint | null): Instant | null =>

@@ -1,19 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import {
-  averagePrice,
-  chooseTier,
-  divideHalfEven,
-  feesOf,
-  feeWeight,
-  shareOut,
-  statementOf,
-  tiersInForce,
-} from '../../src/core/fees.ts'
-import { CENT, formatUsd, UNITS, type Usd, usd } from '../../src/core/money.ts'
+import { feesOf, feeWeight, shareOut, statementOf } from '../../src/core/fees.ts'
+import { averagePrice, CENT, divideHalfEven, formatUsd, UNITS, type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
-import type { Tier } from '../../src/core/tier.ts'
+import { chooseTier, type Tier, tiersInForce } from '../../src/core/tier.ts'
 import { utc } from './books.ts'
 
 const tier = (more: Partial<Tier> = {}): Tier => ({
