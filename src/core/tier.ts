@@ -1,6 +1,7 @@
 // Pricing tiers, versioned by month: what finance charges is fixed before the month begins or while it runs.
 
-import type { Usd } from './money.ts'
+import { type Instant, monthOf } from './instant.ts'
+import { type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
 
 export type Tier = {
@@ -16,8 +17,30 @@ export type Tier = {
 /** How the tier of a month was chosen: by name for this partner, or by what it bought. */
 export type TierSource = 'override' | 'volume'
 
-export const TIER_NAME_PATTERN = /^[a-z0-9][a-z0-9-]{0,31}$/
+export const TIER_NAME_MAX = 32
+export const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MAX - 1}}$`)
 export const RATE_BPS_MAX = 10_000
+
+/** What is given of a tier. Null stands for the present month; what is left out, for what the version before has. */
+export type TierTerms = Pick<Tier, 'name' | 'rateBps'> & { fromMonth: string | null } & {
+  [term in 'minVolume' | 'perActiveUser' | 'monthlyMinimum']?: Usd | undefined
+}
+
+/** The version of a tier that comes of its terms; a tier that is new has 0.00 where nothing is given. Throws month_closed. */
+export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instant): Tier {
+  const { name, rateBps } = terms
+  const fromMonth = terms.fromMonth ?? monthOf(now)
+  refusePastMonth(fromMonth, monthOf(now))
+  const before = tiersInForce(versions, fromMonth).find((tier) => tier.name === name)
+  return {
+    name,
+    fromMonth,
+    minVolume: terms.minVolume ?? before?.minVolume ?? ZERO_USD,
+    rateBps,
+    perActiveUser: terms.perActiveUser ?? before?.perActiveUser ?? ZERO_USD,
+    monthlyMinimum: terms.monthlyMinimum ?? before?.monthlyMinimum ?? ZERO_USD,
+  }
+}
 
 /** Refuses a change that would reach into a month that is over. */
 export function refusePastMonth(fromMonth: string, currentMonth: string): void {

@@ -7,7 +7,7 @@ import type { Confirmation, Execution, ExecutionSeen, ExecutionStatus, Tranche }
 import type { ExecutionId } from '../core/execution-id.ts'
 import type { Frequency } from '../core/frequency.ts'
 import type { Instant } from '../core/instant.ts'
-import type { ApiKey, KeySeen } from '../core/key.ts'
+import type { ApiKey, KeySeen, KeyTerms } from '../core/key.ts'
 import type { Price, Usd } from '../core/money.ts'
 import type { Environment, Partner, Tenant } from '../core/partner.ts'
 import type { Plan, PlanChange, PlanSeen } from '../core/plan.ts'
@@ -69,23 +69,14 @@ export interface PartnerStore {
   listKeys(slug: string): Promise<ApiKey[]>
 
   listTiers(): Promise<Tier[]>
-  /** Throws month_closed when `fromMonth` is over. */
-  putTier(tier: Tier, audit: AuditEntry): Promise<Tier>
+  /** Adds a version of a tier, or replaces the one of its month; `decide` sees every version there is. */
+  putTier(decide: (versions: Tier[], now: Instant) => Tier, audit: (tier: Tier) => AuditEntry): Promise<Tier>
   putTierOverride(override: TierOverride, audit: AuditEntry): Promise<void>
   /** The override in force in a month, null when there is none. */
   findTierOverride(slug: string, month: string): Promise<string | null>
 }
 
-export type NewKey = {
-  keyId: string
-  tenant: Tenant
-  sha256: string
-  prefix: string
-  lastFour: string
-  label: string | null
-  /** How long the key lives from its creation; null for no end. */
-  lifetimeMs: number | null
-}
+export type NewKey = KeyTerms & { keyId: string; sha256: string; prefix: string; lastFour: string }
 
 /** A null `fromMonth` stands for the present month. */
 export type TierOverride = { partnerSlug: string; fromMonth: string | null; tierName: string | null }

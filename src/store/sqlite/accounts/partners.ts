@@ -98,9 +98,9 @@ export function createPartnerStore(connection: Connection, audit: AuditLog): Par
 
     listTiers: () => read(() => sql.tiers.all().map(tierOf)),
 
-    putTier: (tier, entry) =>
+    putTier: (decide, entryOf) =>
       write((now) => {
-        refusePastMonth(tier.fromMonth, monthOf(now))
+        const tier = decide(sql.tiers.all().map(tierOf), now)
         sql.putTier.run({
           name: tier.name,
           from_month: tier.fromMonth,
@@ -109,7 +109,7 @@ export function createPartnerStore(connection: Connection, audit: AuditLog): Par
           per_active_user_usd: tier.perActiveUser,
           monthly_minimum_usd: tier.monthlyMinimum,
         })
-        audit.add(entry, now)
+        audit.add(entryOf(tier), now)
         return tier
       }),
 
