@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander'
+import { FREQUENCIES, type Frequency } from '../core/frequency.ts'
 import { Problem } from '../core/problem.ts'
 import type { Layout } from '../core/schedule-state.ts'
-import { FREQUENCIES, type Frequency } from '../core/window.ts'
 import type { History } from '../engine/backtest/replay.ts'
 import type { BacktestReport, Summary } from '../engine/backtest/report.ts'
 import { type Cli, type Column, note, print, renderTable } from './context.ts'

@@ -1,10 +1,10 @@
 import { Command, Option } from 'commander'
-import { formatInstant, type Instant, plus } from '../core/instant.ts'
-import { type ApiKey, isUsable, makeKey, visibleParts } from '../core/key.ts'
+import { formatInstant, type Instant } from '../core/instant.ts'
+import { type ApiKey, isUsable, revoke, rotate } from '../core/key.ts'
 import type { Environment, Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import { keyHash } from '../http/auth.ts'
-import type { NewKey } from '../store/keys.ts'
+import { TEXT_MAX } from '../core/text.ts'
+import { issueKey } from '../http/issue-key.ts'
 import type { Store } from '../store/store.ts'
 import {
   auditEntry,
@@ -19,7 +19,6 @@ import {
 import { duration, environmentOption } from './options/values.ts'
 import { found } from './partner.ts'
 
-const LABEL_MAX = 255
 const OVERLAP_DEFAULT = '24h'
 
 export function keyCommand(cli: Cli): Command {
@@ -35,11 +34,12 @@ export function keyCommand(cli: Cli): Command {
     .action((slug: string, options: CreateOptions) =>
       cli.withStore(async (store) => {
         const tenant = await tenantOf(store, slug, options.env)
-        if (options.label && options.label.length > LABEL_MAX) {
-          throw new Problem('usage', `--label takes at most ${LABEL_MAX} characters.`)
+        if (options.label && options.label.length > TEXT_MAX) {
+          throw new Problem('usage', `--label takes at most ${TEXT_MAX} characters.`)
         }
-        const made = newKey(cli, tenant, options.label ?? null, options.expiresIn ?? null)
-        const detail = { partner_slug: slug, environment: options.env, label: options.label ?? null }
+        const label = options.label ?? null
+        const made = issueKey({ tenant, label, lifetimeMs: options.expiresIn ?? null }, cli.machine)
+        const detail = { partner_slug: slug, environment: options.env, label }
         const issued = await store.addKey(
           made.record,
           auditEntry(cli, 'key.create', made.record.keyId, detail),
@@ -77,17 +77,14 @@ export function keyCommand(cli: Cli): Command {
     .action((keyId: string, { overlap }: { overlap: number }) =>
       cli.withStore(async (store) => {
         let secret = ''
-        const rotate = (seen: ApiKey, now: Instant) => {
-          if (!isUsable(seen, now)) throw ended(keyId)
-          const lifetime = seen.expiresAt === null ? null : seen.expiresAt - seen.createdAt
-          const made = newKey(cli, seen.tenant, seen.label, lifetime)
-          secret = made.secret
-          const end = plus(now, overlap)
-          const expiresAt = seen.expiresAt !== null && seen.expiresAt < end ? seen.expiresAt : end
-          return { key: { ...seen, expiresAt }, successor: made.record }
+        const decide = (seen: ApiKey, now: Instant) => {
+          const { key, successor } = rotate(seen, overlap, now)
+          const issued = issueKey(successor, cli.machine)
+          secret = issued.secret
+          return { key, successor: issued.record }
         }
         const audit = auditEntry(cli, 'key.rotate', keyId, { overlap_ms: overlap })
-        const { key, successor } = await store.changeKey(keyId, rotate, audit)
+        const { key, successor } = await store.changeKey(keyId, decide, audit)
         if (!successor) throw new Error('a rotation issues a key')
         showOnce(cli, successor, secret)
         if (key.expiresAt !== null) note(cli, `${keyId} works until ${formatInstant(key.expiresAt)}.`)
@@ -101,11 +98,8 @@ export function keyCommand(cli: Cli): Command {
     .action(async (keyId: string) => {
       await confirmOnTerminal(cli, `Revoke ${keyId}? Calls with it are refused from now on.`)
       await cli.withStore(async (store) => {
-        const revoke = (seen: ApiKey, now: Instant) => ({
-          key: { ...seen, revokedAt: seen.revokedAt ?? now },
-          successor: null,
-        })
-        const { key } = await store.changeKey(keyId, revoke, auditEntry(cli, 'key.revoke', keyId))
+        const decide = (seen: ApiKey, now: Instant) => ({ key: revoke(seen, now), successor: null })
+        const { key } = await store.changeKey(keyId, decide, auditEntry(cli, 'key.revoke', keyId))
         const json = keyJson(key, cli.machine.clock())
         print(cli, json, () => renderFields(json))
       })
@@ -120,20 +114,6 @@ export async function tenantOf(store: Store, slug: string, environment: Environm
   const tenant = await store.findTenant(slug, environment)
   if (!tenant) throw new Problem('partner_not_found', `Partner ${slug} not found.`)
   return tenant
-}
-
-export function newKey(
-  cli: Pick<Cli, 'machine'>,
-  tenant: Tenant,
-  label: string | null,
-  lifetimeMs: number | null,
-): { secret: string; record: NewKey } {
-  const secret = makeKey(tenant.environment, cli.machine.random)
-  const keyId = `key_${Buffer.from(cli.machine.random(8)).toString('hex')}`
-  return {
-    secret,
-    record: { keyId, tenant, sha256: keyHash(secret), ...visibleParts(secret), label, lifetimeMs },
-  }
 }
 
 function showOnce(cli: Cli, key: ApiKey, secret: string): void {
@@ -152,9 +132,6 @@ function showOnce(cli: Cli, key: ApiKey, secret: string): void {
   )
   print(cli, json, () => secret)
 }
-
-const ended = (keyId: string): Problem =>
-  new Problem('key_ended', `Key ${keyId} is revoked or expired; issue a new one with key create.`)
 
 const keyJson = (key: ApiKey, now: Instant) => ({
   key_id: key.keyId,

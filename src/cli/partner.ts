@@ -1,8 +1,16 @@
 import { Command, Option } from 'commander'
 import { formatInstant, monthOf } from '../core/instant.ts'
 import { formatUsd, usd } from '../core/money.ts'
-import { PARTNER_NAME_MAX, type Partner, type PartnerStatus } from '../core/partner.ts'
+import {
+  MIN_TRANCHE_LEAST,
+  type Partner,
+  type PartnerStatus,
+  setHeld,
+  setMinTranche,
+  setPartnerStatus,
+} from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
+import { TEXT_MAX } from '../core/text.ts'
 import type { Store } from '../store/store.ts'
 import {
   auditEntry,
@@ -25,8 +33,8 @@ export function partnerCommand(cli: Cli): Command {
     .requiredOption('--name <text>', 'its name as shown')
     .action(async (partnerSlug: string, { name }: { name: string }) => {
       // Checked before withStore, which makes the database.
-      if (name.trim() === '' || [...name].length > PARTNER_NAME_MAX) {
-        throw new Problem('usage', `--name takes 1 to ${PARTNER_NAME_MAX} characters.`)
+      if (name.trim() === '' || [...name].length > TEXT_MAX) {
+        throw new Problem('usage', `--name takes 1 to ${TEXT_MAX} characters.`)
       }
       const create = async (store: Store) => {
         const audit = auditEntry(cli, 'partner.create', partnerSlug, { name })
@@ -78,7 +86,7 @@ export function partnerCommand(cli: Cli): Command {
           : 'accept its keys again and go on with its plans',
       )
       .argument('<slug>')
-      .action((partnerSlug: string) => setStatus(cli, partnerSlug, status))
+      .action((partnerSlug: string) => changeStatus(cli, partnerSlug, status))
   }
 
   for (const [verb, held] of [
@@ -93,7 +101,7 @@ export function partnerCommand(cli: Cli): Command {
           : 'go on with the plans of a held partner',
       )
       .argument('<slug>')
-      .action((partnerSlug: string) => setHeld(cli, partnerSlug, held))
+      .action((partnerSlug: string) => changeHold(cli, partnerSlug, held))
   }
 
   partner
@@ -122,23 +130,26 @@ export function partnerCommand(cli: Cli): Command {
     .command('set-min-tranche')
     .description("set the smallest order the partner's venue takes")
     .argument('<slug>')
-    .argument('<usd>', 'at least 0.01', dollars)
+    .argument('<usd>', `at least ${formatUsd(MIN_TRANCHE_LEAST)}`, dollars)
     .action((partnerSlug: string, amount: string) =>
       cli.withStore(async (store) => {
         const minTranche = usd(amount)
-        if (minTranche === 0n) throw new Problem('usage', 'The minimum tranche is at least 0.01.')
         const audit = auditEntry(cli, 'partner.set-min-tranche', partnerSlug, {
           min_tranche_usd: formatUsd(minTranche),
         })
-        const change = (seen: Partner, now: Partner['updatedAt']) => ({ ...seen, minTranche, updatedAt: now })
-        await show(cli, store, await store.changePartner(partnerSlug, change, audit))
+        const changed = await store.changePartner(
+          partnerSlug,
+          (seen, now) => setMinTranche(seen, minTranche, now),
+          audit,
+        )
+        await show(cli, store, changed)
       }),
     )
 
   return partner
 }
 
-async function setStatus(cli: Cli, partnerSlug: string, status: PartnerStatus): Promise<void> {
+async function changeStatus(cli: Cli, partnerSlug: string, status: PartnerStatus): Promise<void> {
   const verb = status === 'disabled' ? 'disable' : 'enable'
   if (status === 'disabled') {
     await confirmOnTerminal(cli, `Disable ${partnerSlug}? Its calls are refused and its plans stop firing.`)
@@ -147,21 +158,21 @@ async function setStatus(cli: Cli, partnerSlug: string, status: PartnerStatus): 
     const audit = auditEntry(cli, `partner.${verb}`, partnerSlug)
     const partner = await store.changePartner(
       partnerSlug,
-      (seen, now) => ({ ...seen, status, updatedAt: now }),
+      (seen, now) => setPartnerStatus(seen, status, now),
       audit,
     )
     await show(cli, store, partner)
   })
 }
 
-async function setHeld(cli: Cli, partnerSlug: string, held: boolean): Promise<void> {
+async function changeHold(cli: Cli, partnerSlug: string, held: boolean): Promise<void> {
   if (held) {
     await confirmOnTerminal(cli, `Hold ${partnerSlug}? Its plans buy nothing more until it is released.`)
   }
   await cli.withStore(async (store) => {
-    const change = (seen: Partner, now: Partner['updatedAt']) => ({ ...seen, held, updatedAt: now })
     const audit = auditEntry(cli, `partner.${held ? 'hold' : 'release'}`, partnerSlug)
-    await show(cli, store, await store.changePartner(partnerSlug, change, audit))
+    const changed = await store.changePartner(partnerSlug, (seen, now) => setHeld(seen, held, now), audit)
+    await show(cli, store, changed)
   })
 }
 

@@ -3,7 +3,7 @@ import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
 import type { Listener } from '../http/listen.ts'
 import type { Metrics } from '../http/metrics.ts'
-import type { Ops } from '../http/ops.ts'
+import type { Ops } from '../http/ops-endpoints.ts'
 import type { Log, LogLevel } from '../log.ts'
 import type { Feed } from '../price/feed.ts'
 import type { Store } from '../store/store.ts'
@@ -105,7 +105,7 @@ async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
 
 async function opsOf(cli: Cli, options: ServeOptions): Promise<{ ops: Ops; metrics: Metrics }> {
   const { createMetrics, EXPOSITION_TYPE } = await import('../http/metrics.ts')
-  const { createOps } = await import('../http/ops.ts')
+  const { createOps } = await import('../http/ops-endpoints.ts')
   const metrics = createMetrics()
   const ops = createOps({
     clock: cli.machine.clock,

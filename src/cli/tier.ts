@@ -1,9 +1,14 @@
 import { Command, Option } from 'commander'
-import { tiersInForce } from '../core/fees.ts'
-import { monthOf } from '../core/instant.ts'
-import { formatUsd, type Usd, usd, ZERO_USD } from '../core/money.ts'
+import { formatUsd, usd } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
-import { RATE_BPS_MAX, TIER_NAME_PATTERN, type Tier } from '../core/tier.ts'
+import {
+  RATE_BPS_MAX,
+  setTier,
+  TIER_NAME_MAX,
+  TIER_NAME_PATTERN,
+  type Tier,
+  type TierTerms,
+} from '../core/tier.ts'
 import { auditEntry, type Cli, type Column, print, printList, renderFields } from './context.ts'
 import { dollars, month, wholeNumber } from './options/values.ts'
 
@@ -47,24 +52,23 @@ export function tierCommand(cli: Cli): Command {
         if (!TIER_NAME_PATTERN.test(name) || name === 'none') {
           throw new Problem(
             'usage',
-            'A tier name is 1 to 32 lower-case letters, digits and hyphens, and not "none".',
+            `A tier name is 1 to ${TIER_NAME_MAX} lower-case letters, digits and hyphens, and not "none".`,
           )
         }
-        const fromMonth = options.from ?? monthOf(cli.machine.clock())
-        const before = tiersInForce(await store.listTiers(), fromMonth).find((tier) => tier.name === name)
-        const given = (text: string | undefined, kept: Usd | undefined) =>
-          text === undefined ? (kept ?? ZERO_USD) : usd(text)
-        const wanted: Tier = {
+        const given = (text: string | undefined) => (text === undefined ? undefined : usd(text))
+        const terms: TierTerms = {
           name,
-          fromMonth,
-          minVolume: given(options.minVolumeUsd, before?.minVolume),
           rateBps: options.rateBps,
-          perActiveUser: given(options.perActiveUserUsd, before?.perActiveUser),
-          monthlyMinimum: given(options.monthlyMinimumUsd, before?.monthlyMinimum),
+          fromMonth: options.from ?? null,
+          minVolume: given(options.minVolumeUsd),
+          perActiveUser: given(options.perActiveUserUsd),
+          monthlyMinimum: given(options.monthlyMinimumUsd),
         }
-        const json = tierJson(
-          await store.putTier(wanted, auditEntry(cli, 'tier.set', name, tierJson(wanted))),
+        const made = await store.putTier(
+          (versions, now) => setTier(versions, terms, now),
+          (tier) => auditEntry(cli, 'tier.set', name, tierJson(tier)),
         )
+        const json = tierJson(made)
         print(cli, json, () => renderFields(json))
       }),
     )
@@ -74,7 +78,6 @@ export function tierCommand(cli: Cli): Command {
 
 type SetOptions = {
   rateBps: number
-  /** Left out they stay as they are in the version before; a new tier begins with 0.00. */
   minVolumeUsd?: string
   perActiveUserUsd?: string
   monthlyMinimumUsd?: string

@@ -4,9 +4,9 @@
 import type { Execution } from './execution.ts'
 import type { ExecutionId } from './execution-id.ts'
 import { type Instant, later } from './instant.ts'
-import { type Btc, formatBtc, formatUsd, type Usd } from './money.ts'
+import { type Btc, formatBtc, formatUsd, UNITS, type Usd } from './money.ts'
 import { Problem } from './problem.ts'
-import type { Trade } from './trade.ts'
+import { FILL_BTC_MAX, type Trade } from './trade.ts'
 import { adjustSpent, leftOf, type Window } from './window.ts'
 
 /** What a fill comes to: dollars spent and coins bought. */
@@ -32,9 +32,6 @@ export type TradeSeen = {
 }
 
 export type Correction = { window: Window; adjustment: Adjustment; before: Amounts; after: Amounts }
-
-/** The most that a fill may report in coins: all there will ever be. */
-const BTC_MAX = 21_000_000n * 100_000_000n
 
 /** What a fill comes to after its adjustments; null when the trade is no fill. */
 export function amountsOf(trade: Trade, adjustments: readonly Amounts[]): Amounts | null {
@@ -81,7 +78,8 @@ function refuseImpossible({ usd, btc }: Amounts, execution: Execution): void {
   if ((usd === 0n) !== (btc === 0n)) {
     throw conflict('A fill has both dollars and bitcoin, or neither: give 0 for both if nothing was bought.')
   }
-  if (btc > BTC_MAX) throw conflict('A fill is at most 21,000,000 BTC.')
+  if (btc > FILL_BTC_MAX)
+    throw conflict(`A fill is at most ${(FILL_BTC_MAX / UNITS).toLocaleString('en-US')} BTC.`)
   if (usd <= execution.amount) return
   throw conflict(
     `A fill is at most its reservation: ${formatUsd(execution.amount)} USD were reserved, ${formatUsd(usd)} given.`,

@@ -1,7 +1,8 @@
 // API keys. The whole key exists once, in the answer that issues it; what is kept cannot be turned back into it.
 
-import type { Instant } from './instant.ts'
+import { earlier, HOUR_MS, type Instant, plus } from './instant.ts'
 import type { Environment, PartnerStatus, Tenant } from './partner.ts'
+import { Problem } from './problem.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const SECRET_LENGTH = 40
@@ -12,7 +13,7 @@ const KEY_PATTERN = new RegExp(
 /** The largest byte below which `byte % 62` favours no character. */
 const FAIR_BYTE_MAX = 247
 /** How old a key's last-used mark may grow before a request renews it: coarse, so that reading stays reading. */
-export const KEY_USED_STEP_MS = 60 * 60 * 1000
+export const KEY_USED_STEP_MS = HOUR_MS
 
 export type ApiKey = {
   keyId: string
@@ -53,6 +54,31 @@ export function isWellFormedKey(text: string): boolean {
 export function isUsable(key: ApiKey, now: Instant): boolean {
   return (key.revokedAt === null || key.revokedAt > now) && (key.expiresAt === null || key.expiresAt > now)
 }
+
+/** What a key is to be: whose, what for, and how long it lives; null for no end. */
+export type KeyTerms = { tenant: Tenant; label: string | null; lifetimeMs: number | null }
+
+/**
+ * Replaces a key: the old one ends when the overlap does, or earlier if it would have anyway. Its successor has the same
+ * tenant, label and length of life. Throws key_ended.
+ */
+export function rotate(seen: ApiKey, overlapMs: number, now: Instant): { key: ApiKey; successor: KeyTerms } {
+  if (!isUsable(seen, now)) {
+    throw new Problem(
+      'key_ended',
+      `Key ${seen.keyId} is revoked or expired; issue a new one with key create.`,
+    )
+  }
+  const { tenant, label, createdAt, expiresAt } = seen
+  const end = plus(now, overlapMs)
+  return {
+    key: { ...seen, expiresAt: expiresAt === null ? end : earlier(expiresAt, end) },
+    successor: { tenant, label, lifetimeMs: expiresAt === null ? null : expiresAt - createdAt },
+  }
+}
+
+/** Ends a key at once. One that is revoked already stays as it is. */
+export const revoke = (seen: ApiKey, now: Instant): ApiKey => ({ ...seen, revokedAt: seen.revokedAt ?? now })
 
 /** The part of a key that may be shown: the prefix that names its environment, and its last four characters. */
 export function visibleParts(key: string): { prefix: string; lastFour: string } {

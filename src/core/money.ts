@@ -58,6 +58,23 @@ function format(amount: bigint, placesMin: number): string {
 /** The largest whole number of cents not above `amount` (which is never negative). */
 export const floorToCents = (amount: Usd): Usd => (amount - (amount % CENT)) as Usd
 
+/** numerator / denominator in units, rounded half-even to whole cents. Neither is negative. */
+export const roundToCents = (numerator: bigint, denominator: bigint): Usd =>
+  (divideHalfEven(numerator, denominator * CENT) * CENT) as Usd
+
+/** Division of non-negative integers, rounded to the nearest, a half to the even one. */
+export function divideHalfEven(numerator: bigint, denominator: bigint): bigint {
+  const quotient = numerator / denominator
+  const twice = (numerator % denominator) * 2n
+  if (twice > denominator || (twice === denominator && quotient % 2n === 1n)) return quotient + 1n
+  return quotient
+}
+
+/** Dollars per coin, half-even at the eighth place; null without volume, or where adjustments left none. */
+export function averagePrice(volume: Usd, btc: Btc): Price | null {
+  return btc <= 0n || volume <= 0n ? null : (divideHalfEven(volume * UNITS, btc) as Price)
+}
+
 export const lesser = <T extends bigint>(a: T, b: T): T => (a < b ? a : b)
 
 /** A price as a float, for the statistics of the timing engine only: no amount is ever computed from it. */

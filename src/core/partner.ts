@@ -1,8 +1,8 @@
 // Partners and the tenants they own: every record belongs to one partner in one environment.
 
 import type { Instant } from './instant.ts'
-import type { Usd } from './money.ts'
-import { usd } from './money.ts'
+import { CENT, formatUsd, type Usd, usd } from './money.ts'
+import { Problem } from './problem.ts'
 
 export const ENVIRONMENTS = ['test', 'live'] as const
 export type Environment = (typeof ENVIRONMENTS)[number]
@@ -28,6 +28,28 @@ export type Partner = {
   updatedAt: Instant
 }
 
-export const PARTNER_SLUG_PATTERN = /^[a-z0-9][a-z0-9-]{1,62}$/
-export const PARTNER_NAME_MAX = 255
+export const PARTNER_SLUG_MAX = 63
+export const PARTNER_SLUG_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{1,${PARTNER_SLUG_MAX - 1}}$`)
 export const MIN_TRANCHE_DEFAULT = usd('5.00')
+/** The smallest minimum there is. */
+export const MIN_TRANCHE_LEAST: Usd = CENT
+
+/** Disables a partner, whose calls are then refused and whose plans stop firing, or lets it in again. */
+export const setPartnerStatus = (seen: Partner, status: PartnerStatus, now: Instant): Partner => ({
+  ...seen,
+  status,
+  updatedAt: now,
+})
+
+/** Holds a partner's tranches, or releases them. */
+export const setHeld = (seen: Partner, held: boolean, now: Instant): Partner => ({
+  ...seen,
+  held,
+  updatedAt: now,
+})
+
+/** Sets the smallest order the partner's venue takes. Throws usage. */
+export function setMinTranche(seen: Partner, minTranche: Usd, now: Instant): Partner {
+  if (minTranche >= MIN_TRANCHE_LEAST) return { ...seen, minTranche, updatedAt: now }
+  throw new Problem('usage', `The minimum tranche is at least ${formatUsd(MIN_TRANCHE_LEAST)}.`)
+}

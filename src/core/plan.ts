@@ -1,13 +1,20 @@
 // Plans: the state table of POST /plans and the window reset rule.
 
+import { type Frequency, gridStart, WINDOW_MS } from './frequency.ts'
 import { type Instant, later, plus } from './instant.ts'
-import type { Usd } from './money.ts'
+import { type Usd, usd } from './money.ts'
 import { Problem } from './problem.ts'
 import type { User } from './user.ts'
-import { type CloseReason, type Frequency, gridStart, type Opening, opening, WINDOW_MS } from './window.ts'
+import { type CloseReason, type Opening, opening } from './window.ts'
 
 export const PLAN_STATUSES = ['active', 'paused', 'cancelled'] as const
 export type PlanStatus = (typeof PLAN_STATUSES)[number]
+
+/** The least and the most a plan may spend in a window; the plans table has the same check. */
+export const PLAN_AMOUNT_MIN = usd('1.00')
+export const PLAN_AMOUNT_MAX = usd('1000000.00')
+/** Decimal places of that amount: whole cents. */
+export const PLAN_AMOUNT_PLACES = 2
 
 export type PlanTerms = {
   partnerUserId: string

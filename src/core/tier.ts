@@ -1,6 +1,7 @@
 // Pricing tiers, versioned by month: what finance charges is fixed before the month begins or while it runs.
 
-import type { Usd } from './money.ts'
+import { type Instant, monthOf } from './instant.ts'
+import { type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
 
 export type Tier = {
@@ -13,11 +14,74 @@ export type Tier = {
   monthlyMinimum: Usd
 }
 
-export const TIER_NAME_PATTERN = /^[a-z0-9][a-z0-9-]{0,31}$/
+/** How the tier of a month was chosen: by name for this partner, or by what it bought. */
+export type TierSource = 'override' | 'volume'
+
+export const TIER_NAME_MAX = 32
+export const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MAX - 1}}$`)
 export const RATE_BPS_MAX = 10_000
+
+/** What is given of a tier. Null stands for the present month; what is left out, for what the version before has. */
+export type TierTerms = Pick<Tier, 'name' | 'rateBps'> & { fromMonth: string | null } & {
+  [term in 'minVolume' | 'perActiveUser' | 'monthlyMinimum']?: Usd | undefined
+}
+
+/** The version of a tier that comes of its terms; a tier that is new has 0.00 where nothing is given. Throws month_closed. */
+export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instant): Tier {
+  const { name, rateBps } = terms
+  const fromMonth = terms.fromMonth ?? monthOf(now)
+  refusePastMonth(fromMonth, monthOf(now))
+  const before = tiersInForce(versions, fromMonth).find((tier) => tier.name === name)
+  return {
+    name,
+    fromMonth,
+    minVolume: terms.minVolume ?? before?.minVolume ?? ZERO_USD,
+    rateBps,
+    perActiveUser: terms.perActiveUser ?? before?.perActiveUser ?? ZERO_USD,
+    monthlyMinimum: terms.monthlyMinimum ?? before?.monthlyMinimum ?? ZERO_USD,
+  }
+}
 
 /** Refuses a change that would reach into a month that is over. */
 export function refusePastMonth(fromMonth: string, currentMonth: string): void {
   if (fromMonth >= currentMonth) return
   throw new Problem('month_closed', `${fromMonth} is over; a change can start in ${currentMonth} or later.`)
+}
+
+/**
+ * The version of each tier in force in a month, by the volume it begins at. Of those that begin at the same one the
+ * tier that was there first comes last, where the choice by volume finds it: a tier added for overrides, whose volume
+ * is 0.00 because nobody gave one, must not become the price of everybody.
+ */
+export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
+  const inForce = versions.filter((tier) => tier.fromMonth <= month)
+  const tiers = Map.groupBy(inForce, (tier) => tier.name)
+  const dated = [...tiers.values()].map((own) => {
+    const byMonth = own.toSorted((a, b) => order(a.fromMonth, b.fromMonth))
+    return { since: byMonth[0]?.fromMonth ?? '', tier: byMonth.at(-1) as Tier }
+  })
+  dated.sort(
+    (a, b) =>
+      order(a.tier.minVolume, b.tier.minVolume) || order(b.since, a.since) || order(b.tier.name, a.tier.name),
+  )
+  return dated.map(({ tier }) => tier)
+}
+
+const order = <T extends string | bigint>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
+
+/** The override where there is one in force, else the highest tier the volume reaches, else the lowest there is. */
+export function chooseTier(
+  inForce: readonly Tier[],
+  override: string | null,
+  volume: Usd,
+): { tier: Tier; tierSource: TierSource } {
+  if (override !== null) {
+    const tier = inForce.find(({ name }) => name === override)
+    // The store takes no override whose tier is not in force; charging another price instead would go unnoticed.
+    if (!tier) throw new Error(`the override names ${override}, which is not in force`)
+    return { tier, tierSource: 'override' }
+  }
+  const tier = inForce.findLast((candidate) => candidate.minVolume <= volume) ?? inForce[0]
+  if (!tier) throw new Error('no pricing tier is in force')
+  return { tier, tierSource: 'volume' }
 }

@@ -3,9 +3,14 @@
 import { unreachable } from './assert.ts'
 import type { ExecutionId } from './execution-id.ts'
 import type { Instant } from './instant.ts'
-import { type Btc, type Price, type Usd, ZERO_USD } from './money.ts'
+import { type Btc, btc, type Price, price, type Usd, usd, ZERO_USD } from './money.ts'
 
 export const REPORT_STATUSES = ['filled', 'partial', 'failed', 'cancelled'] as const
+
+/** The most that a fill may report: all the bitcoin there will ever be, and a price and a fee beyond any real one. */
+export const FILL_BTC_MAX = btc('21000000')
+export const FILL_PRICE_MAX = price('50000000')
+export const FILL_FEE_MAX = usd('1000000')
 
 /** The outcome of an execution in the partner's words, after rounding; fields the contract ignores are not in it. */
 export type Report = Fill | NoFill

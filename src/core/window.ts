@@ -2,18 +2,10 @@
 // reservations into spending or give them back. All amounts are of the window that reserved them, for ever.
 
 import { assert } from './assert.ts'
-import { DAY_MS, type Instant, plus } from './instant.ts'
+import { type Frequency, gridStart, WINDOW_MS } from './frequency.ts'
+import { type Instant, plus } from './instant.ts'
 import type { Usd } from './money.ts'
 import { ZERO_USD } from './money.ts'
-
-export const FREQUENCIES = ['daily', 'weekly', 'bi-weekly'] as const
-export type Frequency = (typeof FREQUENCIES)[number]
-
-export const WINDOW_MS: Record<Frequency, number> = {
-  daily: DAY_MS,
-  weekly: 7 * DAY_MS,
-  'bi-weekly': 14 * DAY_MS,
-}
 
 export type CloseReason = 'ended' | 'reset' | 'cancelled'
 
@@ -73,11 +65,6 @@ export function adjustSpent(window: Window, difference: Usd): Window {
 export function close(window: Window, at: Instant, reason: CloseReason): Window {
   assert(window.closed === null, 'a window closes once')
   return checked({ ...window, released: unreserved(window), closed: { at, reason } })
-}
-
-/** The slot of the grid start + n * length that contains `now`; `start` itself when it lies ahead. */
-export function gridStart(start: Instant, lengthMs: number, now: Instant): Instant {
-  return now <= start ? start : plus(start, Math.floor((now - start) / lengthMs) * lengthMs)
 }
 
 export function opening(start: Instant, frequency: Frequency, budget: Usd): Opening {

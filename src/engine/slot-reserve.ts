@@ -4,6 +4,7 @@
 
 import { assert } from '../core/assert.ts'
 import type { Firing, Tranche, Trigger } from '../core/execution.ts'
+import { slotMsOf } from '../core/frequency.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/instant.ts'
 import { floorToCents, lesser, type Price, type Usd, ZERO_USD } from '../core/money.ts'
 import type { Layout, Reference, Schedule } from '../core/schedule-state.ts'
@@ -69,15 +70,16 @@ export function failsafeLead(passGapsMs: readonly number[]): number {
 /** Cuts a window into slots and units so that no unit is under the floor: wider slots, then one unit each, then fewer. */
 export function layout(of: { windowStart: Instant; windowEnd: Instant; budget: Usd; floor: Usd }): Layout {
   const { budget, floor } = of
-  const days = Math.round((of.windowEnd - of.windowStart) / DAY_MS)
-  const slotHours = days === 1 ? 8 : 12
+  const lengthMs = of.windowEnd - of.windowStart
+  const days = Math.round(lengthMs / DAY_MS)
+  const most = Math.round(lengthMs / slotMsOf(lengthMs))
   const fits = (slots: number, unitsPerSlot: number): boolean =>
     floorToCents((budget / BigInt(slots * unitsPerSlot)) as Usd) >= floor
   const cut = (slots: number, unitsPerSlot: number): Layout => ({ slots, unitsPerSlot, unitsFired: 0 })
-  if (fits((days * 24) / slotHours, 2)) return cut((days * 24) / slotHours, 2)
+  if (fits(most, 2)) return cut(most, 2)
   if (fits(days, 2)) return cut(days, 2)
-  const most = Number(budget / floor)
-  return cut(Math.max(1, Math.min(days, most)), 1)
+  const affordable = Number(budget / floor)
+  return cut(Math.max(1, Math.min(days, affordable)), 1)
 }
 
 /** The price at or under which unit `m` (0-based) of a slot with `k` units fires. */

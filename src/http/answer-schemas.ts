@@ -2,12 +2,12 @@
 // writes such an answer imports the types alone, and loads nothing.
 
 import { z } from 'zod'
+import { FREQUENCIES } from '../core/frequency.ts'
 import { ENVIRONMENTS, type PartnerStatus } from '../core/partner.ts'
 import { PLAN_STATUSES } from '../core/plan.ts'
 import { REPORT_STATUSES } from '../core/trade.ts'
 import type { UserStatus } from '../core/user.ts'
 import type { Webhook } from '../core/webhook.ts'
-import { FREQUENCIES } from '../core/window.ts'
 
 const PARTNER_STATUSES = ['active', 'disabled'] as const satisfies readonly PartnerStatus[]
 const USER_STATUSES = ['linked', 'disabled'] as const satisfies readonly UserStatus[]

@@ -5,10 +5,11 @@ import type { KeySeen } from '../core/key.ts'
 import { Problem } from '../core/problem.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
-import { authenticate, createThrottle, isUseStale } from './auth.ts'
+import { authenticate, isUseStale } from './auth.ts'
 import { readBody, readQuery } from './body.ts'
 import { getDescription } from './openapi/get-description.ts'
-import { OPS_PATHS, type Ops, type OpsPath } from './ops.ts'
+import { OPS_PATHS, type Ops, type OpsPath } from './ops-endpoints.ts'
+import { createRateLimit } from './rate-limit.ts'
 import { Refusal, STATUS_OF } from './refusal.ts'
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
@@ -25,8 +26,8 @@ export type AppOptions = Omit<Services, 'store'> & {
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 export function createApp(options: AppOptions): H3 {
-  const { store, machine, log, ops } = options
-  const throttle = options.rateLimit === null ? null : createThrottle(options.rateLimit)
+  const { store, machine, guard, log, ops, rateLimit } = options
+  const limit = rateLimit === null ? null : createRateLimit(rateLimit)
   // h3 itself refuses a path that is no valid encoding: it names nothing, like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
 
@@ -93,20 +94,20 @@ export function createApp(options: AppOptions): H3 {
     const now = machine.clock()
     const caller = await authenticate(store, event.req.headers.get('authorization'), now)
     trail.caller = caller
-    throttle?.(caller.key.keyId, now)
+    limit?.(caller.key.keyId, now)
     if (isUseStale(caller, now)) noteUse(store, caller)
     const route = routeFor(event.req.method, routes)
     const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
     const body = route.body ? await readBody(event.req, route.body) : undefined
     const checked: Call<unknown> = {
-      ...options,
       store,
+      machine,
+      guard,
       caller,
       tenant: caller.key.tenant,
       params: decodeParams(event.context.params ?? {}),
       body,
       query,
-      now,
       setHeader: (name, value) => headers.set(name, value),
     }
     return { status: 200, body: await route.handle(checked as Call<never, never>), headers: {}, bug: null }

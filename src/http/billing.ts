@@ -1,3 +1,5 @@
+// Billing over HTTP: a month's statement, and each user's share of it page by page.
+
 import { z } from 'zod'
 import { bill, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
 import { MONTH_PATTERN } from '../core/instant.ts'

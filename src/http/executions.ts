@@ -1,17 +1,19 @@
+// Executions over HTTP: the poll for what is due, and the confirmation of what became of it.
+
 import { z } from 'zod'
 import { assert } from '../core/assert.ts'
 import { confirm, deliver, type Execution, idempotencyKey } from '../core/execution.ts'
 import { formatInstant } from '../core/instant.ts'
-import { btc, formatUsd, price, usd } from '../core/money.ts'
+import { type Btc, btc, formatUsd, type Price, price, usd, ZERO_USD } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
-import { REPORT_STATUSES, type Report } from '../core/trade.ts'
+import { REASON_MAX } from '../core/text.ts'
+import { FILL_BTC_MAX, FILL_FEE_MAX, FILL_PRICE_MAX, REPORT_STATUSES, type Report } from '../core/trade.ts'
 import { type ConfirmedJson, confirmedAnswer, type DueJson, duePageAnswer } from './answer-schemas.ts'
 import { datetime, decimal, id, oneOf, said, text } from './fields.ts'
 import { route } from './route.ts'
 
 /** The most executions one poll is handed. */
 export const DUE_PAGE_MAX = 500
-const REASON_MAX = 2_000
 
 export const getDue = route({
   method: 'GET',
@@ -35,12 +37,16 @@ export const fillBody = z.object({
   ...common,
   status: oneOf(REPORT_STATUSES),
   ...when,
-  usd_amount: decimal(usd, { above: '0' }).meta(said('Dollars spent: at most what was reserved.', '10.00')),
-  btc_amount: decimal(btc, { above: '0', atMost: '21000000' }).meta(said('Bitcoin bought.', '0.00015564')),
-  execution_price: decimal(price, { above: '0', atMost: '50000000' }).meta(
+  usd_amount: decimal(usd, { above: ZERO_USD }).meta(
+    said('Dollars spent: at most what was reserved.', '10.00'),
+  ),
+  btc_amount: decimal(btc, { above: 0n as Btc, atMost: FILL_BTC_MAX }).meta(
+    said('Bitcoin bought.', '0.00015564'),
+  ),
+  execution_price: decimal(price, { above: 0n as Price, atMost: FILL_PRICE_MAX }).meta(
     said('Dollars per bitcoin.', '64250.50'),
   ),
-  partner_fee_usd: decimal(usd, { atLeast: '0', atMost: '1000000' })
+  partner_fee_usd: decimal(usd, { atLeast: ZERO_USD, atMost: FILL_FEE_MAX })
     .meta(said('The fee you charged the user.', '0.05'))
     .nullish(),
 })

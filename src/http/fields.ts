@@ -3,10 +3,8 @@
 
 import { z } from 'zod'
 import { type Instant, parseInstant } from '../core/instant.ts'
-import { DECIMAL_PATTERN } from '../core/money.ts'
-
-export const ID_MAX = 255
-const TEXT_MAX = 255
+import { DECIMAL_PATTERN, formatUsd, type Usd } from '../core/money.ts'
+import { ID_MAX, TEXT_MAX } from '../core/text.ts'
 
 /** A refusal of one field: pydantic's error type and message. */
 export class FieldError {
@@ -63,16 +61,10 @@ export const oneOf = <const T extends string>(values: readonly T[]) =>
     return known ?? new FieldError('literal_error', `Input should be ${spoken(values)}`)
   })
 
-export type DecimalBounds = {
-  placesMax?: number
-  /** Bounds as the messages show them. */
-  above?: string
-  atLeast?: string
-  atMost?: string
-}
+export type DecimalBounds<T extends bigint> = { placesMax?: number; above?: T; atLeast?: T; atMost?: T }
 
 /** A decimal string within bounds, read by `read` (which rounds), bounded after rounding. */
-export const decimal = <T extends bigint>(read: (text: string) => T, bounds: DecimalBounds) =>
+export const decimal = <T extends bigint>(read: (text: string) => T, bounds: DecimalBounds<T>) =>
   field({ type: 'string', pattern: patternOf(bounds) }, (input): T | FieldError => {
     if (typeof input !== 'string') return notText
     if (!DECIMAL_PATTERN.test(input))
@@ -85,21 +77,31 @@ export const decimal = <T extends bigint>(read: (text: string) => T, bounds: Dec
       )
     }
     const value = read(input)
-    if (above !== undefined && value <= read(above)) {
-      return new FieldError('greater_than', `Input should be greater than ${above}`)
+    if (above !== undefined && value <= above) {
+      return new FieldError('greater_than', `Input should be greater than ${shown(above, placesMax)}`)
     }
-    if (atLeast !== undefined && value < read(atLeast)) {
-      return new FieldError('greater_than_equal', `Input should be greater than or equal to ${atLeast}`)
+    if (atLeast !== undefined && value < atLeast) {
+      const least = shown(atLeast, placesMax)
+      return new FieldError('greater_than_equal', `Input should be greater than or equal to ${least}`)
     }
-    if (atMost !== undefined && value > read(atMost)) {
-      return new FieldError('less_than_equal', `Input should be less than or equal to ${atMost}`)
+    if (atMost !== undefined && value > atMost) {
+      return new FieldError(
+        'less_than_equal',
+        `Input should be less than or equal to ${shown(atMost, placesMax)}`,
+      )
     }
     return value
   })
 
+/** A bound as the messages show it: with cents where the field takes no more than cents, else as a whole number. */
+function shown(bound: bigint, placesMax?: number): string {
+  const text = formatUsd(bound as Usd)
+  return placesMax === undefined ? text.replace(/\.00$/, '') : text
+}
+
 /** The pattern within these bounds. A sign is part of it only where a zero may be written -0. */
-function patternOf({ placesMax = 18, above, atLeast }: DecimalBounds): string {
-  const positive = above !== undefined || (atLeast !== undefined && Number(atLeast) > 0)
+function patternOf({ placesMax = 18, above, atLeast }: DecimalBounds<bigint>): string {
+  const positive = above !== undefined || (atLeast !== undefined && atLeast > 0n)
   return `^${positive ? '' : '-?'}\\d{1,18}(\\.\\d{1,${placesMax}})?$`
 }
 

@@ -1,3 +1,5 @@
+// GET /me: whom the key belongs to.
+
 import { meAnswer } from './answer-schemas.ts'
 import { route } from './route.ts'
 

@@ -1,7 +1,15 @@
+// Plans over HTTP: the checked body of POST /plans, and the route.
+
 import { z } from 'zod'
-import { usd } from '../core/money.ts'
-import { PLAN_STATUSES, writePlan } from '../core/plan.ts'
-import { FREQUENCIES } from '../core/window.ts'
+import { FREQUENCIES } from '../core/frequency.ts'
+import { formatUsd, usd } from '../core/money.ts'
+import {
+  PLAN_AMOUNT_MAX,
+  PLAN_AMOUNT_MIN,
+  PLAN_AMOUNT_PLACES,
+  PLAN_STATUSES,
+  writePlan,
+} from '../core/plan.ts'
 import { planAnswer } from './answer-schemas.ts'
 import { bool, datetime, decimal, id, oneOf, said } from './fields.ts'
 import { planJson } from './resource-json.ts'
@@ -10,8 +18,15 @@ import { route } from './route.ts'
 export const planBody = z.object({
   partner_user_id: id().meta(said('The owner; linked, and for ever the same.', 'user-1')),
   partner_plan_id: id().meta(said('Your id of the plan.', 'plan-1')),
-  amount_usd: decimal(usd, { placesMax: 2, atLeast: '1.00', atMost: '1000000.00' }).meta(
-    said('Dollars per buying window, 1.00 to 1000000.00.', '60.00'),
+  amount_usd: decimal(usd, {
+    placesMax: PLAN_AMOUNT_PLACES,
+    atLeast: PLAN_AMOUNT_MIN,
+    atMost: PLAN_AMOUNT_MAX,
+  }).meta(
+    said(
+      `Dollars per buying window, ${formatUsd(PLAN_AMOUNT_MIN)} to ${formatUsd(PLAN_AMOUNT_MAX)}.`,
+      '60.00',
+    ),
   ),
   frequency: oneOf(FREQUENCIES).meta(said('The length of a buying window: 1, 7 or 14 days.', 'daily')),
   smart_timing_enabled: bool()

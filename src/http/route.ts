@@ -1,7 +1,6 @@
 // What a route is: a method, a path, the shape of its body, and a handler from a checked call to a JSON answer.
 
 import type { z } from 'zod'
-import type { Instant } from '../core/instant.ts'
 import type { KeySeen } from '../core/key.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { Machine } from '../machine.ts'
@@ -19,7 +18,6 @@ export type Call<B, Q = unknown> = Services & {
   query: Q
   /** Path parameters, decoded. */
   params: Record<string, string>
-  now: Instant
   /** Adds a header to the answer. */
   setHeader: (name: string, value: string) => void
 }

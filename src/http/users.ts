@@ -1,11 +1,13 @@
+// Users over HTTP: linking one, and disabling or re-linking it.
+
 import { z } from 'zod'
+import { EMAIL_MAX } from '../core/text.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
 import { userAnswer, userChangedAnswer } from './answer-schemas.ts'
 import { bool, datetime, id, oneOf, said, text } from './fields.ts'
 import { userJson } from './resource-json.ts'
 import { route } from './route.ts'
 
-const EMAIL_MAX = 320
 /** In the order the contract's endpoint names them, which is the order of the error message. */
 const PATCH_STATUSES = ['disabled', 'linked'] as const satisfies readonly UserStatus[]
 

@@ -1,3 +1,5 @@
+// Webhooks over HTTP: registering one, looking at it, ending it.
+
 import { z } from 'zod'
 import { register, WEBHOOK_URL_MAX } from '../core/webhook.ts'
 import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answer-schemas.ts'

@@ -1,20 +1,11 @@
 // API keys, known by the hash of their secret.
 
 import type { Instant } from '../core/instant.ts'
-import type { ApiKey, KeySeen } from '../core/key.ts'
-import type { Tenant } from '../core/partner.ts'
+import type { ApiKey, KeySeen, KeyTerms } from '../core/key.ts'
 import type { AuditEntry } from './audit.ts'
 
-export type NewKey = {
-  keyId: string
-  tenant: Tenant
-  sha256: string
-  prefix: string
-  lastFour: string
-  label: string | null
-  /** How long the key lives from its creation; null for no end. */
-  lifetimeMs: number | null
-}
+/** A key to be added: its terms, and what is kept of its secret. */
+export type NewKey = KeyTerms & { keyId: string; sha256: string; prefix: string; lastFour: string }
 
 export interface KeyStore {
   findKey(sha256: string): Promise<KeySeen | null>

@@ -2,12 +2,13 @@
 
 import type { Tranche } from '../core/execution.ts'
 import type { ExecutionId } from '../core/execution-id.ts'
+import type { Frequency } from '../core/frequency.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Price, Usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { Schedule } from '../core/schedule-state.ts'
 import type { Volatility } from '../core/volatility.ts'
-import type { Frequency, Opening } from '../core/window.ts'
+import type { Opening } from '../core/window.ts'
 import type { ObservedPrice } from './prices.ts'
 
 export type PassStart = {

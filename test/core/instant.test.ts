@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { FREQUENCIES, WINDOW_MS } from '../../src/core/frequency.ts'
 import {
   DAY_MS,
   formatInstant,
@@ -12,7 +13,7 @@ import {
   parseInstant,
   plus,
 } from '../../src/core/instant.ts'
-import { FREQUENCIES, opening, roll, WINDOW_MS } from '../../src/core/window.ts'
+import { opening, roll } from '../../src/core/window.ts'
 
 const at = (...parts: Parameters<typeof Date.UTC>): Instant => Date.UTC(...parts) as Instant
 

@@ -3,8 +3,16 @@ import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import { crc32 } from 'node:zlib'
 import fc from 'fast-check'
-import type { Instant } from '../../src/core/instant.ts'
-import { type ApiKey, isUsable, isWellFormedKey, makeKey, visibleParts } from '../../src/core/key.ts'
+import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
+import {
+  type ApiKey,
+  isUsable,
+  isWellFormedKey,
+  makeKey,
+  revoke,
+  rotate,
+  visibleParts,
+} from '../../src/core/key.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const NOW = Date.UTC(2026, 0, 5) as Instant
@@ -75,4 +83,46 @@ test('a key works until the millisecond it ends', () => {
     }
     assert.equal(isUsable(ended, NOW), usable, `revoked ${revoked}, expires ${expires}`)
   }
+})
+
+const OLD: ApiKey = {
+  keyId: 'key_1',
+  tenant: { tenantId: 1, partnerSlug: 'acme', environment: 'live' },
+  prefix: 'sse_live_',
+  lastFour: 'abcd',
+  label: 'poller',
+  createdAt: plus(NOW, -10 * DAY_MS),
+  expiresAt: null,
+  revokedAt: null,
+  lastUsedAt: null,
+}
+const ROTATED: [what: string, expires: number | null, ends: number, lifetimeMs: number | null][] = [
+  ['a key without an end ends with the overlap, its successor never', null, 24 * HOUR_MS, null],
+  ['a key with an end beyond the overlap ends with it', 80 * DAY_MS, 24 * HOUR_MS, 90 * DAY_MS],
+  ['a key that ends before the overlap lives no longer for it', HOUR_MS, HOUR_MS, 10 * DAY_MS + HOUR_MS],
+]
+for (const [what, expires, ends, lifetimeMs] of ROTATED) {
+  test(`rotation: ${what}`, () => {
+    const seen = { ...OLD, expiresAt: expires === null ? null : plus(NOW, expires) }
+    assert.deepEqual(rotate(seen, 24 * HOUR_MS, NOW), {
+      key: { ...seen, expiresAt: plus(NOW, ends) },
+      successor: { tenant: OLD.tenant, label: 'poller', lifetimeMs },
+    })
+  })
+}
+
+test('a key that has ended has no successor', () => {
+  const refusal = {
+    code: 'key_ended',
+    message: 'Key key_1 is revoked or expired; issue a new one with key create.',
+  }
+  assert.throws(() => rotate({ ...OLD, revokedAt: NOW }, HOUR_MS, NOW), refusal)
+  assert.throws(() => rotate({ ...OLD, expiresAt: NOW }, HOUR_MS, NOW), refusal)
+})
+
+test('a key is revoked once, and from that very moment', () => {
+  const revoked = revoke(OLD, NOW)
+  assert.deepEqual(revoked, { ...OLD, revokedAt: NOW })
+  assert.equal(isUsable(revoked, NOW), false)
+  assert.deepEqual(revoke(revoked, plus(NOW, HOUR_MS)), revoked)
 })

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import {
+  averagePrice,
   type Btc,
   btc,
   CENT,
+  divideHalfEven,
   floorToCents,
   formatBtc,
   formatPrice,
@@ -124,3 +126,23 @@ function halfEven(value: bigint, step: bigint): bigint {
   if (rest === step) return down + (down % 2n)
   return rest > step ? down + 1n : down
 }
+
+test('half-even agrees with its definition', () => {
+  fc.assert(
+    fc.property(fc.bigInt({ min: 0n, max: 1n << 80n }), fc.bigInt({ min: 1n, max: 1n << 40n }), (n, d) => {
+      const q = divideHalfEven(n, d)
+      const off = n - q * d
+      const distance = off < 0n ? -off : off
+      assert.ok(2n * distance <= d)
+      if (2n * distance === d) assert.equal(q % 2n, 0n)
+    }),
+  )
+})
+
+test('the average price is exact beyond 2^63 and null without coins', () => {
+  assert.equal(averagePrice(0n as Usd, 0n as never), null)
+  assert.equal(averagePrice((1n << 70n) as Usd, (1n << 70n) as never), UNITS)
+  // Adjustments may leave either below nothing.
+  assert.equal(averagePrice(usd('-100.00'), -1n as never), null)
+  assert.equal(averagePrice(usd('1.00'), -1n as never), null)
+})

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { WINDOW_MS } from '../../src/core/frequency.ts'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { usd } from '../../src/core/money.ts'
 import {
@@ -12,7 +13,6 @@ import {
 } from '../../src/core/plan.ts'
 import { Problem } from '../../src/core/problem.ts'
 import type { User, UserStatus } from '../../src/core/user.ts'
-import { WINDOW_MS } from '../../src/core/window.ts'
 
 const T0 = Date.UTC(2026, 0, 5) as Instant
 const NOW = plus(T0, 3 * DAY_MS + 5 * HOUR_MS)

@@ -1,20 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { FREQUENCIES, type Frequency, gridStart, WINDOW_MS } from '../../src/core/frequency.ts'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { type Usd, usd } from '../../src/core/money.ts'
 import {
   adjustSpent,
   close,
-  FREQUENCIES,
-  type Frequency,
-  gridStart,
   opening,
   reserve,
   roll,
   settle,
   unreserved,
-  WINDOW_MS,
   type Window,
 } from '../../src/core/window.ts'
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Frequency } from '../../src/core/frequency.ts'
 import { DAY_MS, MINUTE_MS } from '../../src/core/instant.ts'
 import { CENT, formatUsd, usd } from '../../src/core/money.ts'
-import type { Frequency } from '../../src/core/window.ts'
 import { layout } from '../../src/engine/slot-reserve.ts'
 import { drive, regular, scheduleOf, total, windowDays } from './passes.ts'
 

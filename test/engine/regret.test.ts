@@ -21,9 +21,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import type { Frequency } from '../../src/core/frequency.ts'
 import { HOUR_MS } from '../../src/core/instant.ts'
 import { type Price, priceAsNumber } from '../../src/core/money.ts'
-import type { Frequency } from '../../src/core/window.ts'
 import { ANY_PRICE, layout } from '../../src/engine/slot-reserve.ts'
 import { dollars, drive, LEAD_MS, scheduleOf, windowDays } from './passes.ts'
 

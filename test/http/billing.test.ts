@@ -266,7 +266,11 @@ test('no minimum for a month that was over before the partner came', async (t) =
     perActiveUser: usd('0.00'),
     monthlyMinimum: usd('40.00'),
   }
-  await service.store.putTier(tier, { osUser: 'test', action: 'test', subject: 'test', detail: {} })
+  const audit = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
+  await service.store.putTier(
+    () => tier,
+    () => audit,
+  )
   service.setClock(utc(2026, 1))
   keys.push(await service.issueKey('bolt', 'live'))
   const totals = []

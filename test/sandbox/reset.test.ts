@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
-import { newKey } from '../../src/cli/key.ts'
 import { DAY_MS } from '../../src/core/instant.ts'
+import { issueKey } from '../../src/http/issue-key.ts'
 import { machine } from '../../src/machine.ts'
 import { WIPED } from '../../src/store/sqlite/sandbox/reset.ts'
 import { assertSound, confirmPath, DUE, link, PRICE, plan, succeed } from '../http/steps.ts'
@@ -90,7 +90,7 @@ test('a reset that fails half-way has not happened', async (t) => {
   assertSame(everythingOf(bench, [acme]), before, 'the sandbox')
   db.exec('drop trigger stop')
   // Foreign keys are back, after a failure and after a success: what refers to nothing is refused again.
-  const { record } = newKey({ machine }, { ...acme, tenantId: 999 }, null, null)
+  const { record } = issueKey({ tenant: { ...acme, tenantId: 999 }, label: null, lifetimeMs: null }, machine)
   await assert.rejects(bench.store.addKey(record, AUDIT), /FOREIGN KEY/)
   await bench.store.resetSandbox(acme, AUDIT)
   await assert.rejects(bench.store.addKey(record, AUDIT), /FOREIGN KEY/)

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
-import { newKey } from '../../src/cli/key.ts'
 import { DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { issueKey } from '../../src/http/issue-key.ts'
 import { machine } from '../../src/machine.ts'
 import { SANDBOX_OFFSET_MAX_MS } from '../../src/store/sandboxes.ts'
 import {
@@ -104,7 +104,7 @@ test('ticks go on in the sandbox from where its clock stands', async (t) => {
 test('a key does not expire because the clock of the sandbox was moved', async (t) => {
   const bench = await startBench(t)
   const acme = await bench.tenant('acme', 'test')
-  const { record, secret } = newKey({ machine }, acme, null, DAY_MS)
+  const { record, secret } = issueKey({ tenant: acme, label: null, lifetimeMs: DAY_MS }, machine)
   await bench.store.addKey(record, AUDIT)
   await bench.goAhead(acme, 300 * DAY_MS)
   assert.equal((await bench.call('GET', '/partner/v1/me', undefined, { key: secret })).status, 200)

@@ -2,13 +2,13 @@
 
 import assert from 'node:assert/strict'
 import { acceptLate, type Execution } from '../../src/core/execution.ts'
+import { FREQUENCIES } from '../../src/core/frequency.ts'
 import { DAY_MS, HOUR_MS, plus } from '../../src/core/instant.ts'
 import { type Usd, usd } from '../../src/core/money.ts'
 import type { Tenant } from '../../src/core/partner.ts'
 import type { PlanRequest } from '../../src/core/plan.ts'
 import { Problem } from '../../src/core/problem.ts'
 import type { Report } from '../../src/core/trade.ts'
-import { FREQUENCIES } from '../../src/core/window.ts'
 import {
   AUDIT,
   allExecutions,

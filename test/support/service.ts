@@ -4,13 +4,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { newKey } from '../../src/cli/key.ts'
 import type { Instant } from '../../src/core/instant.ts'
 import { plus } from '../../src/core/instant.ts'
 import { price } from '../../src/core/money.ts'
 import type { Environment } from '../../src/core/partner.ts'
 import { type PassReport, runPass } from '../../src/engine/pass.ts'
 import { type AppOptions, createApp } from '../../src/http/app.ts'
+import { issueKey as makeKey } from '../../src/http/issue-key.ts'
 import { listenOn } from '../../src/http/listen.ts'
 import { type Log, silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
@@ -77,7 +77,7 @@ export async function startService(
     if (!(await store.findPartner(slug))) await store.addPartner({ partnerSlug: slug, name: slug }, AUDIT)
     const tenant = await store.findTenant(slug, environment)
     if (!tenant) throw new Error(`no tenant ${slug} ${environment}`)
-    const { record, secret } = newKey({ machine }, tenant, null, null)
+    const { record, secret } = makeKey({ tenant, label: null, lifetimeMs: null }, machine)
     await store.addKey(record, AUDIT)
     return secret
   }

@@ -1,7 +1,7 @@
 // The chart of a backtest: one self-contained SVG, three panels for each frequency.
 
+import type { Frequency } from '../../core/frequency.ts'
 import { formatInstant, type Instant } from '../../core/instant.ts'
-import type { Frequency } from '../../core/window.ts'
 import type { History, WindowResult } from '../../engine/backtest/replay.ts'
 import { type BacktestReport, blocksOf, saving } from '../../engine/backtest/report.ts'
 import { COST_HEIGHT, drawCost } from './cost.ts'

@@ -2,19 +2,21 @@
 // what `demo --json` prints; show.ts puts the same into words.
 
 import { EXECUTION_STATUSES, type ExecutionStatus, TRIGGERS, type Trigger } from '../../core/execution.ts'
+import type { Frequency } from '../../core/frequency.ts'
 import { formatInstant } from '../../core/instant.ts'
-import { type Btc, formatBtc, formatPrice, formatUsd, type Usd, ZERO_USD } from '../../core/money.ts'
-import type { Frequency } from '../../core/window.ts'
+import {
+  averagePrice,
+  type Btc,
+  formatBtc,
+  formatPrice,
+  formatUsd,
+  type Usd,
+  ZERO_USD,
+} from '../../core/money.ts'
 import type { Finding } from '../../store/check.ts'
 import type { Store } from '../../store/store.ts'
 import type { Story } from './play.ts'
-import {
-  averagePrice,
-  comparePrices,
-  type PriceComparison,
-  type WindowPrice,
-  windowPrice,
-} from './price-comparison.ts'
+import { comparePrices, type PriceComparison, type WindowPrice, windowPrice } from './price-comparison.ts'
 import { type ReadPlan, type ReadWindow, readPlans } from './read-plans.ts'
 import { chooseTimelines, type Timeline } from './timeline.ts'
 
@@ -156,6 +158,7 @@ function ledgerAccount(faults: Finding[], windows: readonly ReadWindow[], { tall
   const spent = sum(windows.map(({ window }) => window.spent)) as Usd
   const bought = sum(windows.map((window) => window.bought)) as Btc
   const tranches = windows.flatMap((window) => window.tranches)
+  const average = averagePrice(spent, bought)
   const agreed = spent === tally.spent && bought === tally.bought && reserved === ZERO_USD
   return {
     ok: faults.length === 0 && agreed,
@@ -166,7 +169,7 @@ function ledgerAccount(faults: Finding[], windows: readonly ReadWindow[], { tall
     reserved_usd: formatUsd(reserved),
     spent_usd: formatUsd(spent),
     bought_btc: formatBtc(bought),
-    average_price_usd: bought === 0n ? null : formatPrice(averagePrice(spent, bought)),
+    average_price_usd: average && formatPrice(average),
     partner_book_usd: formatUsd(tally.spent),
     partner_book_btc: formatBtc(tally.bought),
   }

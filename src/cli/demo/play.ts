@@ -5,13 +5,14 @@ import type { Price } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { runPass } from '../../engine/pass.ts'
 import { createApp } from '../../http/app.ts'
+import { issueKey } from '../../http/issue-key.ts'
 import { listenOn } from '../../http/listen.ts'
 import { silentLog } from '../../log.ts'
 import { type Machine, machineAt } from '../../machine.ts'
 import { openStore } from '../../store/sqlite/open.ts'
 import type { Store } from '../../store/store.ts'
 import { createGuard } from '../../webhook/address-guard.ts'
-import { newKey, tenantOf } from '../key.ts'
+import { tenantOf } from '../key.ts'
 import {
   createPartner,
   type Instruction,
@@ -108,7 +109,7 @@ async function addPartner(store: Store, machine: Machine): Promise<{ tenant: Ten
   const audit = { osUser: machine.osUser(), action: 'demo', subject: PARTNER.partnerSlug, detail: {} }
   await store.addPartner(PARTNER, audit)
   const tenant = await tenantOf(store, PARTNER.partnerSlug, 'test')
-  const { record, secret } = newKey({ machine }, tenant, 'demo', null)
+  const { record, secret } = issueKey({ tenant, label: 'demo', lifetimeMs: null }, machine)
   await store.addKey(record, audit)
   return { tenant, key: secret }
 }

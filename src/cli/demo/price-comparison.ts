@@ -1,7 +1,16 @@
 // What was paid, beside the time-weighted mean of the same windows. Statistics in floats: no amount is made of them.
 
-import { type Btc, CENT, formatPrice, type Price, priceAsNumber, UNITS, type Usd } from '../../core/money.ts'
-import { FREQUENCIES, type Frequency } from '../../core/window.ts'
+import { assert } from '../../core/assert.ts'
+import { FREQUENCIES, type Frequency } from '../../core/frequency.ts'
+import {
+  averagePrice,
+  type Btc,
+  CENT,
+  formatPrice,
+  type Price,
+  priceAsNumber,
+  type Usd,
+} from '../../core/money.ts'
 import type { Story } from './play.ts'
 import type { ReadPlan, ReadWindow } from './read-plans.ts'
 import { PATH_STEP_MS } from './storyline.ts'
@@ -25,16 +34,11 @@ export type PriceComparison = {
   worst_bp: number
 }
 
-/** Dollars over bitcoin, to the cent. */
-export function averagePrice(spent: Usd, bought: Btc): Price {
-  const exact = (spent * UNITS) / bought
-  return (((exact + CENT / 2n) / CENT) * CENT) as Price
-}
-
 export function windowPrice(read: ReadWindow, story: Story): WindowPrice | null {
-  if (!read.ranItsCourse || read.bought === 0n) return null
+  const average = averagePrice(read.window.spent, read.bought)
+  if (!read.ranItsCourse || average === null) return null
   return {
-    average_price_usd: formatPrice(averagePrice(read.window.spent, read.bought)),
+    average_price_usd: formatPrice(average),
     time_weighted_mean_usd: formatPrice(priceOf(timeWeightedMean(read, story))),
     saving_bp: toTenth(savingBp(read, story)),
   }
@@ -55,6 +59,8 @@ function compare(frequency: Frequency, windows: readonly ReadWindow[], story: St
   const savings = windows.map((window) => savingBp(window, story))
   const spent = windows.reduce((sum, { window }) => sum + window.spent, 0n) as Usd
   const bought = windows.reduce((sum, window) => sum + window.bought, 0n) as Btc
+  const average = averagePrice(spent, bought)
+  assert(average !== null, 'windows that bought have an average price')
   const evenly = windows.reduce(
     (sum, read) => sum + Number(read.window.spent) / timeWeightedMean(read, story),
     0,
@@ -62,7 +68,7 @@ function compare(frequency: Frequency, windows: readonly ReadWindow[], story: St
   return {
     frequency,
     windows: windows.length,
-    average_price_usd: formatPrice(averagePrice(spent, bought)),
+    average_price_usd: formatPrice(average),
     even_price_usd: formatPrice(priceOf(Number(spent) / evenly)),
     mean_bp: toTenth(savings.reduce((sum, saving) => sum + saving, 0) / savings.length),
     worst_bp: toTenth(Math.min(...savings)),

@@ -2,7 +2,7 @@
 
 import { TRIGGERS, type Trigger } from '../../core/execution.ts'
 import { DAY_MS, type Instant, MINUTE_MS, parseInstant } from '../../core/instant.ts'
-import { formatUsd, type Usd, usd, ZERO_USD } from '../../core/money.ts'
+import { formatUsd, roundToCents, type Usd, usd, ZERO_USD } from '../../core/money.ts'
 import { type Column, renderFields, renderTable, type Streams } from '../context.ts'
 import { counted, createPaint, grouped, type Paint, shortDate, wrapped } from '../terminal/paint.ts'
 import type { Account, PlanAccount, WindowAccount } from './account.ts'
@@ -152,11 +152,14 @@ function deeds({ partner }: Account): string {
 const PRICE_COLUMNS: Column<PriceComparison>[] = [
   { title: 'EVERY', of: (row) => row.frequency },
   { title: 'WINDOWS', of: (row) => row.windows, right: true },
-  { title: 'PAID', of: (row) => grouped(row.average_price_usd), right: true },
+  { title: 'PAID', of: (row) => toCents(row.average_price_usd), right: true },
   { title: 'SPREAD EVENLY', of: (row) => grouped(row.even_price_usd), right: true },
   { title: 'MEAN', of: (row) => basisPoints(row.mean_bp), right: true },
   { title: 'WORST', of: (row) => basisPoints(row.worst_bp), right: true },
 ]
+
+/** A price as people read it; the account has every place of it. */
+const toCents = (price: string): string => grouped(formatUsd(roundToCents(usd(price), 1n)))
 
 const basisPoints = (value: number): string => `${value > 0 ? '+' : ''}${value.toFixed(1)} bp`
 
@@ -181,7 +184,7 @@ function ledger({ ledger: seen }: Account, paint: Paint): string {
       "the partner's book": `${grouped(seen.partner_book_usd)} USD for ${seen.partner_book_btc} BTC`,
     }),
   ]
-  if (seen.average_price_usd) books.push(`On average ${grouped(seen.average_price_usd)} USD for one bitcoin.`)
+  if (seen.average_price_usd) books.push(`On average ${toCents(seen.average_price_usd)} USD for one bitcoin.`)
   const faults = seen.faults.map(({ kind, subject, message }) => `${kind}: ${subject}: ${message}`)
   return [verdict, wrapped(work), ...books, ...(faults.length > 0 ? [faults.join('\n')] : [])].join('\n\n')
 }

@@ -1,7 +1,7 @@
 // Who takes part in the demonstration and what happens on the way. Data only: run.ts plays it.
 
+import type { Frequency } from '../../core/frequency.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from '../../core/instant.ts'
-import type { Frequency } from '../../core/window.ts'
 
 /** A Monday. A fixed one, so that the same seed tells the same story on every day it is told. */
 export const START = Date.UTC(2026, 0, 5) as Instant

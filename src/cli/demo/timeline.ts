@@ -1,9 +1,9 @@
 // A window as it went: its prices and its tranches over time, and which windows are worth drawing.
 
 import type { ExecutionStatus, Trigger } from '../../core/execution.ts'
+import type { Frequency } from '../../core/frequency.ts'
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import { formatPrice, formatUsd, priceAsNumber } from '../../core/money.ts'
-import type { Frequency } from '../../core/window.ts'
 import type { Story } from './play.ts'
 import type { ReadPlan, ReadTranche, ReadWindow } from './read-plans.ts'
 import { DRAWN, PATH_STEP_MS } from './storyline.ts'

@@ -2,7 +2,8 @@
 
 import { InvalidArgumentError, Option } from 'commander'
 import { DAY_MS, HOUR_MS, MINUTE_MS, MONTH_PATTERN, SECOND_MS } from '../../core/instant.ts'
-import { ENVIRONMENTS, PARTNER_SLUG_PATTERN } from '../../core/partner.ts'
+import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../../core/partner.ts'
+import { REASON_MAX } from '../../core/text.ts'
 
 const DURATION_UNIT_MS: Record<string, number> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS }
 
@@ -20,7 +21,7 @@ export const durationOrOff = (text: string): number | null => (text === 'off' ? 
 export function slug(text: string): string {
   if (PARTNER_SLUG_PATTERN.test(text)) return text
   throw new InvalidArgumentError(
-    'A slug is 2 to 63 lower-case letters, digits and hyphens, not starting with a hyphen.',
+    `A slug is 2 to ${PARTNER_SLUG_MAX} lower-case letters, digits and hyphens, not starting with a hyphen.`,
   )
 }
 
@@ -42,8 +43,6 @@ export function amount(text: string): string {
     'An amount is a decimal of at most eight places and not negative, such as 9.50.',
   )
 }
-
-const REASON_MAX = 2_000
 
 /** A --reason that has to be given: one line of somebody's words. */
 export const reasonOption = (what: string) =>

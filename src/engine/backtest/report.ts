@@ -1,7 +1,7 @@
 // What a backtest says: the strategy beside its baselines, means with their intervals and their tails.
 
+import type { Frequency } from '../../core/frequency.ts'
 import { DAY_MS } from '../../core/instant.ts'
-import type { Frequency } from '../../core/window.ts'
 import type { History, WindowResult } from './replay.ts'
 import { mean, meanInterval, quantile } from './statistics.ts'
 

@@ -1,8 +1,8 @@
 // A plan: the row and the value, and back.
 
+import type { Frequency } from '../../core/frequency.ts'
 import type { Usd } from '../../core/money.ts'
 import type { Plan, PlanStatus, PlanTerms } from '../../core/plan.ts'
-import type { Frequency } from '../../core/window.ts'
 import { instant } from './instant.ts'
 
 export type PlanRow = {

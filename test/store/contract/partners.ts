@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { HOUR_MS, plus } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
+import { setTier, type TierTerms } from '../../../src/core/tier.ts'
 import type { ListedAuditEntry } from '../../../src/store/audit.ts'
 import type { Store } from '../../../src/store/store.ts'
+
 import { AUDIT, allPlans, type Contract, keyFor, link, openWorld, problem, sendPlan, tick } from '../world.ts'
 
 const auditOf = (store: Store): Promise<ListedAuditEntry[]> => store.listAudit({ after: null, limit: 1_000 })
@@ -36,7 +38,13 @@ export const partnerContract: Contract = {
         'key change',
         store.changeKey(key.keyId, (seen) => ({ key: seen, successor: null }), note('key change')),
       ],
-      ['tier set', store.putTier(TIER, note('tier set'))],
+      [
+        'tier set',
+        store.putTier(
+          () => TIER,
+          () => note('tier set'),
+        ),
+      ],
       [
         'override',
         store.putTierOverride(
@@ -56,11 +64,16 @@ export const partnerContract: Contract = {
       rows.map(({ action }) => ({ at: now(), osUser: 'test', detail: { action } })),
     )
 
+    const set = (terms: TierTerms) =>
+      store.putTier(
+        (versions, at) => setTier(versions, terms, at),
+        () => AUDIT,
+      )
     const refused: [code: string, change: Promise<unknown>][] = [
       ['partner_exists', store.addPartner({ partnerSlug: 'bolt', name: 'b' }, AUDIT)],
       ['partner_not_found', store.changePartner('nobody', (seen) => seen, AUDIT)],
       ['key_not_found', store.changeKey('key_none', (seen) => ({ key: seen, successor: null }), AUDIT)],
-      ['month_closed', store.putTier({ ...TIER, fromMonth: '2025-12' }, AUDIT)],
+      ['month_closed', set({ ...TIER, fromMonth: '2025-12' })],
       [
         'partner_not_found',
         store.putTierOverride({ partnerSlug: 'no', fromMonth: null, tierName: null }, AUDIT),
@@ -142,7 +155,13 @@ export const partnerContract: Contract = {
       (await store.listTiers()).map(({ name, rateBps }) => [name, rateBps]),
       SHIPPED,
     )
-    await store.putTier(TIER, AUDIT)
+    await store.putTier(
+      (versions) => {
+        assert.deepEqual(versions.map(({ name }) => name).sort(), SHIPPED.map(([name]) => name).sort())
+        return TIER
+      },
+      () => AUDIT,
+    )
     assert.deepEqual(
       (await store.listTiers()).find(({ fromMonth }) => fromMonth === '2026-02'),
       TIER,

@@ -38,11 +38,11 @@ export function createTierStore({ db, read, write }: Connection, audit: AuditLog
   return {
     listTiers: () => read(() => sql.list.all().map(tierOf)),
 
-    putTier: (tier, entry) =>
+    putTier: (decide, entryOf) =>
       write((now) => {
-        refusePastMonth(tier.fromMonth, monthOf(now))
+        const tier = decide(sql.list.all().map(tierOf), now)
         sql.put.run(tierParams(tier))
-        audit.add(entry, now)
+        audit.add(entryOf(tier), now)
         return tier
       }),
 

@@ -1,11 +1,11 @@
 // One page of a scheduler pass, for a transaction of the scheduler's: each plan is rolled, decided and stored.
 
 import type { ExecutionId } from '../../../core/execution-id.ts'
+import type { Frequency } from '../../../core/frequency.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { Schedule } from '../../../core/schedule-state.ts'
-import type { Frequency } from '../../../core/window.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../../passes.ts'
 import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedule.ts'
 import { tenantsById } from '../accounts/tenants.ts'

@@ -1,20 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import {
-  averagePrice,
-  chooseTier,
-  divideHalfEven,
-  feesOf,
-  feeWeight,
-  shareOut,
-  statementOf,
-  tiersInForce,
-} from '../../src/core/fees.ts'
-import { CENT, formatUsd, UNITS, type Usd, usd } from '../../src/core/money.ts'
+import { feesOf, feeWeight, shareOut, statementOf } from '../../src/core/fees.ts'
+import { CENT, formatUsd, type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import type { Tier } from '../../src/core/tier.ts'
-import { utc } from './books.ts'
 
 const tier = (more: Partial<Tier> = {}): Tier => ({
   name: 'starter',
@@ -49,18 +39,6 @@ for (const [what, priced, volume, activeUsers, total] of FEES) {
     assert.equal(formatUsd(feesOf(priced, { volume: usd(volume), activeUsers }).total), total)
   })
 }
-
-test('half-even agrees with its definition', () => {
-  fc.assert(
-    fc.property(fc.bigInt({ min: 0n, max: 1n << 80n }), fc.bigInt({ min: 1n, max: 1n << 40n }), (n, d) => {
-      const q = divideHalfEven(n, d)
-      const off = n - q * d
-      const distance = off < 0n ? -off : off
-      assert.ok(2n * distance <= d)
-      if (2n * distance === d) assert.equal(q % 2n, 0n)
-    }),
-  )
-})
 
 test('shares add up exactly, each within a cent of its exact part, and order breaks ties', () => {
   const weights = fc.array(fc.bigInt({ min: 0n, max: 1n << 70n }), { minLength: 1, maxLength: 60 })
@@ -114,54 +92,6 @@ test('a month of random trades: rounded once, shared exactly, never off by more 
   )
 })
 
-const VERSIONS: Tier[] = [
-  tier(),
-  tier({ name: 'growth', minVolume: usd('1000000.00'), rateBps: 35 }),
-  tier({ name: 'growth', minVolume: usd('500000.00'), rateBps: 30, fromMonth: '2026-03' }),
-  tier({ name: 'vip', rateBps: 1, fromMonth: '2026-02' }),
-]
-const CHOICES: [
-  month: string,
-  volume: string,
-  override: string | null,
-  name: string,
-  bps: number,
-  source: string,
-][] = [
-  ['2026-01', '999999.99999999', null, 'starter', 50, 'volume'],
-  ['2026-01', '1000000.00', null, 'growth', 35, 'volume'],
-  ['2026-02', '600000.00', null, 'starter', 50, 'volume'],
-  ['2026-03', '499999.99', null, 'starter', 50, 'volume'],
-  ['2026-03', '500000.00', null, 'growth', 30, 'volume'],
-  ['2026-01', '0.00', 'growth', 'growth', 35, 'override'],
-  ['2026-03', '0.00', 'growth', 'growth', 30, 'override'],
-  ['2026-03', '9000000.00', 'starter', 'starter', 50, 'override'],
-  ['2026-03', '9000000.00', 'vip', 'vip', 1, 'override'],
-]
-for (const [month, volume, override, name, bps, source] of CHOICES) {
-  test(`the tier of ${month} at ${volume}, override ${override}`, () => {
-    for (const versions of [VERSIONS, VERSIONS.toReversed()]) {
-      const chosen = chooseTier(tiersInForce(versions, month), override, usd(volume))
-      assert.deepEqual([chosen.tier.name, chosen.tier.rateBps, chosen.tierSource], [name, bps, source])
-    }
-  })
-}
-
-test('of tiers that begin at one volume the one that was there first is charged, whatever comes later', () => {
-  const many = Array.from({ length: 50 }, (_, i) =>
-    tier({ name: `t${i}`, fromMonth: `20${30 + (i % 40)}-01`, rateBps: i }),
-  )
-  const at = (versions: Tier[]) => chooseTier(tiersInForce(versions, '2090-01'), null, usd('5.00')).tier.name
-  assert.equal(at([...VERSIONS, ...many]), 'starter')
-  const edited = tier({ fromMonth: '2089-01', rateBps: 45 })
-  assert.equal(at([...many, edited, ...VERSIONS]), 'starter')
-  assert.equal(at(many), 't0')
-})
-
-test('an override that names what is not in force is never passed over in silence', () => {
-  assert.throws(() => chooseTier(tiersInForce(VERSIONS, '2026-01'), 'vip', usd('0.00')), /vip/)
-})
-
 test('no fee in the test environment nor before the partner was there', () => {
   const activity = {
     activeUsers: 1,
@@ -192,11 +122,6 @@ test('no fee in the test environment nor before the partner was there', () => {
   assert.deepEqual(total('test', true), [false, '0.00', '0.00'])
 })
 
-test('the average price is exact beyond 2^63 and null without coins', () => {
-  assert.equal(averagePrice(0n as Usd, 0n as never), null)
-  assert.equal(averagePrice((1n << 70n) as Usd, (1n << 70n) as never), UNITS)
-})
-
 test('a volume that adjustments brought below nothing is charged like none, and weighs nothing', () => {
   const below = usd('-100.00')
   const priced = tier({ perActiveUser: usd('1.00'), monthlyMinimum: usd('0.50') })
@@ -207,21 +132,4 @@ test('a volume that adjustments brought below nothing is charged like none, and 
     feeWeight(priced, { trades: 1, volume: below }),
     feeWeight(priced, { trades: 9, volume: usd('0.00') }),
   )
-  assert.equal(averagePrice(below, -1n as never), null)
-  assert.equal(averagePrice(usd('1.00'), -1n as never), null)
-  assert.equal(chooseTier(tiersInForce(VERSIONS, '2026-01'), null, below).tier.name, 'starter')
 })
-
-const MONTHS: [month: string, start: number, end: number][] = [
-  ['1970-01', 0, utc(1970, 1)],
-  ['2024-02', utc(2024, 1), utc(2024, 1, 29) + 86_400_000],
-  ['2026-02', utc(2026, 1), utc(2026, 1, 28) + 86_400_000],
-  ['2026-12', utc(2026, 11), utc(2027, 0)],
-  ['2100-02', utc(2100, 1), utc(2100, 1, 28) + 86_400_000],
-]
-for (const [month, start, end] of MONTHS) {
-  test(`the period of ${month}`, () => assert.deepEqual(periodOf(month), { month, start, end }))
-}
-for (const month of ['2026-00', '2026-13', '2026-1', '26-01', '2026-01-01', ' 2026-01', '0099-01', '']) {
-  test(`${JSON.stringify(month)} is no month`, () => assert.throws(() => periodOf(month), RangeError))
-}

@@ -1,0 +1,19 @@
+// Issuing API keys: the text that is handed out once, and the hash by which it is recognised.
+
+import { createHash } from 'node:crypto'
+import { type KeyTerms, makeKey, visibleParts } from '../core/key.ts'
+import type { Machine } from '../machine.ts'
+import type { NewKey } from '../store/keys.ts'
+
+/** Makes a key: `secret` for its owner, `record` for the store. */
+export function issueKey(
+  terms: KeyTerms,
+  { random }: Pick<Machine, 'random'>,
+): { secret: string; record: NewKey } {
+  const secret = makeKey(terms.tenant.environment, random)
+  const keyId = `key_${Buffer.from(random(8)).toString('hex')}`
+  return { secret, record: { keyId, sha256: keyHash(secret), ...visibleParts(secret), ...terms } }
+}
+
+/** What is kept of a key. Its 238 random bits need no salt and no slow hash. */
+export const keyHash = (key: string): string => createHash('sha256').update(key).digest('hex')

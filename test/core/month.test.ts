@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { periodOf } from '../../src/core/month.ts'
+
+const utc = Date.UTC
+
+const MONTHS: [month: string, start: number, end: number][] = [
+  ['1970-01', 0, utc(1970, 1)],
+  ['2024-02', utc(2024, 1), utc(2024, 1, 29) + 86_400_000],
+  ['2026-02', utc(2026, 1), utc(2026, 1, 28) + 86_400_000],
+  ['2026-12', utc(2026, 11), utc(2027, 0)],
+  ['2100-02', utc(2100, 1), utc(2100, 1, 28) + 86_400_000],
+]
+for (const [month, start, end] of MONTHS) {
+  test(`the period of ${month}`, () => assert.deepEqual(periodOf(month), { month, start, end }))
+}
+for (const month of ['2026-00', '2026-13', '2026-1', '26-01', '2026-01-01', ' 2026-01', '0099-01', '']) {
+  test(`${JSON.stringify(month)} is no month`, () => assert.throws(() => periodOf(month), RangeError))
+}
