@@ -1,3 +1,5 @@
+// execution: the instructions of the scheduler, listed, shown, cancelled, and their late fills.
+
 import { Command, Option } from 'commander'
 import { type Adjustment, amountsOf } from '../core/adjustment.ts'
 import {
@@ -13,17 +15,12 @@ import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { Report, Trade } from '../core/trade.ts'
 import type { ExecutionRow, LateFillRow } from '../store/store.ts'
-import {
-  auditEntry,
-  type Cli,
-  type Column,
-  confirmOnTerminal,
-  print,
-  printList,
-  renderFields,
-  renderTable,
-} from './context.ts'
+import { auditEntry } from './audit-entry.ts'
+import type { Cli } from './context.ts'
 import { environmentOption, reasonOption, slug, wholeNumber } from './options/values.ts'
+import { confirmOnTerminal } from './terminal/confirm.ts'
+import { print, printList } from './terminal/print.ts'
+import { type Column, renderFields, renderTable } from './terminal/table.ts'
 
 type ListOptions = { partner?: string; env?: Environment; status?: ExecutionStatus; stuck?: boolean }
 

@@ -1,22 +1,18 @@
+// key: the API keys of a partner, issued, listed, replaced and ended.
+
 import { Command, Option } from 'commander'
 import { formatInstant, type Instant, plus } from '../core/instant.ts'
-import { type ApiKey, isUsable, makeKey, visibleParts } from '../core/key.ts'
-import type { Environment, Tenant } from '../core/partner.ts'
+import { type ApiKey, isUsable } from '../core/key.ts'
+import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import { keyHash } from '../http/auth.ts'
-import type { NewKey, Store } from '../store/store.ts'
-import {
-  auditEntry,
-  type Cli,
-  type Column,
-  confirmOnTerminal,
-  note,
-  print,
-  printList,
-  renderFields,
-} from './context.ts'
+import { auditEntry } from './audit-entry.ts'
+import type { Cli } from './context.ts'
+import { partnerNamed, tenantNamed } from './find.ts'
+import { newKey } from './key/new-key.ts'
 import { duration, environmentOption } from './options/values.ts'
-import { found } from './partner.ts'
+import { confirmOnTerminal } from './terminal/confirm.ts'
+import { note, print, printList } from './terminal/print.ts'
+import { type Column, renderFields } from './terminal/table.ts'
 
 const LABEL_MAX = 255
 const OVERLAP_DEFAULT = '24h'
@@ -33,7 +29,7 @@ export function keyCommand(cli: Cli): Command {
     .addOption(new Option('--expires-in <time>', 'how long it lives, such as 90d').argParser(duration))
     .action((slug: string, options: CreateOptions) =>
       cli.withStore(async (store) => {
-        const tenant = await tenantOf(store, slug, options.env)
+        const tenant = await tenantNamed(store, slug, options.env)
         if (options.label && options.label.length > LABEL_MAX) {
           throw new Problem('usage', `--label takes at most ${LABEL_MAX} characters.`)
         }
@@ -53,7 +49,7 @@ export function keyCommand(cli: Cli): Command {
     .argument('<slug>', 'the partner')
     .action((slug: string) =>
       cli.withStore(async (store) => {
-        await found(store, slug)
+        await partnerNamed(store, slug)
         const now = cli.machine.clock()
         await printList(cli, {
           read: async ({ after }) => (after === null ? store.listKeys(slug) : []),
@@ -114,26 +110,6 @@ export function keyCommand(cli: Cli): Command {
 }
 
 type CreateOptions = { env: Environment; label?: string; expiresIn?: number }
-
-export async function tenantOf(store: Store, slug: string, environment: Environment): Promise<Tenant> {
-  const tenant = await store.findTenant(slug, environment)
-  if (!tenant) throw new Problem('partner_not_found', `Partner ${slug} not found.`)
-  return tenant
-}
-
-export function newKey(
-  cli: Pick<Cli, 'machine'>,
-  tenant: Tenant,
-  label: string | null,
-  lifetimeMs: number | null,
-): { secret: string; record: NewKey } {
-  const secret = makeKey(tenant.environment, cli.machine.random)
-  const keyId = `key_${Buffer.from(cli.machine.random(8)).toString('hex')}`
-  return {
-    secret,
-    record: { keyId, tenant, sha256: keyHash(secret), ...visibleParts(secret), label, lifetimeMs },
-  }
-}
 
 function showOnce(cli: Cli, key: ApiKey, secret: string): void {
   const json = {

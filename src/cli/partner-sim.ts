@@ -4,10 +4,12 @@ import { readFileSync } from 'node:fs'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { formatPrice, type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
-import { type Cli, note, warn } from './context.ts'
+import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { duration, positivePrice, slug, wholeNumber } from './options/values.ts'
 import type { Outcome, Partner, Tally } from './partner-sim/simulated-partner.ts'
+import { note, warn } from './terminal/print.ts'
+import { stopGently } from './terminal/signals.ts'
 
 const SEED_MAX = 999_999_999
 const LIVE_PREFIX = 'sse_live_'
@@ -54,11 +56,6 @@ export function partnerSimCommand(cli: Cli): Command {
         .default(2_000, '2s'),
     )
     .option('--live', 'take a live key: the confirmations are real', false)
-    .addHelpText(
-      'after',
-      '\nExamples:\n  tranche partner-sim acme --key-file acme.key --once\n' +
-        '  tranche partner-sim acme --key-file acme.key --part 0.2 --fail 0.05 --every 5s',
-    )
     .action((partnerSlug: string, options: SimOptions) => simulate(cli, partnerSlug, options))
 }
 
@@ -79,12 +76,13 @@ async function simulate(cli: Cli, partnerSlug: string, options: SimOptions): Pro
     onOutcome: (outcome) => tell(cli, outcome),
   })
   await refuseStranger(partner, partnerSlug, options.live)
-  const stop = stopOnSignal()
+  // Work under way is finished first.
+  const stop = stopGently(() => process.exit(EXIT.interrupted))
   try {
     if (options.once) await workOff(partner, stop.signal)
     else await workOn(cli, partner, { everyMs: options.every, signal: stop.signal })
   } finally {
-    stop.dispose()
+    stop.release()
   }
   note(cli, inWords(partner.tally))
   if (stop.signal.aborted) cli.exitWith(EXIT.interrupted)
@@ -204,20 +202,3 @@ function line(outcome: Outcome): string {
 const inWords = (tally: Readonly<Tally>): string =>
   `${tally.delivered} instructions, ${tally.redelivered} delivered again: ${tally.filled} filled, ` +
   `${tally.partial} in part, ${tally.failed} failed, ${tally.silent} left unanswered.`
-
-function stopOnSignal(): { signal: AbortSignal; dispose: () => void } {
-  const controller = new AbortController()
-  // Work under way is finished first; a second signal ends the process at once.
-  const onSignal = () => {
-    if (controller.signal.aborted) process.exit(EXIT.interrupted)
-    controller.abort()
-  }
-  const signals = ['SIGINT', 'SIGTERM'] as const
-  for (const signal of signals) process.on(signal, onSignal)
-  return {
-    signal: controller.signal,
-    dispose: () => {
-      for (const signal of signals) process.off(signal, onSignal)
-    },
-  }
-}

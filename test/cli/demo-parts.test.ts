@@ -4,9 +4,9 @@ import assert from 'node:assert/strict'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
 import { nextCommands, programName } from '../../src/cli/demo/next-commands.ts'
-import { createProgress } from '../../src/cli/demo/progress.ts'
 import { syntheticPath } from '../../src/cli/partner-sim/synthetic-prices.ts'
 import { createPaint } from '../../src/cli/terminal/paint.ts'
+import { createProgress } from '../../src/cli/terminal/progress.ts'
 
 test('the synthetic path is a function of its seed', () => {
   assert.deepEqual(syntheticPath(1, 500), syntheticPath(1, 500))

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
-import { newKey } from '../../src/cli/key.ts'
+import { newKey } from '../../src/cli/key/new-key.ts'
 import { DAY_MS } from '../../src/core/instant.ts'
 import { machine } from '../../src/machine.ts'
 import { WIPED } from '../../src/store/sqlite/sandbox/reset.ts'

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
-import { newKey } from '../../src/cli/key.ts'
+import { newKey } from '../../src/cli/key/new-key.ts'
 import { DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { machine } from '../../src/machine.ts'
 import { SANDBOX_OFFSET_MAX_MS } from '../../src/store/sandboxes.ts'

@@ -5,15 +5,25 @@ import { existsSync, renameSync, rmSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { setFlagsFromString } from 'node:v8'
 import { BOM, csvHeader, csvRow } from '../../billing/csv.ts'
-import { EXPORTS } from '../../billing/export.ts'
+import { EXPORTS, type ReportKind } from '../../billing/export.ts'
 import type { TenantFilter } from '../../store/months.ts'
 import { nameNew, nameTaken } from '../../store/sqlite/file/copy.ts'
 import { refuseDatabaseFile } from '../../store/sqlite/file/own-files.ts'
 import type { Store } from '../../store/store.ts'
-import type { ExportOptions } from '../billing.ts'
-import { type Cli, note, write } from '../context.ts'
-import { startProgress } from '../terminal/progress.ts'
+import type { Cli } from '../context.ts'
+import { note, write } from '../terminal/print.ts'
+import { createProgress } from '../terminal/progress.ts'
+import { onStopSignal } from '../terminal/signals.ts'
 import { fixPeriodFor } from './period.ts'
+
+export type ExportOptions = {
+  month: string
+  report: ReportKind
+  format: 'csv' | 'json'
+  output?: string
+  bom?: boolean
+  force?: boolean
+}
 
 /** Text gathered before it is written: a write for every row would be slow. */
 const CHUNK_CHARS = 64 * 1024
@@ -31,7 +41,7 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
   const screen = output === undefined && cli.streams.out.isTTY
   const watched = cli.streams.err.isTTY && !screen
   const total = watched ? await totalOf(store, { period, filter, options }) : 0
-  const progress = watched ? startProgress(cli.streams.err, 'exporting') : null
+  const progress = watched ? createProgress(cli.streams, () => 'exporting') : null
   let rows = 0
   const counted = (async function* () {
     for await (const text of textOf({ store, period, filter }, options)) {
@@ -44,7 +54,7 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
     if (output === undefined) for await (const chunk of counted) await write(cli.streams.out, chunk)
     else await writeFileWhole(output, counted, options.force ?? false)
   } finally {
-    progress?.stop()
+    progress?.clear()
   }
   if (output !== undefined) note(cli, `${rows} rows in ${output}.`)
 }
@@ -84,16 +94,12 @@ async function* textOf(
 async function writeFileWhole(file: string, chunks: AsyncIterable<string>, force: boolean): Promise<void> {
   const aside = `${file}.${randomUUID()}`
   let handle: FileHandle | null = null
-  const interrupted = (signal: NodeJS.Signals) => {
+  const stop = onStopSignal((signal) => {
     rmSync(aside, { force: true })
-    // Both listeners are gone by then: the process ends by the signal, as its caller expects.
-    listen('off')
+    // Unheard from here on: the process ends by the signal, as its caller expects.
+    stop.release()
     process.kill(process.pid, signal)
-  }
-  const listen = (verb: 'on' | 'off') => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process[verb](signal, interrupted)
-  }
-  listen('on')
+  })
   try {
     handle = await open(aside, 'wx', 0o600)
     for await (const chunk of chunks) await handle.writeFile(chunk)
@@ -103,7 +109,7 @@ async function writeFileWhole(file: string, chunks: AsyncIterable<string>, force
     if (force) renameSync(aside, file)
     else nameNew(aside, file)
   } finally {
-    listen('off')
+    stop.release()
     await handle?.close()
     rmSync(aside, { force: true })
   }
