@@ -1,33 +1,17 @@
 // partner-sim: plays a partner over HTTP, so that an integration can be watched before the real one is written.
 
-import { readFileSync } from 'node:fs'
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { Command, Option } from 'commander'
 import { formatPrice, type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { duration, positivePrice, slug, wholeNumber } from './options/values.ts'
+import { liveRefused, mannersOf, readKey, type SimOptions, serviceUrl, share } from './partner-sim/options.ts'
 import type { Outcome, Partner, Tally } from './partner-sim/simulated-partner.ts'
 import { note, warn } from './terminal/print.ts'
 import { stopGently } from './terminal/signals.ts'
 
 const SEED_MAX = 999_999_999
-const LIVE_PREFIX = 'sse_live_'
-const KEY_PATTERN = /^sse_(test|live)_[0-9A-Za-z]+$/
-
-type SimOptions = {
-  keyFile: string
-  url: string
-  fill?: number
-  part: number
-  fail: number
-  price?: string
-  seed: number
-  once: boolean
-  every: number
-  live: boolean
-}
-
 export function partnerSimCommand(cli: Cli): Command {
   return new Command('partner-sim')
     .description('play a partner over HTTP: poll, buy at the given rates, confirm')
@@ -121,21 +105,6 @@ const reasonOf = (error: unknown): string => {
   return cause instanceof Error && cause.message !== '' ? `${message}: ${cause.message}` : message
 }
 
-function readKey({ keyFile, live }: SimOptions): string {
-  let key: string
-  try {
-    key = readFileSync(keyFile, 'utf8').trim()
-  } catch (error) {
-    throw new Problem('bad_file', `The key file cannot be read: ${(error as Error).message}`)
-  }
-  if (!KEY_PATTERN.test(key)) throw new Problem('bad_file', `${keyFile} holds no API key.`)
-  if (key.startsWith(LIVE_PREFIX) && !live) throw liveRefused()
-  return key
-}
-
-const liveRefused = (): Problem =>
-  new Problem('usage', 'This is a live key, and what it confirms is billed: add --live if you mean it.')
-
 /** Whoever holds the key of another partner would confirm in its name. */
 async function refuseStranger(partner: Partner, partnerSlug: string, live: boolean): Promise<void> {
   const me = (await partner.call('GET', '/me').catch((error) => {
@@ -160,27 +129,6 @@ async function askingPrice(cli: Cli, options: SimOptions): Promise<Price> {
   if (newest === null)
     throw new Problem('no_price', 'No price is stored: say with --price what the venue asks.')
   return newest
-}
-
-function mannersOf({ fill, part, fail }: SimOptions) {
-  const silent = fill === undefined ? 0 : 1 - fill - part - fail
-  // Tenths do not add up exactly in binary.
-  if (part + fail > 1 || silent < -1e-9) {
-    throw new Problem('usage', 'The shares of --fill, --part and --fail add up to more than 1.')
-  }
-  return { partial: part, failed: fail, silent: Math.max(0, silent), answerLost: 0 }
-}
-
-function share(text: string): number {
-  const value = /^([01]|[01]?\.\d{1,6})$/.test(text) ? Number(text) : Number.NaN
-  if (value >= 0 && value <= 1) return value
-  throw new InvalidArgumentError('A share is a decimal from 0 to 1, such as 0.1.')
-}
-
-function serviceUrl(text: string): string {
-  const url = URL.parse(text)
-  if (url && (url.protocol === 'http:' || url.protocol === 'https:')) return text.replace(/\/+$/, '')
-  throw new InvalidArgumentError('Give the address of the service, such as http://127.0.0.1:8080.')
 }
 
 function tell(cli: Cli, outcome: Outcome): void {
