@@ -60,6 +60,13 @@ test('the rules of the rooms do notice', () => {
     1,
   )
   assert.equal(complaint('src/engine/slot-reserve.ts', engine, seen('decimal.js')).length, 1)
+  const [cli, terminal, context] = [ROOMS.cli, ROOMS['cli/terminal'], seen('src/cli/context.ts')]
+  assert.ok(cli && terminal)
+  assert.equal(complaint('src/cli/x.ts', cli, seen('src/cli/demo/play.ts')).length, 1)
+  assert.equal(complaint('src/cli/x.ts', cli, seen('src/cli/demo.ts')).length, 1)
+  assert.equal(complaint('src/cli/terminal/x.ts', terminal, seen('src/cli/find.ts')).length, 1)
+  assert.equal(complaint('src/cli/terminal/x.ts', terminal, context).length, 1)
+  assert.equal(complaint('src/cli/terminal/x.ts', terminal, { ...context, typesOnly: true }).length, 0)
 })
 
 test('no files of src import each other in a circle, types included', () => {

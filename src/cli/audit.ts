@@ -1,7 +1,11 @@
+// audit: what operators changed.
+
 import { Command } from 'commander'
 import { formatInstant } from '../core/instant.ts'
 import type { ListedAuditEntry } from '../store/audit.ts'
-import { type Cli, type Column, printList } from './context.ts'
+import type { Cli } from './context.ts'
+import { printList } from './terminal/print.ts'
+import type { Column } from './terminal/table.ts'
 
 export function auditCommand(cli: Cli): Command {
   return new Command('audit').description('what operators changed, when and who').action(() =>

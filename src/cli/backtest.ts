@@ -1,12 +1,16 @@
+// backtest: the timing engine over a price history.
+
 import { Command, Option } from 'commander'
 import { FREQUENCIES, type Frequency } from '../core/frequency.ts'
 import { Problem } from '../core/problem.ts'
 import type { Layout } from '../core/schedule-state.ts'
 import type { History } from '../engine/backtest/replay.ts'
 import type { BacktestReport, Summary } from '../engine/backtest/report.ts'
-import { type Cli, type Column, note, print, renderTable } from './context.ts'
+import type { Cli } from './context.ts'
 import { wholeNumber } from './options/values.ts'
-import { startProgress } from './terminal/progress.ts'
+import { note, print } from './terminal/print.ts'
+import { createProgress } from './terminal/progress.ts'
+import { type Column, renderTable } from './terminal/table.ts'
 
 type Options = { frequency?: Frequency; tranches?: number; chart?: string }
 
@@ -62,7 +66,7 @@ async function readHistory(cli: Cli, file: string): Promise<History> {
   const { historyOf } = await import('../engine/backtest/replay.ts')
   const { readPriceFile } = await import('../price/history-file.ts')
   const reader = await readPriceFile(file)
-  const progress = startProgress(cli.streams.err, 'reading')
+  const progress = createProgress(cli.streams, () => 'reading')
   try {
     const points = []
     for await (const batch of reader.batches()) {
@@ -71,7 +75,7 @@ async function readHistory(cli: Cli, file: string): Promise<History> {
     }
     return historyOf(points)
   } finally {
-    progress.stop()
+    progress.clear()
   }
 }
 

@@ -1,6 +1,9 @@
+// backup: a copy of the database, made while it is in use.
+
 import { statSync } from 'node:fs'
 import { Command } from 'commander'
-import { auditEntry, type Cli, confirmOnTerminal, print } from './context.ts'
+import type { Cli } from './context.ts'
+import { print } from './terminal/print.ts'
 
 export function backupCommand(cli: Cli): Command {
   return new Command('backup')
@@ -12,24 +15,5 @@ export function backupCommand(cli: Cli): Command {
       await backUp(cli.globals().db, copy, { replace: force ?? false })
       const json = { file: copy, bytes: statSync(copy).size }
       print(cli, json, () => `${json.file} ${json.bytes} bytes`)
-    })
-}
-
-export function restoreCommand(cli: Cli): Command {
-  return new Command('restore')
-    .description('put a copy in the place of the database; what was there is kept beside it')
-    .argument('<file>', 'the copy')
-    .action(async (copy: string) => {
-      const { db } = cli.globals()
-      await confirmOnTerminal(
-        cli,
-        `Replace ${db} by ${copy}? What happened since that copy is gone from the service.`,
-      )
-      const { restore } = await import('../store/sqlite/file/backup.ts')
-      const audit = auditEntry(cli, 'database.restore', db, { from: copy })
-      const kept = restore(copy, db, { now: cli.machine.clock(), audit })
-      print(cli, { file: db, replaced: kept }, () =>
-        kept ? `${db} restored; the old one is ${kept}` : `${db} restored`,
-      )
     })
 }

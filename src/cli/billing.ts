@@ -1,5 +1,6 @@
+// billing: what a month comes to, shown, exported and proved.
+
 import { Command, Option } from 'commander'
-import type { ReportKind } from '../billing/export.ts'
 import { formatInstant, monthOf } from '../core/instant.ts'
 import { periodOf } from '../core/month.ts'
 import type { Environment } from '../core/partner.ts'
@@ -7,21 +8,16 @@ import { Problem } from '../core/problem.ts'
 import type { Finding } from '../store/check.ts'
 import type { TenantFilter } from '../store/partners.ts'
 import type { Store } from '../store/store.ts'
+import type { ExportOptions } from './billing/export-file.ts'
 import { fixPeriodFor, timeFor } from './billing/period.ts'
-import { type Cli, type Column, note, print, renderTable } from './context.ts'
+import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
+import { partnerNamed } from './find.ts'
 import { environmentOption, month, slug } from './options/values.ts'
-import { found } from './partner.ts'
+import { note, print } from './terminal/print.ts'
+import { type Column, renderTable } from './terminal/table.ts'
 
 type Scope = { month: string; partner?: string; env?: Environment }
-export type ExportOptions = Scope & {
-  report: ReportKind
-  format: 'csv' | 'json'
-  output?: string
-  bom?: boolean
-  force?: boolean
-}
-
 export function billingCommand(cli: Cli): Command {
   const billing = new Command('billing').description('what a month comes to, for finance')
 
@@ -40,7 +36,7 @@ export function billingCommand(cli: Cli): Command {
     .option('--output <file>', 'write this file, whole or not at all, readable by you alone')
     .option('--force', 'replace the file if it is there')
     .option('--bom', 'begin with a byte order mark, for spreadsheets')
-    .action((options: ExportOptions) =>
+    .action((options: Scope & ExportOptions) =>
       cli.withStore(async (store) => {
         if (options.bom && options.format === 'json')
           throw new Problem('usage', 'JSON has no byte order mark: --bom goes with --format csv.')
@@ -69,7 +65,7 @@ function scoped(command: Command, otherwise?: string): Command {
 }
 
 async function filterOf(store: Store, { partner, env }: Partial<Scope>): Promise<TenantFilter> {
-  if (partner !== undefined) await found(store, partner)
+  if (partner !== undefined) await partnerNamed(store, partner)
   return { slug: partner ?? null, environment: env ?? null }
 }
 

@@ -2,9 +2,12 @@
 
 import { Command } from 'commander'
 import type { Finding } from '../store/check.ts'
-import { type Cli, note, print } from './context.ts'
+import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
-import { sandboxesJson, sandboxLines } from './status/sandboxes.ts'
+import { sandboxJson, sandboxLines } from './status/sandboxes.ts'
+import { counted } from './terminal/numbers.ts'
+import { note, print } from './terminal/print.ts'
+import { quoted } from './terminal/quote.ts'
 
 type Level = 'error' | 'warning'
 type Reported = { level: Level } & Finding & { mend: string }
@@ -21,7 +24,7 @@ export function checkCommand(cli: Cli): Command {
         const findings = [...faults, ...warnings]
         print(cli, { ok, findings }, () => inWords(findings))
         // A damaged file may have nothing more to say than what was found.
-        const sandboxes = faults.length === 0 ? sandboxesJson(await store.listSandboxes()) : []
+        const sandboxes = faults.length === 0 ? (await store.listSandboxes()).map(sandboxJson) : []
         // For a person only: what cron mails is worth reading.
         if (cli.streams.err.isTTY) for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
         if (!ok) cli.exitWith(EXIT.found)
@@ -66,10 +69,6 @@ export function mendOf({ kind, subject }: Finding): string {
   return 'tranche restore BACKUP'
 }
 
-/** As a shell takes it: partners choose the names of their plans. */
-const quoted = (word: string): string =>
-  /^[\w./:@%+=,][\w./:@%+=,-]*$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
-
 function inWords(findings: Reported[]): string {
   if (findings.length === 0) return 'ok'
   const errors = findings.filter(({ level }) => level === 'error').length
@@ -80,5 +79,3 @@ function inWords(findings: Reported[]): string {
     `${counted(errors, 'error')}, ${counted(findings.length - errors, 'warning')}`,
   ].join('\n\n')
 }
-
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

@@ -1,19 +1,10 @@
 // Completion scripts, made from the command tree. A script holds all it needs: completing never starts the program.
 
-import { Argument, Command, type Option } from 'commander'
+import { Argument, Command } from 'commander'
 import { unreachable } from '../core/assert.ts'
-import { type Cli, print } from './context.ts'
-
-/** One command as a completion sees it. The path is empty for the program, "/key/create" for a command of a noun. */
-export type Place = {
-  path: string
-  commands: Word[]
-  options: Flag[]
-  /** What its first argument may be, where that is a closed list. */
-  choices: readonly string[]
-}
-export type Word = { name: string; description: string }
-export type Flag = Word & { takesValue: boolean; choices: readonly string[] }
+import { type Place, placesOf } from './completion/places.ts'
+import type { Cli } from './context.ts'
+import { print } from './terminal/print.ts'
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const
 
@@ -40,40 +31,3 @@ async function scriptOf(shell: (typeof SHELLS)[number]): Promise<(places: Place[
       return unreachable(shell)
   }
 }
-
-export function placesOf(program: Command): Place[] {
-  const globals = flagsOf(program)
-  const visit = (command: Command, path: string): Place[] => [
-    {
-      path,
-      commands: command.commands.map((inner) => ({
-        name: inner.name(),
-        description: oneLine(inner.description()),
-      })),
-      options: [...(command === program ? [] : flagsOf(command)), ...globals, HELP],
-      choices: command.registeredArguments[0]?.argChoices ?? [],
-    },
-    ...command.commands.flatMap((inner) => visit(inner, `${path}/${inner.name()}`)),
-  ]
-  return visit(program, '')
-}
-
-/** The flags of any command that are followed by a value: the word after one is no command. */
-export function valueFlags(places: readonly Place[]): string[] {
-  const flags = places.flatMap(({ options }) => options).filter(({ takesValue }) => takesValue)
-  return [...new Set(flags.map(({ name }) => name))].sort()
-}
-
-const HELP: Flag = { name: '--help', description: 'show what it takes', takesValue: false, choices: [] }
-
-const flagsOf = (command: Command): Flag[] =>
-  command.options
-    .filter(({ hidden }) => !hidden)
-    .map((option: Option) => ({
-      name: option.long ?? option.flags,
-      description: oneLine(option.description),
-      takesValue: option.required || option.optional,
-      choices: option.argChoices ?? [],
-    }))
-
-const oneLine = (text: string): string => text.replace(/\s+/g, ' ')

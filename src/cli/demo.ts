@@ -4,13 +4,15 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Command, Option } from 'commander'
-import { type Cli, note, print } from './context.ts'
+import type { Cli } from './context.ts'
 import type { Account } from './demo/account.ts'
 import { EXIT } from './exit-codes.ts'
 import { wholeNumber } from './options/values.ts'
+import { note, print } from './terminal/print.ts'
+import { createProgress } from './terminal/progress.ts'
+import { stopGently } from './terminal/signals.ts'
 
 const SEED_MAX = 999_999_999
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 type DemoOptions = { seed: number; keep: boolean }
 
@@ -29,7 +31,11 @@ export function demoCommand(cli: Cli): Command {
 async function demo(cli: Cli, { seed, keep }: DemoOptions): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'tranche-demo-'))
   const remove = () => rmSync(folder, { recursive: true, force: true })
-  const stop = stopOnSignal(remove)
+  const endNow = (): never => {
+    remove()
+    process.exit(EXIT.interrupted)
+  }
+  const stop = stopGently(endNow, { hangUp: true })
   let kept = false
   try {
     const file = join(folder, 'tranche.db')
@@ -43,7 +49,7 @@ async function demo(cli: Cli, { seed, keep }: DemoOptions): Promise<void> {
     note(cli, 'Interrupted; the throw-away database is gone.')
     cli.exitWith(EXIT.interrupted)
   } finally {
-    stop.dispose()
+    stop.release()
     if (!kept) remove()
   }
 }
@@ -52,10 +58,9 @@ async function play(
   cli: Cli,
   options: { file: string; seed: number; signal: AbortSignal },
 ): Promise<Account> {
-  const [{ runDemo }, { readAccount }, { createProgress }, { DAYS }] = await Promise.all([
+  const [{ runDemo }, { readAccount }, { DAYS }] = await Promise.all([
     import('./demo/play.ts'),
     import('./demo/account.ts'),
-    import('./demo/progress.ts'),
     import('./demo/storyline.ts'),
   ])
   const day = (share: number) => `day ${Math.min(DAYS, Math.floor(share * DAYS) + 1)} of ${DAYS}`
@@ -75,23 +80,4 @@ async function tell(cli: Cli, account: Account, file: string | null): Promise<vo
   const commands = nextCommands(programName(start), { db, cwd: start.cwd })
   const words = await showAccount(account, { commands, file, color, out: cli.streams.out })
   print(cli, { ...account, database: file, commands }, () => words)
-}
-
-/** The first signal ends the run in order; a second one ends the process at once, and still leaves nothing behind. */
-function stopOnSignal(remove: () => void): { signal: AbortSignal; dispose: () => void } {
-  const controller = new AbortController()
-  const onSignal = () => {
-    if (controller.signal.aborted) {
-      remove()
-      process.exit(EXIT.interrupted)
-    }
-    controller.abort()
-  }
-  for (const signal of SIGNALS) process.on(signal, onSignal)
-  return {
-    signal: controller.signal,
-    dispose: () => {
-      for (const signal of SIGNALS) process.off(signal, onSignal)
-    },
-  }
 }

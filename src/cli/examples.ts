@@ -1,6 +1,7 @@
 // What --help adds to every command: an example or two, and exit codes where they say more than done or failed.
 
 import type { Command } from 'commander'
+import { everyCommand } from './every-command.ts'
 
 /** Where help wraps when nobody says how wide a line is. */
 export const HELP_COLUMNS = 80
@@ -96,11 +97,14 @@ const HELP: Record<string, Help> = {
     exits: '3 the signature does not fit.',
   },
   sandbox: { examples: ['sandbox advance acme 7d'] },
-  'sandbox advance': { examples: ['sandbox advance acme 7d'] },
+  'sandbox advance': { examples: ['sandbox advance acme 12h', 'sandbox advance acme 7d --price 64000'] },
   'sandbox fire': { examples: ['sandbox fire acme plan-1'] },
   'sandbox reset': { examples: ['sandbox reset acme --yes'] },
   'partner-sim': {
-    examples: ['partner-sim acme --key-file key.txt --once'],
+    examples: [
+      'partner-sim acme --key-file acme.key --once',
+      'partner-sim acme --key-file acme.key --part 0.2 --fail 0.05 --every 5s',
+    ],
     exits: '130 stopped by Ctrl-C.',
   },
   billing: { examples: ['billing show --month 2026-01'] },
@@ -143,13 +147,11 @@ const OF_ALL: Help = {
 }
 
 export function addExamples(program: Command): void {
-  const visit = (command: Command, words: string): void => {
-    const help = words === '' ? OF_ALL : HELP[words]
+  everyCommand(program, (command, path) => {
+    const help = path.length === 0 ? OF_ALL : HELP[path.join(' ')]
     // Made when it is asked for: a start pays for none of it.
     if (help) command.addHelpText('after', ({ error }) => textOf(help, command, error))
-    for (const inner of command.commands) visit(inner, `${words} ${inner.name()}`.trim())
-  }
-  visit(program, '')
+  })
 }
 
 function textOf({ examples, exits }: Help, command: Command, error: boolean): string {

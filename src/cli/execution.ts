@@ -1,30 +1,24 @@
+// execution: the instructions of the scheduler, listed, shown, cancelled, and their late fills.
+
 import { Command, Option } from 'commander'
-import { type Adjustment, amountsOf } from '../core/adjustment.ts'
-import {
-  acceptLate,
-  cancelByHand,
-  EXECUTION_STATUSES,
-  type ExecutionStatus,
-  idempotencyKey,
-} from '../core/execution.ts'
-import { formatInstant } from '../core/instant.ts'
-import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
+import { acceptLate, cancelByHand, EXECUTION_STATUSES, type ExecutionStatus } from '../core/execution.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import type { Report, Trade } from '../core/trade.ts'
 import type { ListedExecution } from '../store/executions.ts'
-import type { ListedLateFill } from '../store/trades.ts'
+import { auditEntry } from './audit-entry.ts'
+import type { Cli } from './context.ts'
 import {
-  auditEntry,
-  type Cli,
-  type Column,
-  confirmOnTerminal,
-  print,
-  printList,
-  renderFields,
-  renderTable,
-} from './context.ts'
+  type adjustmentJson,
+  executionJson,
+  lateJson,
+  type Outcome,
+  showJson,
+  tradeJson,
+} from './execution/json.ts'
 import { environmentOption, reasonOption, slug, wholeNumber } from './options/values.ts'
+import { confirmOnTerminal } from './terminal/confirm.ts'
+import { print, printList } from './terminal/print.ts'
+import { type Column, renderFields, renderTable } from './terminal/table.ts'
 
 type ListOptions = { partner?: string; env?: Environment; status?: ExecutionStatus; stuck?: boolean }
 
@@ -118,8 +112,6 @@ export function executionCommand(cli: Cli): Command {
   return execution
 }
 
-type Outcome = { trade: Trade | null; adjustments: Adjustment[] }
-
 async function show(cli: Cli, row: ListedExecution, outcome: Outcome): Promise<void> {
   const { trade, adjustments, ...rest } = showJson(row, outcome)
   const table = adjustments.length === 0 ? '' : `\n\n${await renderTable(ADJUSTMENT_COLUMNS, adjustments)}`
@@ -128,86 +120,6 @@ async function show(cli: Cli, row: ListedExecution, outcome: Outcome): Promise<v
     { ...rest, trade, adjustments },
     () => `${renderFields({ ...rest, ...prefixed('trade_', trade ?? {}) })}${table}`,
   )
-}
-
-const executionJson = (row: ListedExecution) => ({
-  execution_id: row.executionId,
-  partner_slug: row.tenant.partnerSlug,
-  environment: row.tenant.environment,
-  partner_user_id: row.partnerUserId,
-  partner_plan_id: row.partnerPlanId,
-  status: row.status,
-  amount_usd: formatUsd(row.amount),
-  created_at: formatInstant(row.createdAt),
-  delivered_count: row.deliveredCount,
-  lease_expires_at: row.leaseExpiresAt === null ? null : formatInstant(row.leaseExpiresAt),
-  idempotency_key: idempotencyKey(row, formatInstant),
-  trigger: row.firing.trigger,
-})
-
-const showJson = (row: ListedExecution, { trade, adjustments }: Outcome) => ({
-  ...executionJson(row),
-  cancelled_at: row.cancelledAt === null ? null : formatInstant(row.cancelledAt),
-  cancel_reason: row.cancelReason,
-  slot: row.firing.slot,
-  units: row.firing.units,
-  price_usd: row.firing.price && formatPrice(row.firing.price),
-  reference_usd: row.firing.reference && formatPrice(row.firing.reference),
-  reservation_price_usd: row.firing.reservationPrice && formatPrice(row.firing.reservationPrice),
-  ...adjustedJson(trade, adjustments),
-  trade: trade && tradeJson(trade),
-  adjustments: adjustments.map(adjustmentJson),
-})
-
-/** What a fill comes to after its adjustments; nothing where there are none. */
-function adjustedJson(trade: Trade | null, adjustments: Adjustment[]) {
-  const amounts = trade && adjustments.length > 0 ? amountsOf(trade, adjustments) : null
-  return amounts === null
-    ? {}
-    : { adjusted_usd_amount: formatUsd(amounts.usd), adjusted_btc_amount: formatBtc(amounts.btc) }
-}
-
-const adjustmentJson = (adjustment: Adjustment) => ({
-  adjustment: adjustment.adjustmentId,
-  usd_difference: formatUsd(adjustment.usd),
-  btc_difference: formatBtc(adjustment.btc),
-  reason: adjustment.reason,
-  recorded_at: formatInstant(adjustment.recordedAt),
-})
-
-const reportJson = (report: Report) => ({
-  status: report.status,
-  partner_order_id: report.partnerOrderId,
-  usd_amount: 'usdAmount' in report ? formatUsd(report.usdAmount) : null,
-  btc_amount: 'usdAmount' in report ? formatBtc(report.btcAmount) : null,
-  execution_price: 'usdAmount' in report ? formatPrice(report.executionPrice) : null,
-  partner_fee_usd: 'usdAmount' in report && report.partnerFee !== null ? formatUsd(report.partnerFee) : null,
-  failure_reason: 'failureReason' in report ? report.failureReason : null,
-  executed_at: report.executedAt === null ? null : formatInstant(report.executedAt),
-})
-
-const tradeJson = (trade: Trade) => ({
-  ...reportJson(trade.report),
-  recorded_at: formatInstant(trade.recordedAt),
-})
-
-const lateJson = (row: ListedLateFill) => {
-  const { status, ...report } = reportJson(row.report)
-  return {
-    execution_id: row.execution.executionId,
-    partner_slug: row.execution.tenant.partnerSlug,
-    environment: row.execution.tenant.environment,
-    partner_user_id: row.execution.partnerUserId,
-    partner_plan_id: row.execution.partnerPlanId,
-    status: row.execution.status,
-    amount_usd: formatUsd(row.execution.amount),
-    created_at: formatInstant(row.execution.createdAt),
-    report_id: row.reportId,
-    reported_status: status,
-    ...report,
-    received_at: formatInstant(row.receivedAt),
-    accepted_at: row.acceptedAt === null ? null : formatInstant(row.acceptedAt),
-  }
 }
 
 const prefixed = (prefix: string, fields: object): Record<string, string | null> =>

@@ -3,9 +3,10 @@
 import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
 import { isLoopback } from '../price/ticker.ts'
-import { type Cli, print } from './context.ts'
+import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { wholeNumber } from './options/values.ts'
+import { print } from './terminal/print.ts'
 
 const ANSWER_WAIT_MS = 3_000
 const PATH = '/healthz'

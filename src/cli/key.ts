@@ -1,23 +1,19 @@
+// key: the API keys of a partner, issued, listed, replaced and ended.
+
 import { Command, Option } from 'commander'
 import { formatInstant, type Instant } from '../core/instant.ts'
 import { type ApiKey, isUsable, revoke, rotate } from '../core/key.ts'
-import type { Environment, Tenant } from '../core/partner.ts'
+import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { TEXT_MAX } from '../core/text.ts'
 import { issueKey } from '../http/issue-key.ts'
-import type { Store } from '../store/store.ts'
-import {
-  auditEntry,
-  type Cli,
-  type Column,
-  confirmOnTerminal,
-  note,
-  print,
-  printList,
-  renderFields,
-} from './context.ts'
+import { auditEntry } from './audit-entry.ts'
+import type { Cli } from './context.ts'
+import { partnerNamed, tenantNamed } from './find.ts'
 import { duration, environmentOption } from './options/values.ts'
-import { found } from './partner.ts'
+import { confirmOnTerminal } from './terminal/confirm.ts'
+import { note, print, printList } from './terminal/print.ts'
+import { type Column, renderFields } from './terminal/table.ts'
 
 const OVERLAP_DEFAULT = '24h'
 
@@ -33,7 +29,7 @@ export function keyCommand(cli: Cli): Command {
     .addOption(new Option('--expires-in <time>', 'how long it lives, such as 90d').argParser(duration))
     .action((slug: string, options: CreateOptions) =>
       cli.withStore(async (store) => {
-        const tenant = await tenantOf(store, slug, options.env)
+        const tenant = await tenantNamed(store, slug, options.env)
         if (options.label && options.label.length > TEXT_MAX) {
           throw new Problem('usage', `--label takes at most ${TEXT_MAX} characters.`)
         }
@@ -54,7 +50,7 @@ export function keyCommand(cli: Cli): Command {
     .argument('<slug>', 'the partner')
     .action((slug: string) =>
       cli.withStore(async (store) => {
-        await found(store, slug)
+        await partnerNamed(store, slug)
         const now = cli.machine.clock()
         await printList(cli, {
           read: async ({ after }) => (after === null ? store.listKeys(slug) : []),
@@ -109,12 +105,6 @@ export function keyCommand(cli: Cli): Command {
 }
 
 type CreateOptions = { env: Environment; label?: string; expiresIn?: number }
-
-export async function tenantOf(store: Store, slug: string, environment: Environment): Promise<Tenant> {
-  const tenant = await store.findTenant(slug, environment)
-  if (!tenant) throw new Problem('partner_not_found', `Partner ${slug} not found.`)
-  return tenant
-}
 
 function showOnce(cli: Cli, key: ApiKey, secret: string): void {
   const json = {

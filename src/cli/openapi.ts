@@ -1,3 +1,5 @@
+// openapi: the description of the partner API.
+
 import { Command } from 'commander'
 import { VERSION } from '../version.ts'
 import type { Cli } from './context.ts'

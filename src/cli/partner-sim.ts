@@ -1,31 +1,17 @@
 // partner-sim: plays a partner over HTTP, so that an integration can be watched before the real one is written.
 
-import { readFileSync } from 'node:fs'
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { Command, Option } from 'commander'
 import { formatPrice, type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
-import { type Cli, note, warn } from './context.ts'
+import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { duration, positivePrice, slug, wholeNumber } from './options/values.ts'
+import { liveRefused, mannersOf, readKey, type SimOptions, serviceUrl, share } from './partner-sim/options.ts'
 import type { Outcome, Partner, Tally } from './partner-sim/simulated-partner.ts'
+import { note, warn } from './terminal/print.ts'
+import { stopGently } from './terminal/signals.ts'
 
 const SEED_MAX = 999_999_999
-const LIVE_PREFIX = 'sse_live_'
-const KEY_PATTERN = /^sse_(test|live)_[0-9A-Za-z]+$/
-
-type SimOptions = {
-  keyFile: string
-  url: string
-  fill?: number
-  part: number
-  fail: number
-  price?: string
-  seed: number
-  once: boolean
-  every: number
-  live: boolean
-}
-
 export function partnerSimCommand(cli: Cli): Command {
   return new Command('partner-sim')
     .description('play a partner over HTTP: poll, buy at the given rates, confirm')
@@ -54,11 +40,6 @@ export function partnerSimCommand(cli: Cli): Command {
         .default(2_000, '2s'),
     )
     .option('--live', 'take a live key: the confirmations are real', false)
-    .addHelpText(
-      'after',
-      '\nExamples:\n  tranche partner-sim acme --key-file acme.key --once\n' +
-        '  tranche partner-sim acme --key-file acme.key --part 0.2 --fail 0.05 --every 5s',
-    )
     .action((partnerSlug: string, options: SimOptions) => simulate(cli, partnerSlug, options))
 }
 
@@ -79,12 +60,13 @@ async function simulate(cli: Cli, partnerSlug: string, options: SimOptions): Pro
     onOutcome: (outcome) => tell(cli, outcome),
   })
   await refuseStranger(partner, partnerSlug, options.live)
-  const stop = stopOnSignal()
+  // Work under way is finished first.
+  const stop = stopGently(() => process.exit(EXIT.interrupted))
   try {
     if (options.once) await workOff(partner, stop.signal)
     else await workOn(cli, partner, { everyMs: options.every, signal: stop.signal })
   } finally {
-    stop.dispose()
+    stop.release()
   }
   note(cli, inWords(partner.tally))
   if (stop.signal.aborted) cli.exitWith(EXIT.interrupted)
@@ -123,21 +105,6 @@ const reasonOf = (error: unknown): string => {
   return cause instanceof Error && cause.message !== '' ? `${message}: ${cause.message}` : message
 }
 
-function readKey({ keyFile, live }: SimOptions): string {
-  let key: string
-  try {
-    key = readFileSync(keyFile, 'utf8').trim()
-  } catch (error) {
-    throw new Problem('bad_file', `The key file cannot be read: ${(error as Error).message}`)
-  }
-  if (!KEY_PATTERN.test(key)) throw new Problem('bad_file', `${keyFile} holds no API key.`)
-  if (key.startsWith(LIVE_PREFIX) && !live) throw liveRefused()
-  return key
-}
-
-const liveRefused = (): Problem =>
-  new Problem('usage', 'This is a live key, and what it confirms is billed: add --live if you mean it.')
-
 /** Whoever holds the key of another partner would confirm in its name. */
 async function refuseStranger(partner: Partner, partnerSlug: string, live: boolean): Promise<void> {
   const me = (await partner.call('GET', '/me').catch((error) => {
@@ -164,27 +131,6 @@ async function askingPrice(cli: Cli, options: SimOptions): Promise<Price> {
   return newest
 }
 
-function mannersOf({ fill, part, fail }: SimOptions) {
-  const silent = fill === undefined ? 0 : 1 - fill - part - fail
-  // Tenths do not add up exactly in binary.
-  if (part + fail > 1 || silent < -1e-9) {
-    throw new Problem('usage', 'The shares of --fill, --part and --fail add up to more than 1.')
-  }
-  return { partial: part, failed: fail, silent: Math.max(0, silent), answerLost: 0 }
-}
-
-function share(text: string): number {
-  const value = /^([01]|[01]?\.\d{1,6})$/.test(text) ? Number(text) : Number.NaN
-  if (value >= 0 && value <= 1) return value
-  throw new InvalidArgumentError('A share is a decimal from 0 to 1, such as 0.1.')
-}
-
-function serviceUrl(text: string): string {
-  const url = URL.parse(text)
-  if (url && (url.protocol === 'http:' || url.protocol === 'https:')) return text.replace(/\/+$/, '')
-  throw new InvalidArgumentError('Give the address of the service, such as http://127.0.0.1:8080.')
-}
-
 function tell(cli: Cli, outcome: Outcome): void {
   const { out } = cli.streams
   if (cli.globals().json) out.write(`${JSON.stringify(outcome)}\n`)
@@ -204,20 +150,3 @@ function line(outcome: Outcome): string {
 const inWords = (tally: Readonly<Tally>): string =>
   `${tally.delivered} instructions, ${tally.redelivered} delivered again: ${tally.filled} filled, ` +
   `${tally.partial} in part, ${tally.failed} failed, ${tally.silent} left unanswered.`
-
-function stopOnSignal(): { signal: AbortSignal; dispose: () => void } {
-  const controller = new AbortController()
-  // Work under way is finished first; a second signal ends the process at once.
-  const onSignal = () => {
-    if (controller.signal.aborted) process.exit(EXIT.interrupted)
-    controller.abort()
-  }
-  const signals = ['SIGINT', 'SIGTERM'] as const
-  for (const signal of signals) process.on(signal, onSignal)
-  return {
-    signal: controller.signal,
-    dispose: () => {
-      for (const signal of signals) process.off(signal, onSignal)
-    },
-  }
-}

@@ -1,3 +1,5 @@
+// partner: the partners of an installation, and how each is treated.
+
 import { Command, Option } from 'commander'
 import { formatInstant, monthOf } from '../core/instant.ts'
 import { formatUsd, usd } from '../core/money.ts'
@@ -12,16 +14,13 @@ import {
 import { Problem } from '../core/problem.ts'
 import { TEXT_MAX } from '../core/text.ts'
 import type { Store } from '../store/store.ts'
-import {
-  auditEntry,
-  type Cli,
-  type Column,
-  confirmOnTerminal,
-  print,
-  printList,
-  renderFields,
-} from './context.ts'
+import { auditEntry } from './audit-entry.ts'
+import type { Cli } from './context.ts'
+import { partnerNamed } from './find.ts'
 import { dollars, month, slug } from './options/values.ts'
+import { confirmOnTerminal } from './terminal/confirm.ts'
+import { print, printList } from './terminal/print.ts'
+import { type Column, renderFields } from './terminal/table.ts'
 
 export function partnerCommand(cli: Cli): Command {
   const partner = new Command('partner').description('the partners this installation serves')
@@ -71,7 +70,7 @@ export function partnerCommand(cli: Cli): Command {
     .description('one partner')
     .argument('<slug>')
     .action((partnerSlug: string) =>
-      cli.withStore(async (store) => show(cli, store, await found(store, partnerSlug))),
+      cli.withStore(async (store) => show(cli, store, await partnerNamed(store, partnerSlug))),
     )
 
   for (const [verb, status] of [
@@ -122,7 +121,7 @@ export function partnerCommand(cli: Cli): Command {
           override,
           auditEntry(cli, 'partner.set-tier', partnerSlug, { tier, from: from ?? null }),
         )
-        await show(cli, store, await found(store, partnerSlug))
+        await show(cli, store, await partnerNamed(store, partnerSlug))
       }),
     )
 
@@ -174,12 +173,6 @@ async function changeHold(cli: Cli, partnerSlug: string, held: boolean): Promise
     const changed = await store.changePartner(partnerSlug, (seen, now) => setHeld(seen, held, now), audit)
     await show(cli, store, changed)
   })
-}
-
-export async function found(store: Store, partnerSlug: string): Promise<Partner> {
-  const partner = await store.findPartner(partnerSlug)
-  if (!partner) throw new Problem('partner_not_found', `Partner ${partnerSlug} not found.`)
-  return partner
 }
 
 async function show(cli: Cli, store: Store, partner: Partner): Promise<void> {

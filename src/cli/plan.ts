@@ -1,3 +1,5 @@
+// plan: the plans of partners, listed and shown.
+
 import { Command } from 'commander'
 import { formatInstant } from '../core/instant.ts'
 import { formatPrice, formatUsd } from '../core/money.ts'
@@ -8,8 +10,10 @@ import { unreserved, type Window } from '../core/window.ts'
 import { ANY_PRICE } from '../engine/slot-reserve.ts'
 import { planJson } from '../http/resource-json.ts'
 import type { ListedPlan } from '../store/plans.ts'
-import { type Cli, type Column, print, printList, renderFields, renderTable } from './context.ts'
+import type { Cli } from './context.ts'
 import { environmentOption, slug } from './options/values.ts'
+import { print, printList } from './terminal/print.ts'
+import { type Column, renderFields, renderTable } from './terminal/table.ts'
 
 type Filter = { partner?: string; env?: Environment }
 

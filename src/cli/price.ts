@@ -1,11 +1,15 @@
+// price: the prices that are kept, listed, fetched and imported.
+
 import { Command } from 'commander'
 import { formatInstant } from '../core/instant.ts'
 import { formatPrice } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import type { ListedPrice } from '../store/prices.ts'
-import { type Cli, type Column, note, print, printList, renderFields, warn } from './context.ts'
-import { startProgress } from './terminal/progress.ts'
-import { priceFeedOption } from './tick.ts'
+import type { Cli } from './context.ts'
+import { priceFeedOption } from './options/price-feed.ts'
+import { note, print, printList, warn } from './terminal/print.ts'
+import { createProgress } from './terminal/progress.ts'
+import { type Column, renderFields } from './terminal/table.ts'
 
 export function priceCommand(cli: Cli): Command {
   const price = new Command('price').description('the prices the timing goes by')
@@ -48,14 +52,14 @@ export function priceCommand(cli: Cli): Command {
       cli.withStore(async (store) => {
         const { readPriceFile } = await import('../price/history-file.ts')
         const reader = await readPriceFile(file)
-        const progress = startProgress(cli.streams.err, 'importing')
+        const progress = createProgress(cli.streams, () => 'importing')
         const shown = (async function* () {
           for await (const batch of reader.batches()) {
             progress.show(reader.bytesRead() / reader.bytes)
             yield batch
           }
         })()
-        const added = await store.importPrices(shown, 'import').finally(progress.stop)
+        const added = await store.importPrices(shown, 'import').finally(progress.clear)
         const json = { rows: reader.rows(), added, duplicates: reader.rows() - added }
         print(cli, json, () => renderFields(json))
         if (json.duplicates > 0) note(cli, 'An instant that already had a price kept it.')

@@ -6,14 +6,19 @@ import { formatInstant } from '../core/instant.ts'
 import { formatPrice, formatUsd, price } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
+import { spellSpan } from '../core/span.ts'
 import type { Advanced } from '../engine/sandbox.ts'
 import type { Store } from '../store/store.ts'
-import { auditEntry, type Cli, confirmOnTerminal, note, print, renderFields } from './context.ts'
-import { tenantOf } from './key.ts'
+import { auditEntry } from './audit-entry.ts'
+import type { Cli } from './context.ts'
+import { tenantNamed } from './find.ts'
 import { duration, positivePrice } from './options/values.ts'
 import { addWebhookOptions, lazyWebhooks, type WebhookOptions } from './options/webhooks.ts'
-import { spoken } from './status/sandboxes.ts'
-import { sendWakeUps } from './tick.ts'
+import { confirmOnTerminal, mayAsk } from './terminal/confirm.ts'
+import { note, print } from './terminal/print.ts'
+import { createProgress } from './terminal/progress.ts'
+import { renderFields } from './terminal/table.ts'
+import { sendWakeUps } from './tick/wake-up.ts'
 
 type RunOptions = WebhookOptions & { price?: string }
 
@@ -30,7 +35,6 @@ export function sandboxCommand(cli: Cli): Command {
     .argument('<slug>', 'the partner')
     .argument('<time>', 'how far, such as 12h, 7d or 30d', duration)
     .addOption(priceOption())
-    .addHelpText('after', '\nExample:\n  tranche sandbox advance acme 7d --price 64000')
     .action((slug: string, byMs: number, options: RunOptions) =>
       cli.withStore((store) => advance(cli, store, { slug, byMs, options })),
     )
@@ -40,7 +44,6 @@ export function sandboxCommand(cli: Cli): Command {
     .argument('<slug>', 'the partner')
     .argument('<partner-plan-id>')
     .addOption(priceOption())
-    .addHelpText('after', '\nExample:\n  tranche sandbox fire acme plan-1')
     .action((slug: string, planId: string, options: RunOptions) =>
       cli.withStore((store) => fire(cli, store, { slug, planId, options })),
     )
@@ -50,7 +53,6 @@ export function sandboxCommand(cli: Cli): Command {
     .description('wipe the test environment: users, plans, executions and trades; keys and webhook stay')
     .argument('<slug>', 'the partner')
     .option('--yes', 'do not ask; needed where there is no terminal', false)
-    .addHelpText('after', '\nExample:\n  tranche sandbox reset acme --yes')
     .action((slug: string, { yes }: { yes: boolean }) => reset(cli, slug, yes))
 
   return sandbox
@@ -61,13 +63,10 @@ async function advance(
   store: Store,
   { slug, byMs, options }: { slug: string; byMs: number; options: RunOptions },
 ): Promise<void> {
-  const [{ advanceSandbox }, { createProgress }] = await Promise.all([
-    import('../engine/sandbox.ts'),
-    import('./demo/progress.ts'),
-  ])
-  const tenant = await tenantOf(store, slug, 'test')
+  const { advanceSandbox } = await import('../engine/sandbox.ts')
+  const tenant = await tenantNamed(store, slug, 'test')
   const webhooks = await lazyWebhooks(options)
-  const progress = createProgress(cli.streams, (share) => spoken(Math.floor(share * byMs)))
+  const progress = createProgress(cli.streams, (share) => spellSpan(Math.floor(share * byMs)))
   let advanced: Advanced
   try {
     advanced = await advanceSandbox({
@@ -94,7 +93,7 @@ async function advance(
     webhooks_failed: woken?.failed ?? 0,
   }
   const { offset_ms, ...fields } = json
-  print(cli, json, () => renderFields({ ...fields, ahead: spoken(offset_ms) }))
+  print(cli, json, () => renderFields({ ...fields, ahead: spellSpan(offset_ms) }))
 }
 
 const advancedJson = (tenant: Tenant, advanced: Advanced) => ({
@@ -116,7 +115,7 @@ async function fire(
   { slug, planId, options }: { slug: string; planId: string; options: RunOptions },
 ): Promise<void> {
   const { fireInSandbox } = await import('../engine/sandbox.ts')
-  const tenant = await tenantOf(store, slug, 'test')
+  const tenant = await tenantNamed(store, slug, 'test')
   const webhooks = await lazyWebhooks(options)
   const { fired, wakeUpId } = await fireInSandbox(planId, {
     store,
@@ -144,9 +143,7 @@ async function fire(
 }
 
 async function reset(cli: Cli, slug: string, yes: boolean): Promise<void> {
-  const { streams } = cli
-  const mayAsk = streams.in.isTTY && streams.err.isTTY && !cli.globals().json
-  if (!yes && !mayAsk) throw new Problem('usage', 'A reset wipes the test environment: add --yes.')
+  if (!yes && !mayAsk(cli)) throw new Problem('usage', 'A reset wipes the test environment: add --yes.')
   if (!yes) {
     await confirmOnTerminal(
       cli,
@@ -154,7 +151,7 @@ async function reset(cli: Cli, slug: string, yes: boolean): Promise<void> {
     )
   }
   await cli.withStore(async (store) => {
-    const tenant = await tenantOf(store, slug, 'test')
+    const tenant = await tenantNamed(store, slug, 'test')
     const wiped = await store.resetSandbox(tenant, auditEntry(cli, 'sandbox.reset', slug))
     const json = { partner_slug: slug, environment: tenant.environment, ...wiped }
     print(cli, json, () => renderFields(json))

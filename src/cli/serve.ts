@@ -1,3 +1,5 @@
+// serve: the partner API over an open database, and the scheduler beside it.
+
 import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
@@ -10,9 +12,10 @@ import type { Store } from '../store/store.ts'
 import type { Deliver } from '../webhook/deliver.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
+import { priceFeedOption } from './options/price-feed.ts'
 import { duration, durationOrOff, wholeNumber } from './options/values.ts'
 import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './options/webhooks.ts'
-import { priceFeedOption } from './tick.ts'
+import { stopGently } from './terminal/signals.ts'
 
 /** How long a stop waits for calls in flight before it gives up on them. */
 const DRAIN_LIMIT_MS = 30_000
@@ -211,16 +214,12 @@ function readToken(file: string): string {
 }
 
 /** Resolves at the first signal to stop; a second one, of either kind, ends the process at once. */
-function stopSignal(cli: Cli): Promise<string> {
+function stopSignal(cli: Cli): Promise<NodeJS.Signals> {
+  const { signal } = stopGently(() => process.exit(EXIT.interrupted))
   return new Promise((resolve) => {
-    let stopping = false
-    const stop = (signal: NodeJS.Signals): void => {
-      if (stopping) process.exit(EXIT.interrupted)
-      stopping = true
-      if (signal === 'SIGINT') cli.exitWith(EXIT.interrupted)
-      resolve(signal)
-    }
-    process.on('SIGTERM', stop)
-    process.on('SIGINT', stop)
+    signal.addEventListener('abort', () => {
+      if (signal.reason === 'SIGINT') cli.exitWith(EXIT.interrupted)
+      resolve(signal.reason)
+    })
   })
 }

@@ -1,3 +1,5 @@
+// tier: the pricing tiers and their versions.
+
 import { Command, Option } from 'commander'
 import { formatUsd, usd } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
@@ -9,8 +11,11 @@ import {
   type Tier,
   type TierTerms,
 } from '../core/tier.ts'
-import { auditEntry, type Cli, type Column, print, printList, renderFields } from './context.ts'
+import { auditEntry } from './audit-entry.ts'
+import type { Cli } from './context.ts'
 import { dollars, month, wholeNumber } from './options/values.ts'
+import { print, printList } from './terminal/print.ts'
+import { type Column, renderFields } from './terminal/table.ts'
 
 export function tierCommand(cli: Cli): Command {
   const tier = new Command('tier').description('pricing tiers, each version in force from its month on')

@@ -1,9 +1,15 @@
+// trade: what partners confirmed, set right by hand.
+
 import { Command } from 'commander'
 import { adjust, type Correction } from '../core/adjustment.ts'
 import { formatInstant } from '../core/instant.ts'
 import { btc, formatBtc, formatUsd, usd } from '../core/money.ts'
-import { auditEntry, type Cli, confirmOnTerminal, print, renderFields } from './context.ts'
+import { auditEntry } from './audit-entry.ts'
+import type { Cli } from './context.ts'
 import { amount, reasonOption } from './options/values.ts'
+import { confirmOnTerminal } from './terminal/confirm.ts'
+import { print } from './terminal/print.ts'
+import { renderFields } from './terminal/table.ts'
 
 type AdjustOptions = { usd: string; btc: string; reason: string }
 

@@ -1,21 +1,17 @@
+// user: the users that partners have linked.
+
 import { Command } from 'commander'
 import { formatInstant } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
 import { userJson } from '../http/resource-json.ts'
 import type { ListedUser } from '../store/users.ts'
-import {
-  auditEntry,
-  type Cli,
-  type Column,
-  confirmOnTerminal,
-  note,
-  print,
-  printList,
-  renderFields,
-  warn,
-} from './context.ts'
-import { tenantOf } from './key.ts'
+import { auditEntry } from './audit-entry.ts'
+import type { Cli } from './context.ts'
+import { tenantNamed } from './find.ts'
 import { environmentOption, slug } from './options/values.ts'
+import { confirmOnTerminal } from './terminal/confirm.ts'
+import { note, print, printList, warn } from './terminal/print.ts'
+import { type Column, renderFields } from './terminal/table.ts'
 
 export function userCommand(cli: Cli): Command {
   const user = new Command('user').description('the users partners have linked')
@@ -27,7 +23,7 @@ export function userCommand(cli: Cli): Command {
     .addOption(environmentOption().makeOptionMandatory())
     .action((partnerSlug: string, { env }: { env: Environment }) =>
       cli.withStore(async (store) => {
-        const tenant = await tenantOf(store, partnerSlug, env)
+        const tenant = await tenantNamed(store, partnerSlug, env)
         await printList(cli, {
           read: (page) => store.listUsers(tenant, page),
           cursor: (row) => row.cursor,
@@ -49,7 +45,7 @@ export function userCommand(cli: Cli): Command {
         `Erase the e-mail and provider of ${partnerUserId}? They cannot be brought back.`,
       )
       await cli.withStore(async (store) => {
-        const tenant = await tenantOf(store, partnerSlug, env)
+        const tenant = await tenantNamed(store, partnerSlug, env)
         const detail = { partner_slug: partnerSlug, environment: env, fields: ['email', 'auth_provider'] }
         const audit = auditEntry(cli, 'user.erase', partnerUserId, detail)
         const { user: erased, erasedAt, gone } = await store.eraseUser(tenant, partnerUserId, audit)

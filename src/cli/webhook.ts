@@ -1,3 +1,5 @@
+// webhook: the wake-ups of a partner, shown, tried out and verified.
+
 import { readFileSync } from 'node:fs'
 import { buffer } from 'node:stream/consumers'
 import { Command, Option } from 'commander'
@@ -5,11 +7,13 @@ import type { ExecutionId } from '../core/execution-id.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { webhookJson } from '../http/resource-json.ts'
-import { type Cli, print, renderFields } from './context.ts'
+import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
-import { tenantOf } from './key.ts'
+import { tenantNamed } from './find.ts'
 import { environmentOption, slug } from './options/values.ts'
 import { addWebhookOptions, type WebhookOptions, webhooksOf } from './options/webhooks.ts'
+import { print } from './terminal/print.ts'
+import { renderFields } from './terminal/table.ts'
 
 /** Stands where a wake-up names its first execution, in a test that announces none. */
 const NO_EXECUTION = `exec_${'0'.repeat(32)}` as ExecutionId
@@ -24,7 +28,7 @@ export function webhookCommand(cli: Cli): Command {
     .addOption(environmentOption().makeOptionMandatory())
     .action((partnerSlug: string, { env }: { env: Environment }) =>
       cli.withStore(async (store) => {
-        const tenant = await tenantOf(store, partnerSlug, env)
+        const tenant = await tenantNamed(store, partnerSlug, env)
         const json = webhookJson(tenant, await store.findWebhook(tenant))
         print(cli, json, () => renderFields(json))
       }),
@@ -57,7 +61,7 @@ async function test(
   options: { env: Environment } & WebhookOptions,
 ): Promise<void> {
   await cli.withStore(async (store) => {
-    const tenant = await tenantOf(store, partnerSlug, options.env)
+    const tenant = await tenantNamed(store, partnerSlug, options.env)
     const webhook = await store.findWebhook(tenant)
     if (!webhook) throw new Problem('webhook_not_found', `${partnerSlug} has no webhook in ${options.env}.`)
     const { deliver } = await webhooksOf(options)

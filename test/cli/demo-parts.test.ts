@@ -1,12 +1,9 @@
-// The pieces of demo that need no process of their own: its path, its names and quoting, its colours.
+// The pieces of demo that need no process of their own: its path, its names and their quoting.
 
 import assert from 'node:assert/strict'
-import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
 import { nextCommands, programName } from '../../src/cli/demo/next-commands.ts'
-import { createProgress } from '../../src/cli/demo/progress.ts'
 import { syntheticPath } from '../../src/cli/partner-sim/synthetic-prices.ts'
-import { createPaint } from '../../src/cli/terminal/paint.ts'
 
 test('the synthetic path is a function of its seed', () => {
   assert.deepEqual(syntheticPath(1, 500), syntheticPath(1, 500))
@@ -48,22 +45,4 @@ test('names that a shell or cron would take apart are quoted', () => {
   const commands = nextCommands(name, { db: 'other.db', cwd: '/home/a b' }).map(({ command }) => command)
   assert.equal(commands[0], "'my bin/tranche' --db other.db serve")
   assert.equal(commands.at(-1), "* * * * * '/it'\\''s/50\\%/tranche' --db '/home/a b/other.db' tick")
-})
-
-test('colours and the progress bar are for terminals', () => {
-  const terminal = Object.assign(new PassThrough(), { isTTY: true, getColorDepth: () => 8 })
-  const plain = new PassThrough()
-  assert.notEqual(createPaint(terminal, true)('red', 'x'), 'x')
-  assert.equal(createPaint(terminal, false)('red', 'x'), 'x')
-  assert.equal(createPaint(plain, true)('red', 'x'), 'x')
-  const noColor = Object.assign(new PassThrough(), { isTTY: true, getColorDepth: () => 1 })
-  assert.equal(createPaint(noColor, true)('red', 'x'), 'x')
-
-  for (const err of [terminal, plain]) {
-    const progress = createProgress({ err }, () => 'day 1')
-    progress.show(0.5)
-    progress.clear()
-  }
-  assert.match(String(terminal.read()), /█{20}░{20} {2}50 % {2}day 1/)
-  assert.equal(plain.read(), null)
 })

@@ -1,5 +1,24 @@
 // The rooms of src, for the test of the house rules.
 
+/** The rooms below the command line. */
+const PRODUCT = [
+  'whole-file',
+  'billing',
+  'core',
+  'engine/backtest',
+  'engine/pass',
+  'engine/sandbox',
+  'engine/slot-reserve',
+  'http',
+  'log',
+  'machine',
+  'price',
+  'store',
+  'store/sqlite',
+  'version',
+  'webhook',
+]
+
 /**
  * Who may import whom. A room is a file of src without its ending, else its folder; the first that matches counts.
  * "types of" allows type imports alone. Packages and Node's own modules are free except where `packages` lists them.
@@ -18,27 +37,16 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   http: { may: ['core', 'billing', 'http', 'version', 'types of store', 'types of machine', 'types of log'] },
   webhook: { may: ['core', 'version', 'webhook', 'types of store', 'types of http'] },
   price: { may: ['core', 'price', 'types of store'] },
-  cli: {
-    may: [
-      'billing',
-      'cli',
-      'core',
-      'engine/backtest',
-      'engine/sandbox',
-      'engine/pass',
-      'engine/slot-reserve',
-      'http',
-      'log',
-      'machine',
-      'price',
-      'store',
-      'store/sqlite',
-      'version',
-      'webhook',
-      'whole-file',
-    ],
+  // What a command may use. The demonstration is one of them, and no other command leans on it.
+  cli: { may: [...PRODUCT, 'cli', 'cli/context', 'cli/partner-sim', 'cli/terminal'] },
+  'cli/context': { may: ['machine', 'store', 'store/sqlite'] },
+  'cli/terminal': { may: ['core', 'cli/terminal', 'types of cli/context', 'types of store'] },
+  'cli/partner-sim': { may: [...PRODUCT, 'cli', 'cli/context', 'cli/partner-sim', 'cli/terminal'] },
+  'cli/demo': {
+    may: [...PRODUCT, 'cli', 'cli/context', 'cli/demo', 'cli/partner-sim', 'cli/terminal'],
   },
-  main: { may: ['cli', 'machine', 'version'] },
+  'cli/program': { may: ['cli', 'cli/context', 'cli/demo', 'cli/partner-sim', 'version'] },
+  main: { may: ['cli', 'cli/program', 'machine', 'types of cli/context'] },
   machine: { may: ['core'] },
   log: { may: [] },
   resources: { may: [] },

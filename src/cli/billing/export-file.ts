@@ -3,15 +3,24 @@
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { BOM, csvHeader, csvRow } from '../../billing/csv.ts'
-import { EXPORTS } from '../../billing/export.ts'
+import { EXPORTS, type ReportKind } from '../../billing/export.ts'
 import type { TenantFilter } from '../../store/partners.ts'
 import { refuseDatabaseFile } from '../../store/sqlite/file/own-files.ts'
 import type { Store } from '../../store/store.ts'
 import { nameTaken, writeFileWhole } from '../../whole-file.ts'
-import type { ExportOptions } from '../billing.ts'
-import { type Cli, note, write } from '../context.ts'
-import { startProgress } from '../terminal/progress.ts'
+import type { Cli } from '../context.ts'
+import { note, write } from '../terminal/print.ts'
+import { createProgress } from '../terminal/progress.ts'
 import { fixPeriodFor } from './period.ts'
+
+export type ExportOptions = {
+  month: string
+  report: ReportKind
+  format: 'csv' | 'json'
+  output?: string
+  bom?: boolean
+  force?: boolean
+}
 
 /** Text gathered before it is written: a write for every row would be slow. */
 const CHUNK_CHARS = 64 * 1024
@@ -29,7 +38,7 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
   const screen = output === undefined && cli.streams.out.isTTY
   const watched = cli.streams.err.isTTY && !screen
   const total = watched ? await totalOf(store, { period, filter, options }) : 0
-  const progress = watched ? startProgress(cli.streams.err, 'exporting') : null
+  const progress = watched ? createProgress(cli.streams, () => 'exporting') : null
   let rows = 0
   const counted = (async function* () {
     for await (const text of textOf({ store, period, filter }, options)) {
@@ -42,7 +51,7 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
     if (output === undefined) for await (const chunk of counted) await write(cli.streams.out, chunk)
     else await writeFileWhole(output, counted, { replace: options.force ?? false })
   } finally {
-    progress?.stop()
+    progress?.clear()
   }
   if (output !== undefined) note(cli, `${rows} rows in ${output}.`)
 }

@@ -1,4 +1,6 @@
-import { type Place, valueFlags } from '../completion.ts'
+// The completion script for bash.
+
+import { type Place, valueFlags } from './places.ts'
 
 export function bashScript(places: readonly Place[]): string {
   const paths = places.map(({ path }) => path).filter((path) => path !== '')

@@ -1,15 +1,21 @@
-import { type Place, valueFlags, type Word } from '../completion.ts'
+// The completion script for zsh.
+
+import { singleQuoted } from '../terminal/quote.ts'
+import { type Place, valueFlags, type Word } from './places.ts'
 
 export function zshScript(places: readonly Place[]): string {
   const paths = places.map(({ path }) => path).filter((path) => path !== '')
   const choices = places.flatMap(({ path, options }) =>
     options
       .filter((flag) => flag.choices.length > 0)
-      .map((flag) => `    ${quote(`${path}:${flag.name}`)}) compadd -- ${flag.choices.join(' ')}; return ;;`),
+      .map(
+        (flag) =>
+          `    ${singleQuoted(`${path}:${flag.name}`)}) compadd -- ${flag.choices.join(' ')}; return ;;`,
+      ),
   )
   const words = places.map(({ path, commands, options, choices }) => {
     const named = choices.map((name) => ({ name, description: name }))
-    return `    ${quote(path)})\n      commands=(${listOf([...commands, ...named])})\n      options=(${listOf(options)}) ;;`
+    return `    ${singleQuoted(path)})\n      commands=(${listOf([...commands, ...named])})\n      options=(${listOf(options)}) ;;`
   })
   return `#compdef tranche
 # Completion of tranche for zsh. To load it: source <(tranche completion zsh)
@@ -58,6 +64,6 @@ fi
 }
 
 const listOf = (words: readonly Word[]): string =>
-  words.map(({ name, description }) => quote(`${name}:${description.replaceAll(':', '\\:')}`)).join(' ')
-
-const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
+  words
+    .map(({ name, description }) => singleQuoted(`${name}:${description.replaceAll(':', '\\:')}`))
+    .join(' ')

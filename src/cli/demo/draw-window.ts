@@ -3,7 +3,9 @@
 import { unreachable } from '../../core/assert.ts'
 import { type ExecutionStatus, TRIGGERS, type Trigger } from '../../core/execution.ts'
 import { type Usd, usd, ZERO_USD } from '../../core/money.ts'
-import { dayOfMonth, grouped, type Paint, type Style, shortDate, weekday } from '../terminal/paint.ts'
+import { grouped } from '../terminal/numbers.ts'
+import type { Paint, Style } from '../terminal/paint.ts'
+import { dayOfMonth, shortDate, weekday } from './dates.ts'
 import { TIMELINE_COLUMNS, type Timeline, type TimelineTranche } from './timeline.ts'
 
 export const TRIGGER_NAME: Record<Trigger, string> = {

@@ -2,6 +2,7 @@
 
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import { isSea } from 'node:sea'
+import { quoted } from '../terminal/quote.ts'
 
 export type ProgramName = {
   /** As the person would type it again. */
@@ -103,6 +104,3 @@ const json = (body: object): string =>
   `{\n  ${Object.entries(body)
     .map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`)
     .join(',\n  ')}}`
-
-const quoted = (text: string): string =>
-  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`

@@ -12,7 +12,7 @@ import { type Machine, machineAt } from '../../machine.ts'
 import { openStore } from '../../store/sqlite/open.ts'
 import type { Store } from '../../store/store.ts'
 import { createGuard } from '../../webhook/address-guard.ts'
-import { tenantOf } from '../key.ts'
+import { tenantNamed } from '../find.ts'
 import {
   createPartner,
   type Instruction,
@@ -108,7 +108,7 @@ export async function runDemo<T>(
 async function addPartner(store: Store, machine: Machine): Promise<{ tenant: Tenant; key: string }> {
   const audit = { osUser: machine.osUser(), action: 'demo', subject: PARTNER.partnerSlug, detail: {} }
   await store.addPartner(PARTNER, audit)
-  const tenant = await tenantOf(store, PARTNER.partnerSlug, 'test')
+  const tenant = await tenantNamed(store, PARTNER.partnerSlug, 'test')
   const { record, secret } = issueKey({ tenant, label: 'demo', lifetimeMs: null }, machine)
   await store.addKey(record, audit)
   return { tenant, key: secret }

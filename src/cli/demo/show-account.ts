@@ -3,9 +3,12 @@
 import { TRIGGERS, type Trigger } from '../../core/execution.ts'
 import { DAY_MS, type Instant, MINUTE_MS, parseInstant } from '../../core/instant.ts'
 import { formatUsd, roundToCents, type Usd, usd, ZERO_USD } from '../../core/money.ts'
-import { type Column, renderFields, renderTable, type Streams } from '../context.ts'
-import { counted, createPaint, grouped, type Paint, shortDate, wrapped } from '../terminal/paint.ts'
+import type { Streams } from '../context.ts'
+import { counted, grouped } from '../terminal/numbers.ts'
+import { createPaint, type Paint } from '../terminal/paint.ts'
+import { type Column, renderFields, renderTable } from '../terminal/table.ts'
 import type { Account, PlanAccount, WindowAccount } from './account.ts'
+import { shortDate } from './dates.ts'
 import { drawTimeline, heightOf, legend, TRIGGER_NAME } from './draw-window.ts'
 import type { NextCommand } from './next-commands.ts'
 import type { PriceComparison } from './price-comparison.ts'
@@ -199,3 +202,19 @@ const sum = (counts: readonly number[]): number => counts.reduce((total, count) 
 
 const sumUsd = (windows: readonly WindowAccount[], column: 'spent_usd' | 'left_usd'): string =>
   formatUsd(windows.reduce((total, window) => (total + usd(window[column])) as Usd, ZERO_USD))
+
+const LINE_MAX = 79
+
+/** Breaks a paragraph into lines of at most 79 columns; it must hold no colours. */
+function wrapped(text: string): string {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(' ')) {
+    const longer = line === '' ? word : `${line} ${word}`
+    if (longer.length > LINE_MAX && line !== '') {
+      lines.push(line)
+      line = word
+    } else line = longer
+  }
+  return [...lines, line].join('\n')
+}

@@ -4,7 +4,8 @@ import { type PassOptions, type PassReport, runPass } from '../../engine/pass.ts
 import type { Log } from '../../log.ts'
 import type { Deliver } from '../../webhook/deliver.ts'
 import { wakePartners } from '../../webhook/wake-partners.ts'
-import { namesOf, passJson } from '../tick.ts'
+import { nameFailures } from '../tick/failed-plans.ts'
+import { passJson } from '../tick/pass-json.ts'
 
 export type SchedulerOptions = PassOptions & { deliver: Deliver; log: Log }
 
@@ -26,7 +27,7 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
       const report = await runPass(options)
       // The pass is over and its lock free before anybody is woken: a slow receiver holds up no later pass.
       const durationMs = performance.now() - started
-      for (const failure of await namesOf(options.store, report?.failed ?? [])) log.error({}, failure)
+      for (const failure of await nameFailures(options.store, report?.failed ?? [])) log.error({}, failure)
       follow(
         wake(report).then((woken) => {
           log.info(passJson({ report, woken, now: machine.clock(), durationMs }), 'tick')

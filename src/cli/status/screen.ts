@@ -2,9 +2,10 @@
 
 import { formatInstant, type Instant, MINUTE_MS } from '../../core/instant.ts'
 import { formatPrice, formatUsd } from '../../core/money.ts'
+import { spellSpan } from '../../core/span.ts'
 import type { Recent, Status } from '../../store/status.ts'
-import { age } from '../status.ts'
-import { counted, grouped, type Paint, type Style } from '../terminal/paint.ts'
+import { counted, grouped } from '../terminal/numbers.ts'
+import type { Paint, Style } from '../terminal/paint.ts'
 import type { Screen } from './watch.ts'
 
 export type Seen = { at: Instant; db: string; everyMs: number; status: Status; recent: Recent }
@@ -179,7 +180,7 @@ function lateAfter({ passes }: Recent): number {
   return Math.max(LATE_MIN_MS, GAPS_MISSED * (gaps.sort((a, b) => a - b)[gaps.length >> 1] ?? 0))
 }
 
-const since = (now: Instant, then: Instant): string => age(Math.max(0, Math.round((now - then) / 1_000)))
+const since = (now: Instant, then: Instant): string => spellSpan(now - then)
 
 /** Counted in characters as a reader sees them; a name of wide ones is cut by the terminal. */
 const clipped = (text: string, room: number): string => {

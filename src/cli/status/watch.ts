@@ -5,6 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import type { Cli, Streams } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { createPaint } from '../terminal/paint.ts'
+import { onStopSignal } from '../terminal/signals.ts'
 
 type Input = Streams['in'] & { setRawMode?: (raw: boolean) => unknown }
 type Output = Streams['out'] & { columns?: number; rows?: number }
@@ -112,16 +113,14 @@ function stopOf(cli: Cli): { signal: AbortSignal; release: () => void } {
     input.setRawMode?.(true)
     input.on('data', onKey).resume()
   }
-  for (const signal of SIGNALS) process.on(signal, interrupt)
+  const signals = onStopSignal(interrupt, { hangUp: true })
   return {
     signal: control.signal,
     release: () => {
-      for (const signal of SIGNALS) process.off(signal, interrupt)
+      signals.release()
       if (!keyboard) return
       input.off('data', onKey).pause()
       input.setRawMode?.(false)
     },
   }
 }
-
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const

@@ -1,25 +1,25 @@
-// A progress bar on stderr, drawn only for a person at a terminal.
+// The progress bar: on stderr, for a person at a terminal, and nothing anywhere else.
 
-const WIDTH = 30
-const REDRAW_MS = 100
+import type { Streams } from '../context.ts'
 
-export type Progress = { show: (share: number) => void; stop: () => void }
+const WIDTH = 40
 
-export function startProgress(err: NodeJS.WritableStream & { isTTY?: boolean }, label: string): Progress {
-  if (!err.isTTY) return { show: () => {}, stop: () => {} }
-  let drawn = Number.NEGATIVE_INFINITY
+export type Progress = { show: (share: number) => void; clear: () => void }
+
+/** `label` says what a share from 0 to 1 is of. Redraws only when a whole percent more is done. */
+export function createProgress({ err }: Pick<Streams, 'err'>, label: (share: number) => string): Progress {
+  if (!err.isTTY) return { show: () => {}, clear: () => {} }
+  let shown = -1
   return {
     show(share) {
-      const now = performance.now()
-      if (now - drawn < REDRAW_MS) return
-      drawn = now
-      const full = Math.round(Math.min(1, Math.max(0, share)) * WIDTH)
-      err.write(
-        `\r${label} [${'#'.repeat(full)}${' '.repeat(WIDTH - full)}] ${String(Math.floor(share * 100)).padStart(3)} %`,
-      )
+      const percent = Math.floor(Math.min(1, share) * 100)
+      if (percent === shown) return
+      shown = percent
+      const done = Math.round((percent / 100) * WIDTH)
+      const bar = '█'.repeat(done) + '░'.repeat(WIDTH - done)
+      // The label may be shorter than the last one was.
+      err.write(`\r${bar} ${String(percent).padStart(3)} %  ${label(share)}\x1b[K`)
     },
-    stop: () => {
-      err.write('\r\x1b[K')
-    },
+    clear: () => err.write('\r\x1b[K'),
   }
 }

@@ -2,8 +2,9 @@
 // open to others. The check reports it beside the faults of the ledger.
 
 import { realpathSync, statSync } from 'node:fs'
-import { DAY_MS, formatInstant, type Instant, MINUTE_MS, plus, SECOND_MS } from '../../../core/instant.ts'
+import { DAY_MS, formatInstant, type Instant, MINUTE_MS, plus } from '../../../core/instant.ts'
 import { formatUsd, type Usd } from '../../../core/money.ts'
+import { spellSpan } from '../../../core/span.ts'
 import type { CheckStore, Finding } from '../../check.ts'
 import { STUCK_DELIVERIES } from '../../executions.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
@@ -91,8 +92,8 @@ function latePasses(db: Database): Look {
     const last = instantOrNull(finished)
     const message =
       last === null
-        ? `no pass has ever finished, and plans have been waiting for ${spell(since)}`
-        : `the last pass that finished began ${formatInstant(last)}, ${spell(since)} ago; ${spell(usual)} is usual`
+        ? `no pass has ever finished, and plans have been waiting for ${spellSpan(since)}`
+        : `the last pass that finished began ${formatInstant(last)}, ${spellSpan(since)} ago; ${spellSpan(usual)} is usual`
     return [{ kind: 'ticks_stopped', subject: 'scheduler', message }]
   }
 }
@@ -162,7 +163,7 @@ function clockSetBack(db: Database): Look {
   return (now) => {
     const latest = instantOrNull(sql.get() ?? null)
     if (latest === null || latest <= now) return []
-    const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spell(latest - now)} later`
+    const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spellSpan(latest - now)} later`
     return [{ kind: 'clock_back', subject: 'clock', message }]
   }
 }
@@ -200,10 +201,4 @@ function leftImport(db: Database): Look {
     const message = `${rows} rows of an import that was cut off; none of them counts, and the next import clears them`
     return [{ kind: 'import_left', subject: 'price import', message }]
   }
-}
-
-function spell(ms: number): string {
-  if (ms < 2 * MINUTE_MS) return `${Math.round(ms / SECOND_MS)} s`
-  if (ms < 120 * MINUTE_MS) return `${Math.round(ms / MINUTE_MS)} min`
-  return ms < 2 * DAY_MS ? `${Math.round(ms / (60 * MINUTE_MS))} h` : `${Math.round(ms / DAY_MS)} days`
 }

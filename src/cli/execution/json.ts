@@ -1,0 +1,91 @@
+// An execution and what became of it, as JSON: its trade, its adjustments, a fill that came late.
+
+import { type Adjustment, amountsOf } from '../../core/adjustment.ts'
+import { idempotencyKey } from '../../core/execution.ts'
+import { formatInstant } from '../../core/instant.ts'
+import { formatBtc, formatPrice, formatUsd } from '../../core/money.ts'
+import type { Report, Trade } from '../../core/trade.ts'
+import type { ListedExecution } from '../../store/executions.ts'
+import type { ListedLateFill } from '../../store/trades.ts'
+
+export type Outcome = { trade: Trade | null; adjustments: Adjustment[] }
+
+export const executionJson = (row: ListedExecution) => ({
+  execution_id: row.executionId,
+  partner_slug: row.tenant.partnerSlug,
+  environment: row.tenant.environment,
+  partner_user_id: row.partnerUserId,
+  partner_plan_id: row.partnerPlanId,
+  status: row.status,
+  amount_usd: formatUsd(row.amount),
+  created_at: formatInstant(row.createdAt),
+  delivered_count: row.deliveredCount,
+  lease_expires_at: row.leaseExpiresAt === null ? null : formatInstant(row.leaseExpiresAt),
+  idempotency_key: idempotencyKey(row, formatInstant),
+  trigger: row.firing.trigger,
+})
+
+export const showJson = (row: ListedExecution, { trade, adjustments }: Outcome) => ({
+  ...executionJson(row),
+  cancelled_at: row.cancelledAt === null ? null : formatInstant(row.cancelledAt),
+  cancel_reason: row.cancelReason,
+  slot: row.firing.slot,
+  units: row.firing.units,
+  price_usd: row.firing.price && formatPrice(row.firing.price),
+  reference_usd: row.firing.reference && formatPrice(row.firing.reference),
+  reservation_price_usd: row.firing.reservationPrice && formatPrice(row.firing.reservationPrice),
+  ...adjustedJson(trade, adjustments),
+  trade: trade && tradeJson(trade),
+  adjustments: adjustments.map(adjustmentJson),
+})
+
+/** What a fill comes to after its adjustments; nothing where there are none. */
+function adjustedJson(trade: Trade | null, adjustments: Adjustment[]) {
+  const amounts = trade && adjustments.length > 0 ? amountsOf(trade, adjustments) : null
+  return amounts === null
+    ? {}
+    : { adjusted_usd_amount: formatUsd(amounts.usd), adjusted_btc_amount: formatBtc(amounts.btc) }
+}
+
+export const adjustmentJson = (adjustment: Adjustment) => ({
+  adjustment: adjustment.adjustmentId,
+  usd_difference: formatUsd(adjustment.usd),
+  btc_difference: formatBtc(adjustment.btc),
+  reason: adjustment.reason,
+  recorded_at: formatInstant(adjustment.recordedAt),
+})
+
+const reportJson = (report: Report) => ({
+  status: report.status,
+  partner_order_id: report.partnerOrderId,
+  usd_amount: 'usdAmount' in report ? formatUsd(report.usdAmount) : null,
+  btc_amount: 'usdAmount' in report ? formatBtc(report.btcAmount) : null,
+  execution_price: 'usdAmount' in report ? formatPrice(report.executionPrice) : null,
+  partner_fee_usd: 'usdAmount' in report && report.partnerFee !== null ? formatUsd(report.partnerFee) : null,
+  failure_reason: 'failureReason' in report ? report.failureReason : null,
+  executed_at: report.executedAt === null ? null : formatInstant(report.executedAt),
+})
+
+export const tradeJson = (trade: Trade) => ({
+  ...reportJson(trade.report),
+  recorded_at: formatInstant(trade.recordedAt),
+})
+
+export const lateJson = (row: ListedLateFill) => {
+  const { status, ...report } = reportJson(row.report)
+  return {
+    execution_id: row.execution.executionId,
+    partner_slug: row.execution.tenant.partnerSlug,
+    environment: row.execution.tenant.environment,
+    partner_user_id: row.execution.partnerUserId,
+    partner_plan_id: row.execution.partnerPlanId,
+    status: row.execution.status,
+    amount_usd: formatUsd(row.execution.amount),
+    created_at: formatInstant(row.execution.createdAt),
+    report_id: row.reportId,
+    reported_status: status,
+    ...report,
+    received_at: formatInstant(row.receivedAt),
+    accepted_at: row.acceptedAt === null ? null : formatInstant(row.acceptedAt),
+  }
+}

@@ -1,0 +1,11 @@
+// --price-feed: where a pass gets its price from.
+
+import { Option } from 'commander'
+
+export const priceFeedOption = () =>
+  new Option(
+    '--price-feed <spec>',
+    'none, static:PRICE, an exchange, median, or a JSON ticker (docs/engine.md)',
+  )
+    .env('TRANCHE_PRICE_FEED')
+    .default('none')

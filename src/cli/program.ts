@@ -1,0 +1,95 @@
+// The whole command tree: every command under the program, and what they have in common.
+
+import { Command } from 'commander'
+import { VERSION } from '../version.ts'
+import { auditCommand } from './audit.ts'
+import { backtestCommand } from './backtest.ts'
+import { backupCommand } from './backup.ts'
+import { billingCommand } from './billing.ts'
+import { checkCommand } from './check.ts'
+import { completionCommand } from './completion.ts'
+import { type Cli, createCli, dbOption, type Globals, type Streams } from './context.ts'
+import { demoCommand } from './demo.ts'
+import { everyCommand } from './every-command.ts'
+import { addExamples, HELP_COLUMNS } from './examples.ts'
+import { executionCommand } from './execution.ts'
+import { healthCommand } from './health.ts'
+import { keyCommand } from './key.ts'
+import { migrateCommand } from './migrate.ts'
+import { openapiCommand } from './openapi.ts'
+import { partnerCommand } from './partner.ts'
+import { partnerSimCommand } from './partner-sim.ts'
+import { planCommand } from './plan.ts'
+import { priceCommand } from './price.ts'
+import { restoreCommand } from './restore.ts'
+import { sandboxCommand } from './sandbox.ts'
+import { serveCommand } from './serve.ts'
+import { statusCommand } from './status.ts'
+import { tickCommand } from './tick.ts'
+import { tierCommand } from './tier.ts'
+import { tradeCommand } from './trade.ts'
+import { userCommand } from './user.ts'
+import { versionCommand } from './version.ts'
+import { webhookCommand } from './webhook.ts'
+
+/** `remark` is added to what the parser complains of. */
+export function createProgram(
+  options: Pick<Cli, 'streams' | 'machine' | 'exitWith'>,
+  remark: (complaint: string) => string,
+): { program: Command; cli: Cli } {
+  const program = new Command('tranche')
+  const cli = createCli({ ...options, globals: () => program.opts<Globals>() })
+  const { out, err } = cli.streams
+  program
+    .description('Recurring Bitcoin purchases with careful timing, over one SQLite file')
+    .addOption(dbOption())
+    .option('--json', 'answer with one JSON document', false)
+    .option('--no-color', 'never colour the output')
+    .version(VERSION, '--version', 'print the version')
+    .showHelpAfterError('Add --help to see what it takes.')
+  const commands = [
+    serveCommand(cli),
+    tickCommand(cli),
+    partnerCommand(cli),
+    keyCommand(cli),
+    tierCommand(cli),
+    userCommand(cli),
+    planCommand(cli),
+    executionCommand(cli),
+    tradeCommand(cli),
+    priceCommand(cli),
+    backtestCommand(cli),
+    webhookCommand(cli),
+    sandboxCommand(cli),
+    partnerSimCommand(cli),
+    billingCommand(cli),
+    statusCommand(cli),
+    checkCommand(cli),
+    auditCommand(cli),
+    backupCommand(cli),
+    restoreCommand(cli),
+    migrateCommand(cli),
+    healthCommand(cli),
+    openapiCommand(cli),
+    completionCommand(cli, program),
+    versionCommand(cli),
+    demoCommand(cli),
+  ]
+  for (const command of commands) program.addCommand(command)
+  addExamples(program)
+  everyCommand(program, (command) =>
+    command.exitOverride().configureOutput({
+      writeOut: (text) => out.write(text),
+      // Text wraps by the stream it goes to, which is not always this process's own.
+      getOutHelpWidth: () => widthOf(out),
+      getErrHelpWidth: () => widthOf(err),
+      outputError: (text, write) => write(text.replace(/\n$/, (end) => remark(text) + end)),
+      writeErr: (text) => {
+        if (!program.opts<Globals>().json) err.write(text)
+      },
+    }),
+  )
+  return { program, cli }
+}
+
+const widthOf = (stream: Streams['out']): number => (stream.isTTY && stream.columns) || HELP_COLUMNS

@@ -1,0 +1,26 @@
+// restore: a copy takes the place of the database.
+
+import { Command } from 'commander'
+import { auditEntry } from './audit-entry.ts'
+import type { Cli } from './context.ts'
+import { confirmOnTerminal } from './terminal/confirm.ts'
+import { print } from './terminal/print.ts'
+
+export function restoreCommand(cli: Cli): Command {
+  return new Command('restore')
+    .description('put a copy in the place of the database; what was there is kept beside it')
+    .argument('<file>', 'the copy')
+    .action(async (copy: string) => {
+      const { db } = cli.globals()
+      await confirmOnTerminal(
+        cli,
+        `Replace ${db} by ${copy}? What happened since that copy is gone from the service.`,
+      )
+      const { restore } = await import('../store/sqlite/file/backup.ts')
+      const audit = auditEntry(cli, 'database.restore', db, { from: copy })
+      const kept = restore(copy, db, { now: cli.machine.clock(), audit })
+      print(cli, { file: db, replaced: kept }, () =>
+        kept ? `${db} restored; the old one is ${kept}` : `${db} restored`,
+      )
+    })
+}

@@ -1,0 +1,42 @@
+// Tables: columns that line up on a terminal, whatever is in them.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Column, renderTable } from '../../src/cli/terminal/table.ts'
+
+type Row = { name: string; count: number | null; ok: boolean }
+const COLUMNS: Column<Row>[] = [
+  { title: 'NAME', of: (row) => row.name },
+  { title: 'COUNT', of: (row) => row.count, right: true },
+  { title: 'OK', of: (row) => row.ok },
+]
+const row = (name: string, count: number | null = 1, ok = true): Row => ({ name, count, ok })
+
+test('numbers go to the right, nothing is a hyphen, and no line ends in blanks', async () => {
+  const text = await renderTable(COLUMNS, [row('a', 12_345), row('long name', null, false)])
+  assert.equal(text, ['NAME       COUNT  OK', 'a          12345  yes', 'long name      -  no'].join('\n'))
+})
+
+test('characters that take two columns are counted as two', async () => {
+  const text = await renderTable(COLUMNS, [row('計画'), row('e\u0301te\u0301'), row('👍')])
+  assert.equal(
+    text,
+    ['NAME  COUNT  OK', '計画      1  yes', 'e\u0301te\u0301       1  yes', '👍        1  yes'].join('\n'),
+  )
+})
+
+test('a cell of several lines keeps to its column', async () => {
+  const text = await renderTable(COLUMNS, [row('one\nthree', 7), row('x', 8)])
+  assert.deepEqual(text.split('\n'), ['NAME   COUNT  OK', 'one        7  yes', 'three', 'x          8  yes'])
+})
+
+test('the widest row sets the width of its column for every row, however far down it is', async () => {
+  const rows = Array.from({ length: 500 }, (_, n) => row(n === 499 ? 'x'.repeat(40) : 'x', n))
+  const lines = (await renderTable(COLUMNS, rows)).split('\n')
+  assert.equal(lines.length, 501)
+  assert.deepEqual(new Set(lines.slice(1).map((line) => line.indexOf('yes'))), new Set([49]))
+})
+
+test('without rows there are the titles', async () => {
+  assert.equal(await renderTable(COLUMNS, []), 'NAME  COUNT  OK')
+})

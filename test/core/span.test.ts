@@ -1,0 +1,22 @@
+// Spans of time in words.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
+import { spellSpan } from '../../src/core/span.ts'
+
+const SPANS: [ms: number, words: string][] = [
+  [-5_000, '0 s'],
+  [0, '0 s'],
+  [499, '0 s'],
+  [59_499, '59 s'],
+  [59_998, '1 min'],
+  [90_000, '1 min 30 s'],
+  [2 * HOUR_MS, '2 h'],
+  [7 * DAY_MS + 5 * MINUTE_MS, '7 d 5 min'],
+  [3_650 * DAY_MS + 23 * HOUR_MS + 59 * MINUTE_MS + 59_000, '3650 d 23 h 59 min 59 s'],
+]
+
+for (const [ms, words] of SPANS) {
+  test(`${ms} ms is ${words}`, () => assert.equal(spellSpan(ms), words))
+}
