@@ -1,8 +1,7 @@
 // The rooms of src, for the test of the house rules.
 
 /** The rooms below the command line. */
-const PRODUCT = [
-  'whole-file',
+export const BELOW_CLI = [
   'billing',
   'core',
   'engine/backtest',
@@ -17,6 +16,7 @@ const PRODUCT = [
   'store/sqlite',
   'version',
   'webhook',
+  'whole-file',
 ]
 
 /**
@@ -38,12 +38,12 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   webhook: { may: ['core', 'version', 'webhook', 'types of store', 'types of http'] },
   price: { may: ['core', 'price', 'types of store'] },
   // What a command may use. The demonstration is one of them, and no other command leans on it.
-  cli: { may: [...PRODUCT, 'cli', 'cli/context', 'cli/partner-sim', 'cli/terminal'] },
+  cli: { may: [...BELOW_CLI, 'cli', 'cli/context', 'cli/partner-sim', 'cli/terminal'] },
   'cli/context': { may: ['machine', 'store', 'store/sqlite'] },
   'cli/terminal': { may: ['core', 'cli/terminal', 'types of cli/context', 'types of store'] },
-  'cli/partner-sim': { may: [...PRODUCT, 'cli', 'cli/context', 'cli/partner-sim', 'cli/terminal'] },
+  'cli/partner-sim': { may: [...BELOW_CLI, 'cli', 'cli/context', 'cli/partner-sim', 'cli/terminal'] },
   'cli/demo': {
-    may: [...PRODUCT, 'cli', 'cli/context', 'cli/demo', 'cli/partner-sim', 'cli/terminal'],
+    may: [...BELOW_CLI, 'cli', 'cli/context', 'cli/demo', 'cli/partner-sim', 'cli/terminal'],
   },
   'cli/program': { may: ['cli', 'cli/context', 'cli/demo', 'cli/partner-sim', 'version'] },
   main: { may: ['cli', 'cli/program', 'machine', 'types of cli/context'] },
