@@ -1,8 +1,11 @@
 // The rooms of src, for the test of the house rules.
 
-/** The rooms below the command line. */
-const PRODUCT = [
+/** What a command may use: the rooms below the command line, and what commands share. */
+const COMMAND = [
   'billing',
+  'cli',
+  'cli/context',
+  'cli/terminal',
   'core',
   'engine/backtest',
   'engine/pass',
@@ -36,14 +39,12 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   http: { may: ['core', 'billing', 'http', 'version', 'types of store', 'types of machine', 'types of log'] },
   webhook: { may: ['core', 'version', 'webhook', 'types of store', 'types of http'] },
   price: { may: ['core', 'price', 'types of store'] },
-  // What a command may use. The demonstration is one of them, and no other command leans on it.
-  cli: { may: [...PRODUCT, 'cli', 'cli/context', 'cli/partner-sim', 'cli/terminal'] },
+  // The demonstration plays the simulated partner, and no other command leans on either.
+  cli: { may: COMMAND },
   'cli/context': { may: ['machine', 'store', 'store/sqlite'] },
   'cli/terminal': { may: ['core', 'cli/terminal', 'types of cli/context', 'types of store'] },
-  'cli/partner-sim': { may: [...PRODUCT, 'cli', 'cli/context', 'cli/partner-sim', 'cli/terminal'] },
-  'cli/demo': {
-    may: [...PRODUCT, 'cli', 'cli/context', 'cli/demo', 'cli/partner-sim', 'cli/terminal'],
-  },
+  'cli/partner-sim': { may: [...COMMAND, 'cli/partner-sim'] },
+  'cli/demo': { may: [...COMMAND, 'cli/demo', 'cli/partner-sim'] },
   'cli/program': { may: ['cli', 'cli/context', 'cli/demo', 'cli/partner-sim', 'version'] },
   main: { may: ['cli', 'cli/program', 'machine', 'types of cli/context'] },
   machine: { may: ['core'] },
