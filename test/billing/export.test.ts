@@ -227,7 +227,7 @@ test('the progress bar is drawn on a terminal that is not the output as well', a
   )
   office.setClock(utc(2026, 1))
   const argv = 'billing export --month 2026-01 --report trades'
-  const bar = /exporting \[#+ *\] +\d+ %/
+  const bar = /█+░* +\d+ % {2}exporting/
   const shown = await office.tranche(argv, { terminal: true })
   assert.match(shown.err, bar)
   const file = await office.tranche(`${argv} --output ${office.folder}/x.csv`, {

@@ -19,6 +19,9 @@ export const BELOW_CLI = [
   'whole-file',
 ]
 
+/** What a command may use: those, and what commands share. */
+const COMMAND = [...BELOW_CLI, 'cli', 'cli/context', 'cli/terminal']
+
 /**
  * Who may import whom. A room is a file of src without its ending, else its folder; the first that matches counts.
  * "types of" allows type imports alone. Packages and Node's own modules are free except where `packages` lists them.
@@ -37,14 +40,12 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   http: { may: ['core', 'billing', 'http', 'version', 'types of store', 'types of machine', 'types of log'] },
   webhook: { may: ['core', 'version', 'webhook', 'types of store', 'types of http'] },
   price: { may: ['core', 'price', 'types of store'] },
-  // What a command may use. The demonstration is one of them, and no other command leans on it.
-  cli: { may: [...BELOW_CLI, 'cli', 'cli/context', 'cli/partner-sim', 'cli/terminal'] },
+  // The demonstration plays the simulated partner, and no other command leans on either.
+  cli: { may: COMMAND },
   'cli/context': { may: ['machine', 'store', 'store/sqlite'] },
   'cli/terminal': { may: ['core', 'cli/terminal', 'types of cli/context', 'types of store'] },
-  'cli/partner-sim': { may: [...BELOW_CLI, 'cli', 'cli/context', 'cli/partner-sim', 'cli/terminal'] },
-  'cli/demo': {
-    may: [...BELOW_CLI, 'cli', 'cli/context', 'cli/demo', 'cli/partner-sim', 'cli/terminal'],
-  },
+  'cli/partner-sim': { may: [...COMMAND, 'cli/partner-sim'] },
+  'cli/demo': { may: [...COMMAND, 'cli/demo', 'cli/partner-sim'] },
   'cli/program': { may: ['cli', 'cli/context', 'cli/demo', 'cli/partner-sim', 'version'] },
   main: { may: ['cli', 'cli/program', 'machine', 'types of cli/context'] },
   machine: { may: ['core'] },
