@@ -13,7 +13,7 @@ import { tenantOf } from './key.ts'
 import { duration, positivePrice } from './options/values.ts'
 import { addWebhookOptions, lazyWebhooks, type WebhookOptions } from './options/webhooks.ts'
 import { spoken } from './status/sandboxes.ts'
-import { sendWakeUps } from './tick.ts'
+import { wake } from './tick.ts'
 
 type RunOptions = WebhookOptions & { price?: string }
 
@@ -84,16 +84,12 @@ async function advance(
     progress.clear()
     release()
   }
-  const woken = await sendWakeUps(cli, {
-    store,
-    webhooks,
-    passId: advanced.wakeUpId,
-    executionsCreated: advanced.executionsCreated,
-  })
+  const { wakeUpId: passId, executionsCreated } = advanced
+  const woken = await wake(cli, store, webhooks, { passId, executionsCreated })
   const json = {
     ...advancedJson(tenant, advanced),
-    webhooks_sent: woken?.sent ?? 0,
-    webhooks_failed: woken?.failed ?? 0,
+    webhooks_sent: woken.sent,
+    webhooks_failed: woken.failed,
   }
   const { offset_ms, ...fields } = json
   print(cli, json, () => renderFields({ ...fields, ahead: spoken(offset_ms) }))
@@ -139,7 +135,7 @@ async function fire(
       price_usd: options.price ?? null,
     }),
   })
-  const woken = await sendWakeUps(cli, { store, webhooks, passId: wakeUpId, executionsCreated: 1 })
+  const woken = await wake(cli, store, webhooks, { passId: wakeUpId, executionsCreated: 1 })
   const json = {
     partner_slug: slug,
     environment: tenant.environment,
@@ -148,8 +144,8 @@ async function fire(
     amount_usd: formatUsd(fired.tranche.amount),
     trigger: fired.tranche.trigger,
     tranche_index: fired.schedule.trancheIndex - 1,
-    webhooks_sent: woken?.sent ?? 0,
-    webhooks_failed: woken?.failed ?? 0,
+    webhooks_sent: woken.sent,
+    webhooks_failed: woken.failed,
   }
   print(cli, json, () => renderFields(json))
 }

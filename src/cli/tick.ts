@@ -4,6 +4,7 @@ import { formatPrice, formatUsd, price } from '../core/money.ts'
 import type { FailedPlan, PassReport, Rehearsal } from '../engine/pass.ts'
 import type { Feed } from '../price/feed.ts'
 import type { Preview, Store } from '../store/store.ts'
+import { type Woken, wakePartners } from '../webhook/wake-partners.ts'
 import { type Cli, type Column, print, renderTable, warn } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { positivePrice } from './options/values.ts'
@@ -31,7 +32,7 @@ export function tickCommand(cli: Cli): Command {
           return
         }
         const report = await runPass({ store, machine, observe })
-        const woken = report && (await sendWakeUps(cli, { store, webhooks, ...report }))
+        const woken = report && (await wake(cli, store, webhooks, report))
         const json = passJson({
           report,
           woken,
@@ -61,27 +62,18 @@ export async function namesOf(store: Store, failed: readonly FailedPlan[]): Prom
   return Promise.all(named)
 }
 
-type Waking = Pick<PassReport, 'passId' | 'executionsCreated'> & {
-  store: Store
-  webhooks: () => Promise<Webhooks>
-}
-
-/** Sends what the pass announced. A pass that fired nothing loads none of it. */
-export async function sendWakeUps(
+/** Sends what a pass announced; what cannot be sent is a warning. */
+export const wake = (
   cli: Cli,
-  { store, webhooks, passId, executionsCreated }: Waking,
-): Promise<{ sent: number; failed: number } | null> {
-  if (executionsCreated === 0) return null
-  const { wakePartners } = await import('../webhook/wake-partners.ts')
-  const { deliver } = await webhooks()
-  try {
-    return await wakePartners(passId, { store, deliver, warn: (message) => warn(cli, message) })
-  } catch (error) {
-    // The executions are stored and a poll finds them: that nobody was woken does not undo the pass.
-    warn(cli, `webhooks failed: ${(error as Error).message}`)
-    return null
-  }
-}
+  store: Store,
+  webhooks: () => Promise<Webhooks>,
+  pass: { passId: number; executionsCreated: number },
+): Promise<Woken> =>
+  wakePartners(pass, {
+    store,
+    deliver: async () => (await webhooks()).deliver,
+    warn: (message) => warn(cli, message),
+  })
 
 export const priceFeedOption = () =>
   new Option(
@@ -115,7 +107,7 @@ export const passJson = ({ report, woken, now, durationMs }: PassOutcome) => ({
 type PassOutcome = {
   /** Null when another pass was running. */
   report: PassReport | null
-  woken: { sent: number; failed: number } | null
+  woken: Woken | null
   now: PassReport['at']
   durationMs: number
 }
