@@ -2,6 +2,7 @@
 // writes such an answer imports the types alone, and loads nothing.
 
 import { z } from 'zod'
+import type { SumColumn, SummaryColumn } from '../billing/columns.ts'
 import { FREQUENCIES } from '../core/frequency.ts'
 import { ENVIRONMENTS, type PartnerStatus } from '../core/partner.ts'
 import { PLAN_STATUSES } from '../core/plan.ts'
@@ -171,7 +172,7 @@ export const monthlyAnswer = z.object({
   user_fee_usd: dollarSum('Per active user.', '0.00'),
   minimum_fee_usd: dollarSum('The least a month costs.', '0.00'),
   total_fee_usd: dollarSum('What the month costs.', '0.10'),
-})
+} satisfies Record<SummaryColumn, z.ZodType>)
 
 const sums = {
   trade_count: count('Filled and partial ones.', 2),
@@ -180,7 +181,7 @@ const sums = {
   average_price_usd: averagePrice,
   partner_fees_usd: dollarSum('Fees the partner reported.', '0.00'),
   fee_usd: dollarSum("The share of the month's fee.", '0.10'),
-}
+} satisfies Record<SumColumn, z.ZodType>
 
 export const monthlyUsersAnswer = z.object({
   partner_slug: partnerSlug,
