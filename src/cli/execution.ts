@@ -6,6 +6,7 @@ import {
   EXECUTION_STATUSES,
   type ExecutionStatus,
   idempotencyKey,
+  STUCK_DELIVERIES,
 } from '../core/execution.ts'
 import { formatInstant } from '../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
@@ -33,7 +34,7 @@ export function executionCommand(cli: Cli): Command {
   execution
     .command('list')
     .description('executions, oldest first')
-    .option('--stuck', 'only those delivered five times or more and never confirmed')
+    .option('--stuck', `only those delivered ${STUCK_DELIVERIES} times or more and never confirmed`)
     .option('--partner <slug>', 'of this partner only', slug)
     .addOption(environmentOption())
     .addOption(new Option('--status <status>', 'in this state only').choices(EXECUTION_STATUSES))

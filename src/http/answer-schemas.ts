@@ -8,7 +8,7 @@ import { ENVIRONMENTS, type PartnerStatus } from '../core/partner.ts'
 import { PLAN_STATUSES } from '../core/plan.ts'
 import { REPORT_STATUSES } from '../core/trade.ts'
 import type { UserStatus } from '../core/user.ts'
-import type { Webhook } from '../core/webhook.ts'
+import { FAILURES_TO_PAUSE, type Webhook } from '../core/webhook.ts'
 
 const PARTNER_STATUSES = ['active', 'disabled'] as const satisfies readonly PartnerStatus[]
 const USER_STATUSES = ['linked', 'disabled'] as const satisfies readonly UserStatus[]
@@ -116,7 +116,10 @@ export const webhookAnswer = z.object({
   partner_slug: partnerSlug,
   environment,
   url: z.string().nullable().meta(said('Null when none is registered.', 'https://partner.example/tranche')),
-  status: z.enum(WEBHOOK_STATUSES).nullable().meta(said('Paused after ten failures in a row.', 'active')),
+  status: z
+    .enum(WEBHOOK_STATUSES)
+    .nullable()
+    .meta(said(`Paused after ${FAILURES_TO_PAUSE} failures in a row.`, 'active')),
   created_at: createdAt.nullable(),
   updated_at: updatedAt.nullable(),
   last_delivered_at: instant('The last delivery answered with a 2xx.').nullable(),

@@ -9,8 +9,8 @@ import { VERSION } from '../version.ts'
 import type { Guard } from './address-guard.ts'
 import { signatureOf } from './signature.ts'
 
-const TOTAL_TIMEOUT_MS = 10_000
-const CONNECT_TIMEOUT_MS = 5_000
+export const TOTAL_TIMEOUT_MS = 10_000
+export const CONNECT_TIMEOUT_MS = 5_000
 const ANSWER_BYTES_MAX = 1_024
 
 export type Delivery = WakeUp & { webhook: Webhook }

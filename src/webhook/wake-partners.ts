@@ -14,7 +14,7 @@ export type WakeOptions = {
 
 export type Woken = { sent: number; failed: number }
 
-const IN_PARALLEL_MAX = 50
+export const IN_PARALLEL_MAX = 50
 
 /**
  * Sends what a pass announced, and says how many wake-ups were delivered and how many not. Never throws: its executions

@@ -2,13 +2,13 @@
 // open to others. The check reports it beside the faults of the ledger.
 
 import { realpathSync, statSync } from 'node:fs'
+import { STUCK_DELIVERIES } from '../../../core/execution.ts'
 import { DAY_MS, formatInstant, type Instant, MINUTE_MS, plus, SECOND_MS } from '../../../core/instant.ts'
 import { formatUsd, type Usd } from '../../../core/money.ts'
 import type { Finding } from '../../health.ts'
 import { instant, instantOrNull } from '../../rows.ts'
 import { type Connection, type Database, isCorrupt } from '../file/connection.ts'
 import { acquireLock } from '../file/lock.ts'
-import { STUCK_DELIVERIES } from '../ledger/listings.ts'
 
 const KEY_ENDS_WITHIN_DAYS = 14
 const UNSPENT_WITHIN_DAYS = 7

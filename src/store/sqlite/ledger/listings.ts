@@ -1,3 +1,4 @@
+import { STUCK_DELIVERIES } from '../../../core/execution.ts'
 import {
   type ExecutionRow,
   executionOf,
@@ -26,9 +27,6 @@ import type { Connection } from '../file/connection.ts'
 import { adjustmentsOf } from './adjustments.ts'
 import { type TradeRow, tradeOf } from './executions.ts'
 import type { Ledger } from './ledger.ts'
-
-/** An execution delivered this often without a confirmation is stuck: its partner polls but never answers. */
-export const STUCK_DELIVERIES = 5
 
 const EXECUTION = `
   select e.*, p.partner_plan_id, u.partner_user_id, t.partner_slug, t.environment

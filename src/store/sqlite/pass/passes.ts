@@ -1,4 +1,5 @@
 import type { Instant } from '../../../core/instant.ts'
+import { PASS_GAPS_SEEN } from '../../../core/schedule-state.ts'
 import type { PassStart, Preview, SchedulerStore } from '../../store.ts'
 import type { Connection } from '../file/connection.ts'
 import { acquireLock } from '../file/lock.ts'
@@ -8,7 +9,6 @@ import type { RunPage } from './plan-page.ts'
 import type { PriceBook } from './prices.ts'
 import type { Announce } from './wake-ups.ts'
 
-const TICK_GAPS_READ = 8
 /** Passes kept on record: a week of minutely ones. */
 const TICKS_KEPT = 10_080
 
@@ -22,7 +22,7 @@ export function createSchedulerStore(connection: Connection, parts: Parts): Sche
 
   /** What is known to a pass at `now`, whose own row is the last of the table. */
   function known(now: Instant): Omit<PassStart, 'passId'> {
-    return knownAfter(now, sql.passTimes.all({ limit: TICK_GAPS_READ + 1 }))
+    return knownAfter(now, sql.passTimes.all({ limit: PASS_GAPS_SEEN + 1 }))
   }
 
   function knownAfter(now: Instant, latestFirst: readonly bigint[]): Omit<PassStart, 'passId'> {
@@ -48,7 +48,7 @@ export function createSchedulerStore(connection: Connection, parts: Parts): Sche
       read(() => {
         // With the gap that a pass now would end: it belongs to what decides how early the failsafe begins.
         const now = connection.clock()
-        return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: TICK_GAPS_READ })])
+        return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: PASS_GAPS_SEEN })])
       }),
 
     async listDuePlans(due) {
