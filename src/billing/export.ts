@@ -1,4 +1,4 @@
-// Exports of a month: what the three reports contain, column by column, and how they are read without holding much.
+// Exports of a month: the rows of the three reports, read without holding many of them.
 
 import { formatInstant } from '../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
@@ -6,7 +6,15 @@ import { periodOf } from '../core/month.ts'
 import type { Report as ConfirmationReport } from '../core/trade.ts'
 import type { FixedPeriod, TradeLine } from '../store/months.ts'
 import type { TenantFilter } from '../store/partners.ts'
-import type { CsvColumn } from './csv.ts'
+import {
+  SUMMARY_COLUMNS,
+  type SummaryColumn,
+  TRADE_COLUMNS,
+  type TradeColumn,
+  USER_COLUMNS,
+  type UserColumn,
+} from './columns.ts'
+import type { Cell, CsvColumn } from './csv.ts'
 import { type BillingStore, bill, statementJson, userLineJson } from './statement.ts'
 
 export const REPORTS = ['summary', 'users', 'trades'] as const
@@ -17,16 +25,15 @@ const TRADES_PER_READ = 250
 
 export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: TenantFilter }
 
+type Row<C extends string = string> = Record<C, Cell>
+
 export type Report = {
-  /** Frozen: scripts and ledgers read these by name and by place. New ones come last. */
-  columns: readonly CsvColumn<Record<string, string | number | boolean | null>>[]
-  rows: (scope: ExportScope) => AsyncGenerator<Record<string, string | number | boolean | null>>
+  columns: readonly CsvColumn<Row>[]
+  rows: (scope: ExportScope) => AsyncGenerator<Row>
 }
 
-type Row = Record<string, string | number | boolean | null>
-
 /** Columns that carry what a partner or its users chose to call things. */
-const FOREIGN = new Set([
+const FOREIGN: ReadonlySet<string> = new Set<SummaryColumn | TradeColumn>([
   'partner_user_id',
   'partner_plan_id',
   'partner_order_id',
@@ -36,51 +43,33 @@ const FOREIGN = new Set([
   'pricing_tier',
 ])
 
-const columnsOf = (names: string): CsvColumn<Row>[] =>
-  names
-    .split(' ')
-    .map((name) => ({ name, of: (row) => row[name] ?? null, ...(FOREIGN.has(name) && { foreign: true }) }))
+const columnsOf = (names: readonly string[]): CsvColumn<Row>[] =>
+  names.map((name) => ({
+    name,
+    of: (row) => row[name] ?? null,
+    ...(FOREIGN.has(name) && { foreign: true }),
+  }))
 
 export const EXPORTS: Record<ReportKind, Report> = {
-  summary: {
-    columns: columnsOf(
-      'partner_slug environment month period_start period_end currency final billable pricing_tier ' +
-        'pricing_tier_source rate_bps active_users active_plans executions_created executions_filled ' +
-        'executions_partial executions_failed executions_cancelled trade_count volume_usd volume_btc ' +
-        'average_price_usd partner_fees_usd volume_fee_usd user_fee_usd minimum_fee_usd total_fee_usd',
-    ),
-    rows: summaryRows,
-  },
-  users: {
-    columns: columnsOf(
-      'month partner_slug environment partner_user_id trade_count volume_usd volume_btc average_price_usd ' +
-        'partner_fees_usd fee_usd',
-    ),
-    rows: userRows,
-  },
-  trades: {
-    columns: columnsOf(
-      'recorded_at partner_slug environment partner_user_id partner_plan_id execution_id partner_order_id status ' +
-        'usd_amount btc_amount execution_price partner_fee_usd executed_at failure_reason',
-    ),
-    rows: tradeRows,
-  },
+  summary: { columns: columnsOf(SUMMARY_COLUMNS), rows: summaryRows },
+  users: { columns: columnsOf(USER_COLUMNS), rows: userRows },
+  trades: { columns: columnsOf(TRADE_COLUMNS), rows: tradeRows },
 }
 
-async function* summaryRows({ store, period, filter }: ExportScope): AsyncGenerator<Row> {
+async function* summaryRows({ store, period, filter }: ExportScope): AsyncGenerator<Row<SummaryColumn>> {
   for (const tenant of await store.listTenants(filter, periodOf(period.month).end))
     yield statementJson((await bill(store, tenant, period)).statement)
 }
 
-async function* userRows({ store, period, filter }: ExportScope): AsyncGenerator<Row> {
+async function* userRows({ store, period, filter }: ExportScope): AsyncGenerator<Row<UserColumn>> {
   for (const tenant of await store.listTenants(filter, periodOf(period.month).end)) {
     const { users } = await bill(store, tenant, period)
-    const place = { month: period.month, partner_slug: tenant.partnerSlug, environment: tenant.environment }
-    for (const user of users) yield { ...place, ...userLineJson(user) }
+    const whose = { month: period.month, partner_slug: tenant.partnerSlug, environment: tenant.environment }
+    for (const user of users) yield { ...whose, ...userLineJson(user) }
   }
 }
 
-async function* tradeRows({ store, period, filter }: ExportScope): AsyncGenerator<Row> {
+async function* tradeRows({ store, period, filter }: ExportScope): AsyncGenerator<Row<TradeColumn>> {
   for (let after: TradeLine | null = null; ; ) {
     const page: TradeLine[] = await store.readTradeLines(period, filter, { after, limit: TRADES_PER_READ })
     for (const line of page) yield tradeRow(line)
@@ -91,7 +80,7 @@ async function* tradeRows({ store, period, filter }: ExportScope): AsyncGenerato
   }
 }
 
-function tradeRow({ entry, ...line }: TradeLine): Row {
+function tradeRow({ entry, ...line }: TradeLine): Row<TradeColumn> {
   return entry.kind === 'trade' ? fillRow(line, entry.report) : adjustmentRow(line, entry)
 }
 
@@ -99,7 +88,7 @@ function tradeRow({ entry, ...line }: TradeLine): Row {
 function adjustmentRow(
   line: LineNames,
   { partnerOrderId, adjustment }: TradeLine['entry'] & { kind: 'adjustment' },
-): Row {
+): Row<TradeColumn> {
   return {
     ...namesOf(line),
     partner_order_id: partnerOrderId,
@@ -115,7 +104,7 @@ function adjustmentRow(
 
 type LineNames = Omit<TradeLine, 'entry'>
 
-const namesOf = (line: LineNames): Row => ({
+const namesOf = (line: LineNames) => ({
   recorded_at: formatInstant(line.recordedAt),
   partner_slug: line.tenant.partnerSlug,
   environment: line.tenant.environment,
@@ -124,7 +113,7 @@ const namesOf = (line: LineNames): Row => ({
   execution_id: line.executionId,
 })
 
-function fillRow(line: LineNames, report: ConfirmationReport): Row {
+function fillRow(line: LineNames, report: ConfirmationReport): Row<TradeColumn> {
   const fill = 'usdAmount' in report ? report : null
   // A fill reported without its time counts as made when it was recorded; a failure without one has none.
   const executedAt = report.executedAt ?? (fill ? line.recordedAt : null)

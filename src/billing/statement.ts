@@ -9,6 +9,8 @@ import { chooseTier, tiersInForce } from '../core/tier.ts'
 import type { FixedPeriod, MonthStore, UserLine } from '../store/months.ts'
 import type { PartnerStore } from '../store/partners.ts'
 import type { TierStore } from '../store/tiers.ts'
+import type { SumColumn, SummaryColumn } from './columns.ts'
+import type { Cell } from './csv.ts'
 
 export type BillingStore = MonthStore &
   Pick<TierStore, 'findTierOverride' | 'listTiers'> &
@@ -43,36 +45,37 @@ export async function bill(store: BillingStore, tenant: Tenant, period: FixedPer
   return { statement, users: users.map((user, i) => ({ ...user, fee: shares[i] ?? ZERO_USD })) }
 }
 
-/** The monthly object of the API and the columns of the summary export, in the order that is frozen. */
-export const statementJson = ({ tenant, period, tier, activity, fees, ...rest }: Statement) => ({
-  partner_slug: tenant.partnerSlug,
-  environment: tenant.environment,
-  month: period.month,
-  period_start: formatInstant(period.start),
-  period_end: formatInstant(period.end),
-  currency: 'USD' as const,
-  final: rest.final,
-  billable: rest.billable,
-  pricing_tier: tier.name,
-  pricing_tier_source: rest.tierSource,
-  rate_bps: tier.rateBps,
-  active_users: activity.activeUsers,
-  active_plans: activity.activePlans,
-  executions_created: activity.executionsCreated,
-  executions_filled: activity.executionsFilled,
-  executions_partial: activity.executionsPartial,
-  executions_failed: activity.executionsFailed,
-  executions_cancelled: activity.executionsCancelled,
-  trade_count: activity.executionsFilled + activity.executionsPartial,
-  volume_usd: formatUsd(activity.volume),
-  volume_btc: formatBtc(activity.btc),
-  average_price_usd: averageJson(activity),
-  partner_fees_usd: formatUsd(activity.partnerFees),
-  volume_fee_usd: formatUsd(fees.volumeFee),
-  user_fee_usd: formatUsd(fees.userFee),
-  minimum_fee_usd: formatUsd(fees.minimumFee),
-  total_fee_usd: formatUsd(fees.total),
-})
+/** The monthly object of the API, and a row of the summary. */
+export const statementJson = ({ tenant, period, tier, activity, fees, ...rest }: Statement) =>
+  ({
+    partner_slug: tenant.partnerSlug,
+    environment: tenant.environment,
+    month: period.month,
+    period_start: formatInstant(period.start),
+    period_end: formatInstant(period.end),
+    currency: 'USD' as const,
+    final: rest.final,
+    billable: rest.billable,
+    pricing_tier: tier.name,
+    pricing_tier_source: rest.tierSource,
+    rate_bps: tier.rateBps,
+    active_users: activity.activeUsers,
+    active_plans: activity.activePlans,
+    executions_created: activity.executionsCreated,
+    executions_filled: activity.executionsFilled,
+    executions_partial: activity.executionsPartial,
+    executions_failed: activity.executionsFailed,
+    executions_cancelled: activity.executionsCancelled,
+    trade_count: activity.executionsFilled + activity.executionsPartial,
+    volume_usd: formatUsd(activity.volume),
+    volume_btc: formatBtc(activity.btc),
+    average_price_usd: averageJson(activity),
+    partner_fees_usd: formatUsd(activity.partnerFees),
+    volume_fee_usd: formatUsd(fees.volumeFee),
+    user_fee_usd: formatUsd(fees.userFee),
+    minimum_fee_usd: formatUsd(fees.minimumFee),
+    total_fee_usd: formatUsd(fees.total),
+  }) satisfies Record<SummaryColumn, Cell>
 
 export const userLineJson = ({ partnerUserId, ...line }: UserLine & { fee: Usd }) => ({
   partner_user_id: partnerUserId,
@@ -92,14 +95,15 @@ export function totalsJson(users: Billed['users']) {
   return sumsJson(sum as Omit<Billed['users'][number], 'partnerUserId'>)
 }
 
-const sumsJson = (line: Omit<Billed['users'][number], 'partnerUserId'>) => ({
-  trade_count: line.trades,
-  volume_usd: formatUsd(line.volume),
-  volume_btc: formatBtc(line.btc),
-  average_price_usd: averageJson(line),
-  partner_fees_usd: formatUsd(line.partnerFees),
-  fee_usd: formatUsd(line.fee),
-})
+const sumsJson = (line: Omit<Billed['users'][number], 'partnerUserId'>) =>
+  ({
+    trade_count: line.trades,
+    volume_usd: formatUsd(line.volume),
+    volume_btc: formatBtc(line.btc),
+    average_price_usd: averageJson(line),
+    partner_fees_usd: formatUsd(line.partnerFees),
+    fee_usd: formatUsd(line.fee),
+  }) satisfies Record<SumColumn, Cell>
 
 function averageJson({ volume, btc }: Pick<UserLine, 'volume' | 'btc'>): string | null {
   const average = averagePrice(volume, btc)

@@ -1,4 +1,4 @@
-// demo: what a newcomer runs first. Four simulated weeks against the real service, and an account of them.
+// demo: what a newcomer runs first. Some simulated weeks against the real service, and an account of them.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { Command, Option } from 'commander'
 import type { Cli } from './context.ts'
 import type { Account } from './demo/account.ts'
+import { WEEKS } from './demo/storyline.ts'
 import { EXIT } from './exit-codes.ts'
 import { wholeNumber } from './options/values.ts'
 import { note, print } from './terminal/print.ts'
@@ -18,7 +19,7 @@ type DemoOptions = { seed: number; keep: boolean }
 
 export function demoCommand(cli: Cli): Command {
   return new Command('demo')
-    .description('four simulated weeks of purchases in a throw-away database, and an account of them')
+    .description(`${WEEKS} simulated weeks of purchases in a throw-away database, and an account of them`)
     .addOption(
       new Option('--seed <number>', 'another synthetic price path and another partner')
         .argParser(wholeNumber(0, SEED_MAX))

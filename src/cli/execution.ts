@@ -1,7 +1,13 @@
 // execution: the instructions of the scheduler, listed, shown, cancelled, and their late fills.
 
 import { Command, Option } from 'commander'
-import { acceptLate, cancelByHand, EXECUTION_STATUSES, type ExecutionStatus } from '../core/execution.ts'
+import {
+  acceptLate,
+  cancelByHand,
+  EXECUTION_STATUSES,
+  type ExecutionStatus,
+  STUCK_DELIVERIES,
+} from '../core/execution.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { ListedExecution } from '../store/executions.ts'
@@ -28,7 +34,7 @@ export function executionCommand(cli: Cli): Command {
   execution
     .command('list')
     .description('executions, oldest first')
-    .option('--stuck', 'only those delivered five times or more and never confirmed')
+    .option('--stuck', `only those delivered ${STUCK_DELIVERIES} times or more and never confirmed`)
     .option('--partner <slug>', 'of this partner only', slug)
     .addOption(environmentOption())
     .addOption(new Option('--status <status>', 'in this state only').choices(EXECUTION_STATUSES))

@@ -18,7 +18,7 @@ import { confirmOnTerminal, mayAsk } from './terminal/confirm.ts'
 import { note, print } from './terminal/print.ts'
 import { createProgress } from './terminal/progress.ts'
 import { renderFields } from './terminal/table.ts'
-import { sendWakeUps } from './tick/wake-up.ts'
+import { wake } from './tick/wake-up.ts'
 
 type RunOptions = WebhookOptions & { price?: string }
 
@@ -81,16 +81,12 @@ async function advance(
   } finally {
     progress.clear()
   }
-  const woken = await sendWakeUps(cli, {
-    store,
-    webhooks,
-    passId: advanced.wakeUpId,
-    executionsCreated: advanced.executionsCreated,
-  })
+  const { wakeUpId: passId, executionsCreated } = advanced
+  const woken = await wake(cli, { store, webhooks }, { passId, executionsCreated })
   const json = {
     ...advancedJson(tenant, advanced),
-    webhooks_sent: woken?.sent ?? 0,
-    webhooks_failed: woken?.failed ?? 0,
+    webhooks_sent: woken.sent,
+    webhooks_failed: woken.failed,
   }
   const { offset_ms, ...fields } = json
   print(cli, json, () => renderFields({ ...fields, ahead: spellSpan(offset_ms) }))
@@ -127,7 +123,7 @@ async function fire(
       price_usd: options.price ?? null,
     }),
   })
-  const woken = await sendWakeUps(cli, { store, webhooks, passId: wakeUpId, executionsCreated: 1 })
+  const woken = await wake(cli, { store, webhooks }, { passId: wakeUpId, executionsCreated: 1 })
   const json = {
     partner_slug: slug,
     environment: tenant.environment,
@@ -136,8 +132,8 @@ async function fire(
     amount_usd: formatUsd(fired.tranche.amount),
     trigger: fired.tranche.trigger,
     tranche_index: fired.schedule.trancheIndex - 1,
-    webhooks_sent: woken?.sent ?? 0,
-    webhooks_failed: woken?.failed ?? 0,
+    webhooks_sent: woken.sent,
+    webhooks_failed: woken.failed,
   }
   print(cli, json, () => renderFields(json))
 }

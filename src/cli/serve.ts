@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
+import { SECOND_MS } from '../core/instant.ts'
 import { Problem } from '../core/problem.ts'
 import type { Listener } from '../http/listen.ts'
 import type { Metrics } from '../http/metrics.ts'
@@ -83,7 +84,7 @@ export function serveCommand(cli: Cli): Command {
       new Option('--drain-limit <time>', 'how long a stop waits for calls in flight')
         .env('TRANCHE_DRAIN_LIMIT')
         .argParser(duration)
-        .default(DRAIN_LIMIT_MS, '30s'),
+        .default(DRAIN_LIMIT_MS, `${DRAIN_LIMIT_MS / SECOND_MS}s`),
     )
     .action(async (options: ServeOptions) => {
       // What was asked for is checked before a port or a database is opened, or made.

@@ -11,7 +11,7 @@ import { addWebhookOptions, lazyWebhooks, type WebhookOptions } from './options/
 import { warn } from './terminal/print.ts'
 import { nameFailures } from './tick/failed-plans.ts'
 import { passJson } from './tick/pass-json.ts'
-import { sendWakeUps } from './tick/wake-up.ts'
+import { wake } from './tick/wake-up.ts'
 
 type TickCommandOptions = WebhookOptions & { price?: string; priceFeed: string; dryRun?: boolean }
 
@@ -36,7 +36,7 @@ export function tickCommand(cli: Cli): Command {
           return
         }
         const report = await runPass({ store, machine, observe })
-        const woken = report && (await sendWakeUps(cli, { store, webhooks, ...report }))
+        const woken = report && (await wake(cli, { store, webhooks }, report))
         const json = passJson({
           report,
           woken,

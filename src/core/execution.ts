@@ -12,6 +12,9 @@ export const LEASE_MS = 5 * MINUTE_MS
 /** A lease that ends later than this was taken under a clock that has been set back since: it has ended. */
 export const LEASE_AHEAD_MAX_MS = HOUR_MS
 
+/** An execution delivered this often without a confirmation is stuck: its partner polls but never answers. */
+export const STUCK_DELIVERIES = 5
+
 export const EXECUTION_STATUSES = ['pending', 'sent', 'filled', 'partial', 'failed', 'cancelled'] as const
 export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number]
 
@@ -174,7 +177,7 @@ export function acceptLate(
   if (execution.deliveredCount === 0) {
     throw new Problem(
       'late_fill_conflict',
-      `Execution ${execution.executionId} was never delivered: a fill of it cannot be.`,
+      `Execution ${execution.executionId} was never delivered, so it cannot have been filled.`,
     )
   }
   refuseTakenOrder(seen.orderHeldBy, report)

@@ -11,17 +11,17 @@ export type Volatility = {
   last: { price: Price; at: Instant } | null
 }
 
-const HALF_LIFE_HOURS = 72
-const SPACING_MIN_MS = 15 * MINUTE_MS
-const GAP_MAX_MS = 6 * HOUR_MS
+export const HALF_LIFE_HOURS = 72
+export const SPACING_MIN_MS = 15 * MINUTE_MS
+export const GAP_MAX_MS = 6 * HOUR_MS
 const HISTORY_MIN_HOURS = 24
-const SIGMA_DEFAULT = 0.005
+export const SIGMA_DEFAULT = 0.005
 const SIGMA_MIN = 0.001
 const SIGMA_MAX = 0.03
 
 export const FIRST_VOLATILITY: Volatility = { variance: SIGMA_DEFAULT ** 2, hours: 0, last: null }
 
-/** Takes in one price. Prices closer than 15 minutes to the last one kept are passed over; gaps over 6 hours give no return. */
+/** Takes in one price. One too close to the last one kept is passed over; one after too long a gap gives no return. */
 export function observe(seen: Volatility, price: Price, at: Instant): Volatility {
   if (seen.last === null) return { ...seen, last: { price, at } }
   const gap = at - seen.last.at

@@ -41,7 +41,7 @@ export function register(seen: Webhook | null, url: string, secret: string, now:
   }
 }
 
-/** Enters an attempt: a success clears the failures, the tenth failure in a row pauses. */
+/** Enters an attempt: a success clears the failures, too many in a row pause the webhook. */
 export function noteAttempt(seen: Webhook, attempt: Attempt, now: Instant): Webhook {
   const lastStatusCode = attempt.statusCode ?? seen.lastStatusCode
   if (attempt.reason === null)

@@ -2,7 +2,8 @@
 
 import type { ExecutionId } from '../core/execution-id.ts'
 import { nextExecutionId } from '../core/execution-id.ts'
-import { type Instant, MINUTE_MS } from '../core/instant.ts'
+import type { Instant } from '../core/instant.ts'
+import { livePriceOf } from '../core/live-price.ts'
 import type { Price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import { observe as observePrice, sigma } from '../core/volatility.ts'
@@ -14,9 +15,7 @@ import type { Store } from '../store/store.ts'
 import { decide, failsafeLead } from './slot-reserve.ts'
 
 /** Plans in one transaction: enough to spread the cost of a commit, few enough to keep the write lock short. */
-const PAGE_MAX = 1_000
-/** How old a price may be and still count as live. */
-const PRICE_LIVE_MS = 20 * MINUTE_MS
+export const PAGE_PLANS_MAX = 1_000
 /** Between pages, so that another process waiting for the write lock gets its turn. */
 const YIELD_MS = 2
 /** A plan whose decision failed: a bug or a damaged row. Nothing of it was stored. */
@@ -44,7 +43,7 @@ export async function runPass({ store, machine, observe }: PassOptions): Promise
   try {
     const pass = await store.beginPass(await observe())
     const leadMs = failsafeLead(pass.passGapsMs)
-    const livePrice = livePriceAt(pass, pass.at)
+    const livePrice = livePriceOf(pass.price, pass.at)
     const due = await store.listDuePlans({ now: pass.at, livePrice, leadMs })
     const report = await visitAll(due, {
       store,
@@ -78,11 +77,11 @@ export async function rehearsePass({ store, machine, observe }: PassOptions): Pr
       }
     : known
   const leadMs = failsafeLead(pass.passGapsMs)
-  const price = livePriceAt(pass, pass.at)
+  const price = livePriceOf(pass.price, pass.at)
   const due = await store.listDuePlans({ now: pass.at, livePrice: price, leadMs })
   const fired: Preview[] = []
-  for (let from = 0; from < due.length; from += PAGE_MAX) {
-    const page = due.slice(from, from + PAGE_MAX)
+  for (let from = 0; from < due.length; from += PAGE_PLANS_MAX) {
+    const page = due.slice(from, from + PAGE_PLANS_MAX)
     fired.push(...(await store.previewDuePlans(page, decisions(pass, leadMs, machine))))
   }
   return { at: pass.at, price, leadMs, plansEvaluated: due.length, fired }
@@ -93,9 +92,9 @@ type Visited = PassCounts & { failed: FailedPlan[] }
 
 async function visitAll(due: number[], visit: Visit): Promise<Visited> {
   const total: Visited = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0, failed: [] }
-  for (let from = 0; from < due.length; from += PAGE_MAX) {
+  for (let from = 0; from < due.length; from += PAGE_PLANS_MAX) {
     if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
-    await visitPage(due.slice(from, from + PAGE_MAX), visit, total)
+    await visitPage(due.slice(from, from + PAGE_PLANS_MAX), visit, total)
   }
   return total
 }
@@ -127,11 +126,8 @@ export function decisions(pass: Known, leadMs: number, machine: Machine): PlanDe
   return {
     roll,
     decide: (schedule, now, real) =>
-      decide(schedule, { now, price: livePriceAt(pass, real), sigma: deviation, leadMs }),
+      decide(schedule, { now, price: livePriceOf(pass.price, real), sigma: deviation, leadMs }),
     newExecutionId: (previous: ExecutionId | null, real) =>
       nextExecutionId(previous, real, machine.random(10)),
   }
 }
-
-const livePriceAt = ({ price }: Known, now: Instant): Price | null =>
-  price && now - price.at < PRICE_LIVE_MS ? price.price : null

@@ -10,12 +10,11 @@ import type { AuditEntry } from '../store/audit.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../store/passes.ts'
 import type { Sandbox } from '../store/sandboxes.ts'
 import type { Store } from '../store/store.ts'
-import { decisions, type Known } from './pass.ts'
+import { decisions, type Known, PAGE_PLANS_MAX } from './pass.ts'
 import { failsafeLead, fireNext } from './slot-reserve.ts'
 
 /** A pass at least this often, and at every instant at which a plan waits for something. */
 const CADENCE_MS = HOUR_MS
-const PAGE_MAX = 1_000
 
 export type AdvanceOptions = {
   store: Store
@@ -102,10 +101,10 @@ async function nextStep({ store, tenant, from, leadMs, byMs }: Walk, reached: nu
 }
 
 async function visit({ store, tenant, wakeUpId }: Walk, { due, byMs, decide }: Visit, total: PassCounts) {
-  const first = { wakeUpId, planIds: due.slice(0, PAGE_MAX), decisions: decide }
+  const first = { wakeUpId, planIds: due.slice(0, PAGE_PLANS_MAX), decisions: decide }
   const pages = [await store.moveSandbox(tenant, byMs, first)]
-  for (let from = PAGE_MAX; from < due.length; from += PAGE_MAX) {
-    pages.push(await store.changeDuePlans(wakeUpId, due.slice(from, from + PAGE_MAX), decide))
+  for (let from = PAGE_PLANS_MAX; from < due.length; from += PAGE_PLANS_MAX) {
+    pages.push(await store.changeDuePlans(wakeUpId, due.slice(from, from + PAGE_PLANS_MAX), decide))
   }
   for (const page of pages) {
     total.plansEvaluated += page.plansEvaluated

@@ -2,12 +2,13 @@
 // writes such an answer imports the types alone, and loads nothing.
 
 import { z } from 'zod'
+import type { SumColumn, SummaryColumn } from '../billing/columns.ts'
 import { FREQUENCIES } from '../core/frequency.ts'
 import { ENVIRONMENTS, type PartnerStatus } from '../core/partner.ts'
 import { PLAN_STATUSES } from '../core/plan.ts'
 import { REPORT_STATUSES } from '../core/trade.ts'
 import type { UserStatus } from '../core/user.ts'
-import type { Webhook } from '../core/webhook.ts'
+import { FAILURES_TO_PAUSE, type Webhook } from '../core/webhook.ts'
 
 const PARTNER_STATUSES = ['active', 'disabled'] as const satisfies readonly PartnerStatus[]
 const USER_STATUSES = ['linked', 'disabled'] as const satisfies readonly UserStatus[]
@@ -115,7 +116,10 @@ export const webhookAnswer = z.object({
   partner_slug: partnerSlug,
   environment,
   url: z.string().nullable().meta(said('Null when none is registered.', 'https://partner.example/tranche')),
-  status: z.enum(WEBHOOK_STATUSES).nullable().meta(said('Paused after ten failures in a row.', 'active')),
+  status: z
+    .enum(WEBHOOK_STATUSES)
+    .nullable()
+    .meta(said(`Paused after ${FAILURES_TO_PAUSE} failures in a row.`, 'active')),
   created_at: createdAt.nullable(),
   updated_at: updatedAt.nullable(),
   last_delivered_at: instant('The last delivery answered with a 2xx.').nullable(),
@@ -171,7 +175,7 @@ export const monthlyAnswer = z.object({
   user_fee_usd: dollarSum('Per active user.', '0.00'),
   minimum_fee_usd: dollarSum('The least a month costs.', '0.00'),
   total_fee_usd: dollarSum('What the month costs.', '0.10'),
-})
+} satisfies Record<SummaryColumn, z.ZodType>)
 
 const sums = {
   trade_count: count('Filled and partial ones.', 2),
@@ -180,7 +184,7 @@ const sums = {
   average_price_usd: averagePrice,
   partner_fees_usd: dollarSum('Fees the partner reported.', '0.00'),
   fee_usd: dollarSum("The share of the month's fee.", '0.10'),
-}
+} satisfies Record<SumColumn, z.ZodType>
 
 export const monthlyUsersAnswer = z.object({
   partner_slug: partnerSlug,

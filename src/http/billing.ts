@@ -8,15 +8,15 @@ import { monthlyAnswer, monthlyUsersAnswer } from './answer-schemas.ts'
 import { FieldError, field, said } from './fields.ts'
 import { route } from './route.ts'
 
-const PAGE_DEFAULT = 100
-const PAGE_MAX = 1_000
+const USERS_PAGE_DEFAULT = 100
+export const USERS_PAGE_MAX = 1_000
 
 const month = field({ type: 'string', pattern: MONTH_PATTERN.source }, (input) => {
   const known = typeof input === 'string' && MONTH_PATTERN.test(input) && '1970' <= input && input < '9999'
   return known ? periodOf(input) : new FieldError('value_error', 'Value error, month must be written YYYY-MM')
 })
 
-const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) => {
+const limit = field({ type: 'integer', minimum: 1, maximum: USERS_PAGE_MAX }, (input) => {
   if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
     return new FieldError(
       'int_parsing',
@@ -25,8 +25,8 @@ const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) 
   }
   const value = Number(input)
   if (value < 1) return new FieldError('greater_than_equal', 'Input should be greater than or equal to 1')
-  if (value > PAGE_MAX)
-    return new FieldError('less_than_equal', `Input should be less than or equal to ${PAGE_MAX}`)
+  if (value > USERS_PAGE_MAX)
+    return new FieldError('less_than_equal', `Input should be less than or equal to ${USERS_PAGE_MAX}`)
   return value
 })
 
@@ -58,7 +58,9 @@ export const getMonthlyUsers = route({
   path: '/partner/v1/billing/monthly/users',
   query: z.object({
     month: month.meta(MONTH),
-    limit: limit.meta(said(`The users of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+    limit: limit
+      .meta(said(`The users of a page; ${USERS_PAGE_DEFAULT} by default.`, USERS_PAGE_DEFAULT))
+      .optional(),
     cursor: cursor.meta(said('The next_cursor of the page before.', 'dXNlci0x')).optional(),
   }),
   answer: monthlyUsersAnswer,
@@ -67,7 +69,7 @@ export const getMonthlyUsers = route({
     const from =
       query.cursor === undefined ? 0 : users.findIndex((user) => user.partnerUserId > (query.cursor ?? ''))
     const rest = from < 0 ? [] : users.slice(from)
-    const page = rest.slice(0, query.limit ?? PAGE_DEFAULT)
+    const page = rest.slice(0, query.limit ?? USERS_PAGE_DEFAULT)
     const last = page.at(-1)
     return {
       partner_slug: tenant.partnerSlug,

@@ -2,7 +2,8 @@
 // cron's processes did it, is read when somebody asks.
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { Instant } from '../core/instant.ts'
+import { type Instant, SECOND_MS } from '../core/instant.ts'
+import { FAILURES_TO_PAUSE } from '../core/webhook.ts'
 import type { MonitoringStore, PassSpan } from '../store/monitoring.ts'
 import type { Store } from '../store/store.ts'
 
@@ -25,7 +26,7 @@ const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 const TICK_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 /** A client chooses its method; it must not choose how many series there are. */
 const METHODS = ['GET', 'POST', 'PATCH', 'DELETE', 'PUT', 'HEAD', 'OPTIONS']
-/** Counting every plan reads every plan: once a minute is enough. */
+/** Counting every plan reads every plan: not for every scrape. */
 const PLANS_READ_MS = 60_000
 
 export function createMetrics(): Metrics {
@@ -188,13 +189,16 @@ function createGauges() {
     open: gauge('executions_open', 'Executions that await a confirmation.'),
     due: gauge('executions_due', 'Executions that a poll would hand out now.'),
     oldestDue: gauge('executions_due_oldest_age_seconds', 'Age of the oldest of them; 0 when there is none.'),
-    plans: gauge('plans', 'Plans by status, at most a minute old.', ['status']),
+    plans: gauge('plans', `Plans by status, at most ${PLANS_READ_MS / SECOND_MS} s old.`, ['status']),
     webhooks: gauge('webhooks', 'Registered webhooks by status and by how their last attempt ended.', [
       'environment',
       'status',
       'last_result',
     ]),
-    paused: gauge('webhooks_paused', 'Webhooks that are paused after ten failures in a row.'),
+    paused: gauge(
+      'webhooks_paused',
+      `Webhooks that are paused after ${FAILURES_TO_PAUSE} failures in a row.`,
+    ),
     walBytes: gauge('wal_bytes', 'Size of the write-ahead log.'),
   }
   let plansReadAt: Instant | null = null

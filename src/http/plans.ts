@@ -1,7 +1,8 @@
 // Plans over HTTP: the checked body of POST /plans, and the route.
 
 import { z } from 'zod'
-import { FREQUENCIES } from '../core/frequency.ts'
+import { FREQUENCIES, WINDOW_MS } from '../core/frequency.ts'
+import { DAY_MS } from '../core/instant.ts'
 import { formatUsd, usd } from '../core/money.ts'
 import {
   PLAN_AMOUNT_MAX,
@@ -14,6 +15,10 @@ import { planAnswer } from './answer-schemas.ts'
 import { bool, datetime, decimal, id, oneOf, said } from './fields.ts'
 import { planJson } from './resource-json.ts'
 import { route } from './route.ts'
+
+const WINDOW_DAYS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(
+  FREQUENCIES.map((frequency) => String(WINDOW_MS[frequency] / DAY_MS)),
+)
 
 export const planBody = z.object({
   partner_user_id: id().meta(said('The owner; linked, and for ever the same.', 'user-1')),
@@ -28,7 +33,7 @@ export const planBody = z.object({
       '60.00',
     ),
   ),
-  frequency: oneOf(FREQUENCIES).meta(said('The length of a buying window: 1, 7 or 14 days.', 'daily')),
+  frequency: oneOf(FREQUENCIES).meta(said(`The length of a buying window: ${WINDOW_DAYS} days.`, 'daily')),
   smart_timing_enabled: bool()
     .meta(said('When false, the plan produces no executions. True for a new plan.', true))
     .optional(),

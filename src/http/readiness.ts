@@ -3,12 +3,12 @@
 import { type Instant, MINUTE_MS } from '../core/instant.ts'
 import type { MonitoringStore } from '../store/monitoring.ts'
 
-/** A pass a minute is the rule; ten that are missing are no accident. */
-const TICK_FRESH_MS = 10 * MINUTE_MS
+/** A pass a minute is the rule; so many that are missing are no accident. */
+export const TICK_FRESH_MS = 10 * MINUTE_MS
 /** How many of its own intervals a slower scheduler may miss. */
-const TICKS_MISSED_MAX = 3
+export const TICKS_MISSED_MAX = 3
 /** How long a probe waits for another process's lock. */
-const PROBE_TIMEOUT_MS = 2_000
+export const PROBE_TIMEOUT_MS = 2_000
 
 export type ReadinessOptions = {
   clock: () => Instant

@@ -1,6 +1,7 @@
 // Where a pass gets its price from: a SPEC on the command line becomes a feed.
 
-import type { Instant } from '../core/instant.ts'
+import { type Instant, MINUTE_MS } from '../core/instant.ts'
+import { PRICE_LIVE_MS } from '../core/live-price.ts'
 import { type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import type { ObservedPrice } from '../store/prices.ts'
@@ -93,11 +94,9 @@ function medianFeed(options: FeedOptions): Feed {
   }
 }
 
-/** As old as a stored price may be and still count as live; as far ahead means that one of two clocks is wrong. */
-const QUOTE_AGE_MAX_MS = 20 * 60 * 1000
-
+/** A quote must be live, as a stored price must; as far ahead of the time it means that one of two clocks is wrong. */
 function refuseStale(quote: Quote, now: Instant): void {
-  if (quote.at !== null && Math.abs(now - quote.at) > QUOTE_AGE_MAX_MS) {
-    throw new Error(`its price is ${Math.round((now - quote.at) / 60_000)} minutes old`)
+  if (quote.at !== null && Math.abs(now - quote.at) > PRICE_LIVE_MS) {
+    throw new Error(`its price is ${Math.round((now - quote.at) / MINUTE_MS)} minutes old`)
   }
 }

@@ -2,11 +2,11 @@
 
 import { type Price, priceAsNumber } from '../core/money.ts'
 
-const SOURCES_MIN = 2
+export const SOURCES_MIN = 2
 /** How far from the middle a source may be, as a share of it, before it is taken for wrong. */
-const OUTLIER_SHARE = 0.02
+export const OUTLIER_SHARE = 0.02
 
-/** The median of the prices within 2 % of the median of all; null when fewer than two are left. */
+/** The median of the prices near the median of all; null when fewer than SOURCES_MIN are left. */
 export function median(prices: readonly Price[]): Price | null {
   const centre = middleOf(prices)
   if (centre === null) return null

@@ -6,7 +6,7 @@ import { type Price, price } from '../core/money.ts'
 /** What a source said: a price, and when it was made if the source says so. */
 export type Quote = { price: Price; at: Instant | null }
 
-const FETCH_TIMEOUT_MS = 3_000
+export const FETCH_TIMEOUT_MS = 3_000
 const BODY_BYTES_MAX = 256 * 1024
 const NUMBER = /^(\d{1,8})(?:\.(\d+))?$/
 const PLACES_MAX = 18

@@ -10,9 +10,6 @@ import type { AuditEntry } from './audit.ts'
 import type { PageRequest } from './paging.ts'
 import type { TenantFilter } from './partners.ts'
 
-/** An execution delivered this often without a confirmation is stuck: its partner polls but never answers. */
-export const STUCK_DELIVERIES = 5
-
 export type ListedExecution = Execution & { tenant: Tenant }
 export type ExecutionFilter = TenantFilter & { status: ExecutionStatus | null; stuck: boolean }
 

@@ -1,4 +1,4 @@
-// Sending wake-ups: in parallel with a bound, one attempt each, every step under a time limit.
+// Delivering one wake-up: a single attempt, every step of it under a time limit.
 
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -9,10 +9,9 @@ import { VERSION } from '../version.ts'
 import type { Guard } from './address-guard.ts'
 import { signatureOf } from './signature.ts'
 
-const TOTAL_TIMEOUT_MS = 10_000
-const CONNECT_TIMEOUT_MS = 5_000
+export const TOTAL_TIMEOUT_MS = 10_000
+export const CONNECT_TIMEOUT_MS = 5_000
 const ANSWER_BYTES_MAX = 1_024
-const IN_PARALLEL_MAX = 50
 
 export type Delivery = WakeUp & { webhook: Webhook }
 export type Deliver = (delivery: Delivery) => Promise<Attempt>
@@ -77,17 +76,6 @@ function assertCertificate(text: string, caFile: string): void {
   } catch {
     throw new Error(`${caFile} holds a certificate that cannot be read`)
   }
-}
-
-/** Runs `send` over all items, at most so many at a time. When one throws, the others are finished before it is told. */
-export async function inParallel<T>(items: readonly T[], send: (item: T) => Promise<void>): Promise<void> {
-  const queue = items.values()
-  const errors: unknown[] = []
-  const lane = async (): Promise<void> => {
-    for (const item of queue) await send(item).catch((error) => errors.push(error))
-  }
-  await Promise.all(Array.from({ length: Math.min(IN_PARALLEL_MAX, items.length) }, lane))
-  if (errors.length > 0) throw errors[0]
 }
 
 /**

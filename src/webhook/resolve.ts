@@ -5,7 +5,7 @@ import { lookup, Resolver } from 'node:dns/promises'
 
 export type Resolve = (host: string) => Promise<string[]>
 
-const RESOLVE_TIMEOUT_MS = 5_000
+export const RESOLVE_TIMEOUT_MS = 5_000
 /** Two tries, the second twice as long: both fit into the limit above. */
 const QUERY_TIMEOUT_MS = 1_500
 const QUERY_TRIES = 2

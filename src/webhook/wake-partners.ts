@@ -2,31 +2,44 @@
 
 import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, noteAttempt } from '../core/webhook.ts'
 import type { WebhookStore } from '../store/webhooks.ts'
-import { type Deliver, type Delivery, inParallel } from './deliver.ts'
+import type { Deliver, Delivery } from './deliver.ts'
 
 export type WakeOptions = {
-  store: WebhookStore
-  deliver: Deliver
-  /** Told when a webhook has failed five times in a row, and when it is paused. */
+  store: Pick<WebhookStore, 'claimWakeUps' | 'noteAttempt'>
+  /** Asked for only when there is something to announce: what it loads is what a pass without news goes without. */
+  deliver: () => Promise<Deliver>
+  /** Told when a webhook fails often enough to be worth a line, when it is paused, and when the store fails. */
   warn: (message: string, fields: object) => void
 }
 
-/** Sends what the pass announced. Never throws for a receiver's sake; says how many were delivered and how many not. */
+export type Woken = { sent: number; failed: number }
+
+export const IN_PARALLEL_MAX = 50
+
+/**
+ * Sends what a pass announced, and says how many wake-ups were delivered and how many not. Never throws: its executions
+ * are stored and a poll finds them, so a wake-up that is lost does not undo the pass.
+ */
 export async function wakePartners(
-  passId: number,
-  options: WakeOptions,
-): Promise<{ sent: number; failed: number }> {
-  const { store, deliver, warn } = options
-  const count = { sent: 0, failed: 0 }
-  await inParallel(await store.claimWakeUps(passId), async (delivery) => {
-    const attempt = await deliver(delivery)
-    if (attempt.reason === null) count.sent += 1
-    else count.failed += 1
-    const { tenant, webhook } = delivery
-    const now = await store.noteAttempt(tenant, webhook, (seen, at) => noteAttempt(seen, attempt, at))
-    if (attempt.reason !== null && now?.secret === webhook.secret) report(delivery, now, attempt.reason)
-  })
-  return count
+  pass: { passId: number; executionsCreated: number },
+  { store, deliver: load, warn }: WakeOptions,
+): Promise<Woken> {
+  const woken: Woken = { sent: 0, failed: 0 }
+  if (pass.executionsCreated === 0) return woken
+  try {
+    const deliver = await load()
+    await inParallel(await store.claimWakeUps(pass.passId), async (delivery) => {
+      const attempt = await deliver(delivery)
+      if (attempt.reason === null) woken.sent += 1
+      else woken.failed += 1
+      const { tenant, webhook } = delivery
+      const now = await store.noteAttempt(tenant, webhook, (seen, at) => noteAttempt(seen, attempt, at))
+      if (attempt.reason !== null && now?.secret === webhook.secret) report(delivery, now, attempt.reason)
+    })
+  } catch (err) {
+    warn(`webhooks failed: ${(err as Error).message}`, { err })
+  }
+  return woken
 
   function report({ tenant }: Delivery, now: Delivery['webhook'], reason: string): void {
     const who = `webhook of ${tenant.partnerSlug} ${tenant.environment}`
@@ -38,4 +51,15 @@ export async function wakePartners(
     else if (failures === FAILURES_TO_WARN)
       warn(`${who} has failed ${failures} times in a row (${reason})`, fields)
   }
+}
+
+/** Runs `send` over all items, at most so many at a time. When one throws, the others are finished before it is told. */
+export async function inParallel<T>(items: readonly T[], send: (item: T) => Promise<void>): Promise<void> {
+  const queue = items.values()
+  const errors: unknown[] = []
+  const lane = async (): Promise<void> => {
+    for (const item of queue) await send(item).catch((error) => errors.push(error))
+  }
+  await Promise.all(Array.from({ length: Math.min(IN_PARALLEL_MAX, items.length) }, lane))
+  if (errors.length > 0) throw errors[0]
 }

@@ -5,8 +5,10 @@ import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
+import { SUM_COLUMNS, SUMMARY_COLUMNS } from '../../src/billing/columns.ts'
 import { csvHeader, csvRow } from '../../src/billing/csv.ts'
 import { EXPORTS } from '../../src/billing/export.ts'
+import { monthlyAnswer, monthlyUsersAnswer } from '../../src/http/answer-schemas.ts'
 import { type Entry, type Office, openOffice, utc } from './books.ts'
 
 const COLUMNS = {
@@ -110,6 +112,13 @@ test('columns, their order and the names in JSON are frozen', async (t) => {
     assert.ok(rows.length > 0)
     for (const row of rows) assert.equal(Object.keys(row).join(','), COLUMNS[report])
   }
+})
+
+test('the billing answers of the API have the members of the reports, in the same order', () => {
+  assert.deepEqual(Object.keys(monthlyAnswer.shape), SUMMARY_COLUMNS)
+  const { users, totals } = monthlyUsersAnswer.shape
+  assert.deepEqual(Object.keys(totals.shape), SUM_COLUMNS)
+  assert.deepEqual(Object.keys(users.element.shape), ['partner_user_id', ...SUM_COLUMNS])
 })
 
 test('numbers are never defused, negative ones neither; text that looks like one is', () => {

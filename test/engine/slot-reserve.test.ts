@@ -78,7 +78,7 @@ const PATHS: Record<string, Step[]> = {
     [MINUTE_MS, dollars(0.01), 'limit'],
     [2 * MINUTE_MS, dollars(0.01), null],
   ],
-  'what is left at the slot end fires there, merged with the unit of the next slot': [
+  'what is left at the deadline fires there, merged with the unit of the next slot': [
     [0, dollars(60_000), 'slot_start'],
     [8 * HOUR_MS - 1, dollars(70_000), null],
     [8 * HOUR_MS, dollars(70_000), 'deadline', 2],

@@ -149,7 +149,9 @@ test('an advance wakes the partner once, with the count of all it fired', async 
   }
   const advanced = await advanceSandbox({ ...options, onProgress: () => {} })
   const deliver = deliverer({ caFile: stage.authority.caFile })
-  const wake = () => wakePartners(advanced.wakeUpId, { store, deliver, warn: () => {} })
+  const { wakeUpId: passId, executionsCreated } = advanced
+  const wake = () =>
+    wakePartners({ passId, executionsCreated }, { store, deliver: async () => deliver, warn: () => {} })
   assert.deepEqual(await wake(), { sent: 1, failed: 0 })
   assert.deepEqual(await wake(), { sent: 0, failed: 0 })
   const [received] = receiver.received

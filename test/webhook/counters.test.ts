@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import Database from 'better-sqlite3'
 import type { Instant } from '../../src/core/instant.ts'
 import { type Attempt, noteAttempt, type Webhook } from '../../src/core/webhook.ts'
 import { T0 } from '../support/service.ts'
@@ -190,4 +191,18 @@ test('attempts under way at the pause warn of it once', async (t) => {
   await Promise.all(passes.map(({ outcome }) => outcome))
   assert.equal((await stage.webhook()).consecutiveFailures, 11)
   assert.equal(stage.warnings.filter(({ message }) => message.includes('paused')).length, 1)
+})
+
+test('a store that cannot enter an attempt is a warning: the wake-up was sent, and counts as sent', async (t) => {
+  const { stage, receiver, passAnswering } = await withReceiver(t)
+  await stage.register(receiver.port)
+  const db = new Database(stage.file)
+  t.after(() => db.close())
+  db.exec(`create trigger refuse before insert on webhooks begin select raise(abort, 'no room'); end`)
+  assert.deepEqual(await passAnswering(204), { sent: 1, failed: 0 })
+  assert.equal(receiver.received.length, 1)
+  assert.deepEqual(
+    stage.warnings.map(({ message }) => message),
+    ['webhooks failed: no room'],
+  )
 })

@@ -77,9 +77,9 @@ export async function startStage(t: Pick<TestContext, 'after'>): Promise<Stage> 
       await succeed('POST', '/partner/v1/plans', { ...PLAN, partner_user_id: id, partner_plan_id: id }, key)
     },
     pass: async (priceUsd = PRICE, deliver = trusting) => {
-      const { passId } = await service.tick(priceUsd)
+      const report = await service.tick(priceUsd)
       const warn = (message: string, fields: object): void => void warnings.push({ message, fields })
-      return wakePartners(passId, { store: service.store, deliver, warn })
+      return wakePartners(report, { store: service.store, deliver: async () => deliver, warn })
     },
     webhook: async (slug, environment) => {
       const found = await service.store.findWebhook(await tenant(slug, environment))

@@ -11,7 +11,7 @@ import { TIMELINE_COLUMNS, type Timeline, type TimelineTranche } from './timelin
 export const TRIGGER_NAME: Record<Trigger, string> = {
   slot_start: 'slot start',
   limit: 'limit',
-  deadline: 'slot end',
+  deadline: 'deadline',
   catch_up: 'catch-up',
   failsafe: 'failsafe',
   clock: 'clock',

@@ -1,4 +1,4 @@
-// Plays the script: four weeks of scheduler passes against the real service, and a partner at the other end of HTTP.
+// Plays the story: weeks of scheduler passes against the real service, and a partner at the other end of HTTP.
 
 import { type Instant, plus } from '../../core/instant.ts'
 import type { Price } from '../../core/money.ts'

@@ -1,6 +1,6 @@
 // Puts the account into words, tables and drawings that fit an 80-column terminal.
 
-import { TRIGGERS, type Trigger } from '../../core/execution.ts'
+import { LEASE_MS, TRIGGERS, type Trigger } from '../../core/execution.ts'
 import { DAY_MS, type Instant, MINUTE_MS, parseInstant } from '../../core/instant.ts'
 import { formatUsd, roundToCents, type Usd, usd, ZERO_USD } from '../../core/money.ts'
 import type { Streams } from '../context.ts'
@@ -12,7 +12,7 @@ import { shortDate } from './dates.ts'
 import { drawTimeline, heightOf, legend, TRIGGER_NAME } from './draw-window.ts'
 import type { NextCommand } from './next-commands.ts'
 import type { PriceComparison } from './price-comparison.ts'
-import { DAYS, PASS_EVERY_MS } from './storyline.ts'
+import { DAYS, PASS_EVERY_MS, WEEKS } from './storyline.ts'
 
 export type ShowOptions = {
   commands: readonly NextCommand[]
@@ -47,14 +47,17 @@ function opening({ seed, from, to, scheduler }: Account, paint: Paint): string {
     `the partner is played, and time runs fast. ${counted(passes, 'scheduler pass', 'scheduler passes')} ran, ` +
     `${grouped(blind)} of them without a price because the feed was down; ${grouped(missed)} did not run because ` +
     'cron was down.'
-  return `${paint('bold', `Four weeks of recurring purchases, ${shortDate(from)} to ${shortDate(to)}`)}\n\n${wrapped(text)}`
+  return `${paint('bold', `${WEEKS} weeks of recurring purchases, ${shortDate(from)} to ${shortDate(to)}`)}\n\n${wrapped(text)}`
 }
 
 async function budgets({ plans, from }: Account, paint: Paint): Promise<string> {
   const columns: Column<PlanAccount>[] = [
     { title: 'PLAN', of: (plan) => plan.partner_plan_id },
     { title: 'BUDGET', of: (plan) => grouped(plan.amount_usd), right: true },
-    { title: 'WEEK 1 WEEK 2 WEEK 3 WEEK 4', of: (plan) => strip(plan, from, paint) },
+    {
+      title: Array.from({ length: WEEKS }, (_, week) => `WEEK ${week + 1}`).join(' '),
+      of: (plan) => strip(plan, from, paint),
+    },
     { title: 'SPENT', of: (plan) => grouped(sumUsd(plan.windows, 'spent_usd')), right: true },
     { title: 'LEFT', of: (plan) => grouped(sumUsd(plan.windows, 'left_usd')), right: true },
     { title: 'TRANCHES', of: (plan) => sum(plan.windows.map(({ tranches }) => tranches)), right: true },
@@ -78,7 +81,7 @@ const SHORT_COLUMNS: Column<{ plan: PlanAccount; window: WindowAccount }>[] = [
   { title: 'BECAUSE', of: ({ window }) => window.left_because },
 ]
 
-/** Twenty-eight columns, one a day: each window's share spent, over the days it covers. */
+/** One column a day: each window's share spent, over the days it covers. */
 function strip(plan: PlanAccount, from: string, paint: Paint): string {
   const cells = Array.from({ length: DAYS }, () => ' ')
   for (const window of plan.windows) {
@@ -111,7 +114,7 @@ function drawings({ timelines }: Account, paint: Paint): string {
 const TRIGGER_MEANING: Record<Trigger, string> = {
   slot_start: "a slot began: its first unit, at the slot's first price",
   limit: "the price fell to the next unit's reservation price",
-  deadline: 'a slot ended with units left',
+  deadline: 'the end of a slot that had units left',
   catch_up: 'no pass had run for slots on end',
   failsafe: "the window's end came near: everything left, at once",
   clock: 'there was no live price: spread evenly over the slot',
@@ -134,7 +137,7 @@ function deeds({ partner }: Account): string {
     ['filled', partner.filled, 'of them whole'],
     ['part-filled', partner.partial, 'the rest went back to the window'],
     ['failed', partner.failed, 'all of it went back'],
-    ['kept silent on', partner.silent, 'past the five minutes of the lease'],
+    ['kept silent on', partner.silent, `past the ${LEASE_MS / MINUTE_MS} minutes of the lease`],
     ['was handed again', partner.redelivered, 'same execution, same idempotency key, a new lease'],
     ['confirmed twice', partner.replayed, 'as if the answer was lost: replayed, no second trade'],
     ['confirmed too late', partner.refused_late, 'the plan had just been cancelled: refused with 409'],

@@ -5,7 +5,8 @@ import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from '../../core/instant.ts'
 
 /** A Monday. A fixed one, so that the same seed tells the same story on every day it is told. */
 export const START = Date.UTC(2026, 0, 5) as Instant
-export const DAYS = 28
+export const WEEKS = 4
+export const DAYS = 7 * WEEKS
 export const LENGTH_MS = DAYS * DAY_MS
 /** Simulated time between two scheduler passes: each is a commit that waits for the disk, so not too many. */
 export const PASS_EVERY_MS = 30 * MINUTE_MS

@@ -11,7 +11,7 @@ export type SchedulerOptions = PassOptions & { deliver: Deliver; log: Log }
 
 /** A pass that fails is logged and the next one tries again. `stop` waits for what is under way. */
 export function startScheduler(options: SchedulerOptions, everyMs: number): { stop: () => Promise<void> } {
-  const { log, machine } = options
+  const { store, machine, deliver, log } = options
   const underWay = new Set<Promise<void>>()
   let timer: NodeJS.Timeout | undefined
   let stopping = false
@@ -25,31 +25,20 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
     const started = performance.now()
     try {
       const report = await runPass(options)
-      // The pass is over and its lock free before anybody is woken: a slow receiver holds up no later pass.
       const durationMs = performance.now() - started
-      for (const failure of await nameFailures(options.store, report?.failed ?? [])) log.error({}, failure)
-      follow(
-        wake(report).then((woken) => {
-          log.info(passJson({ report, woken, now: machine.clock(), durationMs }), 'tick')
-        }),
-      )
+      for (const failure of await nameFailures(store, report?.failed ?? [])) log.error({}, failure)
+      follow(finish(report, durationMs))
     } catch (err) {
       log.error({ err }, 'tick failed')
     }
     if (!stopping) timer = setTimeout(next, Math.max(0, everyMs - (performance.now() - started)))
   }
 
-  async function wake(report: PassReport | null): Promise<{ sent: number; failed: number } | null> {
-    if (!report || report.executionsCreated === 0) return null
-    try {
-      return await wakePartners(report.passId, {
-        ...options,
-        warn: (message, fields) => log.warn(fields, message),
-      })
-    } catch (err) {
-      log.error({ err }, 'webhooks failed')
-      return null
-    }
+  /** Wakes the partners and logs the tick. The lock of the pass is free by now: a slow receiver holds up no later one. */
+  async function finish(report: PassReport | null, durationMs: number): Promise<void> {
+    const warn = (message: string, fields: object): void => log.warn(fields, message)
+    const woken = report && (await wakePartners(report, { store, deliver: async () => deliver, warn }))
+    log.info(passJson({ report, woken, now: machine.clock(), durationMs }), 'tick')
   }
 
   const next = (): void => follow(pass())

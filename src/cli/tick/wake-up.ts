@@ -1,29 +1,21 @@
-// The wake-ups after a pass: what was announced is sent, and a failure is a warning.
+// Waking partners from a command: what a pass announced is sent, and what cannot be sent is a warning.
 
-import type { PassReport } from '../../engine/pass.ts'
 import type { Store } from '../../store/store.ts'
+import { type Woken, wakePartners } from '../../webhook/wake-partners.ts'
 import type { Cli } from '../context.ts'
 import type { Webhooks } from '../options/webhooks.ts'
 import { warn } from '../terminal/print.ts'
 
-type Waking = Pick<PassReport, 'passId' | 'executionsCreated'> & {
-  store: Store
-  webhooks: () => Promise<Webhooks>
-}
+type Waking = { store: Store; webhooks: () => Promise<Webhooks> }
 
-/** Sends what the pass announced. A pass that fired nothing loads none of it. */
-export async function sendWakeUps(
+/** Never throws: the executions are stored, and a poll finds them. */
+export const wake = (
   cli: Cli,
-  { store, webhooks, passId, executionsCreated }: Waking,
-): Promise<{ sent: number; failed: number } | null> {
-  if (executionsCreated === 0) return null
-  const { wakePartners } = await import('../../webhook/wake-partners.ts')
-  const { deliver } = await webhooks()
-  try {
-    return await wakePartners(passId, { store, deliver, warn: (message) => warn(cli, message) })
-  } catch (error) {
-    // The executions are stored and a poll finds them: that nobody was woken does not undo the pass.
-    warn(cli, `webhooks failed: ${(error as Error).message}`)
-    return null
-  }
-}
+  { store, webhooks }: Waking,
+  pass: { passId: number; executionsCreated: number },
+): Promise<Woken> =>
+  wakePartners(pass, {
+    store,
+    deliver: async () => (await webhooks()).deliver,
+    warn: (message) => warn(cli, message),
+  })

@@ -1,5 +1,8 @@
 // What the API description says of each route beside the shapes of its bodies: names, headers, and every refusal.
 
+import { LEASE_MS } from '../../core/execution.ts'
+import { MINUTE_MS } from '../../core/instant.ts'
+import { DUE_PAGE_MAX } from '../executions.ts'
 import {
   ANY_REFUSAL,
   BODY_REFUSALS,
@@ -76,8 +79,9 @@ export const OPERATIONS: Record<string, Operation> = {
     tag: 'Executions',
     summary: 'Fetch what is to be bought',
     description:
-      'Hands out what is pending, and what was handed out before and not confirmed within its lease of five minutes, ' +
-      'with the same execution_id and idempotency_key. At most 500 a poll, oldest first. Poll once a minute for each ' +
+      'Hands out what is pending, and what was handed out before and not confirmed within its lease of ' +
+      `${LEASE_MS / MINUTE_MS} minutes, with the same execution_id and idempotency_key. At most ${DUE_PAGE_MAX} a poll, ` +
+      'oldest first. Poll once a minute for each ' +
       `environment. ${SAFE}`,
     answer: 'DueExecutions',
     headers: { 'X-Due-Remaining': 'DueRemaining' },

@@ -1,6 +1,10 @@
 // Every refusal the API documents, each with the body that is answered. The contract test provokes each of them and
-// compares, so that none stands here that is not so.
+// compares, so that each is what is really answered.
 
+import { formatUsd } from '../../core/money.ts'
+import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'
+import { USERS_PAGE_MAX } from '../billing.ts'
+import { BODY_BYTES_MAX } from '../body.ts'
 import type { ValidationDetail } from '../refusal.ts'
 
 export type RefusalExample = {
@@ -36,7 +40,12 @@ export const ANY_REFUSAL: readonly RefusalExample[] = [
 /** What any call with a body may be answered. */
 export const BODY_REFUSALS: readonly RefusalExample[] = [
   refusal(400, 'not_utf8', 'The body is no text', 'Request body is not valid UTF-8.'),
-  refusal(413, 'too_large', 'The limit is 64 KiB', 'Request body is larger than 65536 bytes.'),
+  refusal(
+    413,
+    'too_large',
+    `The limit is ${BODY_BYTES_MAX / 1024} KiB`,
+    `Request body is larger than ${BODY_BYTES_MAX} bytes.`,
+  ),
   refusal(422, 'not_json', 'loc has the offset where it breaks', [
     wrong('json_invalid', ['body', 1], 'JSON decode error'),
   ]),
@@ -92,7 +101,11 @@ export const PLAN_REFUSALS: readonly RefusalExample[] = [
     'Plan plan-1 is cancelled; a cancelled plan cannot be reactivated, a new partner_plan_id is needed.',
   ),
   refusal(422, 'invalid_fields', 'Every wrong field at once', [
-    wrong('greater_than_equal', ['body', 'amount_usd'], 'Input should be greater than or equal to 1.00'),
+    wrong(
+      'greater_than_equal',
+      ['body', 'amount_usd'],
+      `Input should be greater than or equal to ${formatUsd(PLAN_AMOUNT_MIN)}`,
+    ),
     wrong('literal_error', ['body', 'frequency'], "Input should be 'daily', 'weekly' or 'bi-weekly'"),
   ]),
 ]
@@ -160,8 +173,8 @@ export const QUERY_REFUSALS = {
     ]),
   ],
   page: [
-    refusal(422, 'bad_limit', 'The limit is 1 to 1000', [
-      wrong('less_than_equal', ['query', 'limit'], 'Input should be less than or equal to 1000'),
+    refusal(422, 'bad_limit', `The limit is 1 to ${USERS_PAGE_MAX}`, [
+      wrong('less_than_equal', ['query', 'limit'], `Input should be less than or equal to ${USERS_PAGE_MAX}`),
     ]),
     refusal(422, 'bad_cursor', 'Not a next_cursor of a page', [
       wrong('value_error', ['query', 'cursor'], 'Value error, cursor is not one of a page'),

@@ -203,7 +203,7 @@ export const passContract: Contract = {
       }),
       newExecutionId: () => `exec_${'f'.repeat(32)}` as ExecutionId,
     })
-    await assert.rejects(page, /CHECK/i)
+    await assert.rejects(page, /reserved \+ spent \+ released is at most the budget/)
     assert.equal((await allExecutions(store)).length, 1)
     assert.deepEqual(await store.findFaults(), [])
   },

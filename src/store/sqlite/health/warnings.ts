@@ -2,11 +2,11 @@
 // open to others. The check reports it beside the faults of the ledger.
 
 import { realpathSync, statSync } from 'node:fs'
+import { STUCK_DELIVERIES } from '../../../core/execution.ts'
 import { DAY_MS, formatInstant, type Instant, MINUTE_MS, plus } from '../../../core/instant.ts'
 import { formatUsd, type Usd } from '../../../core/money.ts'
 import { spellSpan } from '../../../core/span.ts'
 import type { CheckStore, Finding } from '../../check.ts'
-import { STUCK_DELIVERIES } from '../../executions.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
 import { IN_REAL_TIME, IS_OPEN, TENANT_NAME } from '../expressions.ts'
 import type { Connection, Database } from '../file/connection.ts'

@@ -1,7 +1,8 @@
 // Executions: polled, confirmed, cancelled, listed.
 
+import { STUCK_DELIVERIES } from '../../../core/execution.ts'
 import { reportFingerprint } from '../../../core/trade.ts'
-import { type ExecutionStore, STUCK_DELIVERIES } from '../../executions.ts'
+import type { ExecutionStore } from '../../executions.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import { reportParams } from '../../rows/report.ts'
 import type { AuditLog } from '../accounts/audit.ts'

@@ -4,7 +4,7 @@ import { cancel } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
 import { freshSchedule, type Schedule } from '../../../core/schedule-state.ts'
-import { type CloseReason, close, type Opening, type Window } from '../../../core/window.ts'
+import { type CloseReason, close, type Opening, reserve, type Window } from '../../../core/window.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import { scheduleParams } from '../../rows/schedule.ts'
 import { type WindowRow, windowOf, windowParams } from '../../rows/window.ts'
@@ -26,6 +26,7 @@ export function createLedger(db: Database) {
          closed_at = :closed_at, close_reason = :close_reason
        where window_id = :window_id`,
     ),
+    reserve: db.prepare<[bigint, number]>('update windows set reserved = ? where window_id = ?'),
     refund: db.prepare('update schedules set fireable = :fireable where window_id = :window_id'),
     putSchedule: db.prepare(
       `insert or replace into schedules (plan_id, window_id, awake, next_run_at, limit_price, clock_at, window_start,
@@ -61,6 +62,13 @@ export function createLedger(db: Database) {
       sql.writeWindow.run(windowParams(window))
       const fireable = window.budget - window.reserved - window.spent
       if (!window.closed) sql.refund.run({ window_id: window.windowId, fireable })
+    },
+
+    /** Sets an amount of the current window aside. The schedule that asked for it has counted it already. */
+    reserve(windowId: number, amount: Usd): void {
+      const window = ledger.find(windowId)
+      if (!window) throw new Error(`there is no window ${windowId}`)
+      sql.reserve.run(reserve(window, amount).reserved, windowId)
     },
 
     open(planId: number, opening: Opening, minTranche: Usd): Schedule {

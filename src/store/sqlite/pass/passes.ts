@@ -1,6 +1,7 @@
 // Passes: noted, paged through, forgotten after a week; and what one would do now.
 
 import type { Instant } from '../../../core/instant.ts'
+import { PASS_GAPS_SEEN } from '../../../core/schedule-state.ts'
 import type { PassStart, PassStore, Preview } from '../../passes.ts'
 import type { Connection } from '../file/connection.ts'
 import { acquireLock } from '../file/lock.ts'
@@ -11,7 +12,6 @@ import type { RunPage } from './plan-page.ts'
 import type { PriceBook } from './prices.ts'
 import type { WriteWakeUps } from './wake-ups.ts'
 
-const PASS_GAPS_READ = 8
 /** Passes kept on record: a week of minutely ones. */
 const PASSES_KEPT = 10_080
 
@@ -31,7 +31,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
 
   /** What is known to a pass at `now`, whose own row is the last of the table. */
   function known(now: Instant): Omit<PassStart, 'passId'> {
-    return knownAfter(now, sql.passTimes.all({ limit: PASS_GAPS_READ + 1 }))
+    return knownAfter(now, sql.passTimes.all({ limit: PASS_GAPS_SEEN + 1 }))
   }
 
   function knownAfter(now: Instant, latestFirst: readonly bigint[]): Omit<PassStart, 'passId'> {
@@ -57,7 +57,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
       read(() => {
         // With the gap that a pass now would end: it belongs to what decides how early the failsafe begins.
         const now = connection.clock()
-        return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: PASS_GAPS_READ })])
+        return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: PASS_GAPS_SEEN })])
       }),
 
     async listDuePlans(due) {

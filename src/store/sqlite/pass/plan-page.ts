@@ -80,8 +80,7 @@ export function createPageRunner(db: Database, ledger: Ledger, time: TenantTime)
         reservation_price: tranche.reservationPrice,
         created_at: now,
       })
-      // The table's checks stop a reservation that would pass the budget.
-      sql.reserve.run({ window_id: schedule.windowId, amount: tranche.amount })
+      ledger.reserve(schedule.windowId, tranche.amount)
       counts.executionsCreated += 1
       fired.push({ tenant: tenantById(Number(tenantId)), executionId, planId, tranche, schedule })
     }
@@ -113,7 +112,6 @@ function prepare(db: Database) {
          returning tenant_id`,
       )
       .pluck(),
-    reserve: db.prepare('update windows set reserved = reserved + :amount where window_id = :window_id'),
     latestId: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),
   }
 }

@@ -1,0 +1,71 @@
+// The columns of the three reports, which are the members of the billing answers too. Frozen: scripts and ledgers read
+// them by name and by place. New ones come last.
+
+export const SUMMARY_COLUMNS = [
+  'partner_slug',
+  'environment',
+  'month',
+  'period_start',
+  'period_end',
+  'currency',
+  'final',
+  'billable',
+  'pricing_tier',
+  'pricing_tier_source',
+  'rate_bps',
+  'active_users',
+  'active_plans',
+  'executions_created',
+  'executions_filled',
+  'executions_partial',
+  'executions_failed',
+  'executions_cancelled',
+  'trade_count',
+  'volume_usd',
+  'volume_btc',
+  'average_price_usd',
+  'partner_fees_usd',
+  'volume_fee_usd',
+  'user_fee_usd',
+  'minimum_fee_usd',
+  'total_fee_usd',
+] as const
+export type SummaryColumn = (typeof SUMMARY_COLUMNS)[number]
+
+/** What a user's trades of a month come to, and those of all users. */
+export const SUM_COLUMNS = [
+  'trade_count',
+  'volume_usd',
+  'volume_btc',
+  'average_price_usd',
+  'partner_fees_usd',
+  'fee_usd',
+] as const
+export type SumColumn = (typeof SUM_COLUMNS)[number]
+
+export const USER_COLUMNS = [
+  'month',
+  'partner_slug',
+  'environment',
+  'partner_user_id',
+  ...SUM_COLUMNS,
+] as const
+export type UserColumn = (typeof USER_COLUMNS)[number]
+
+export const TRADE_COLUMNS = [
+  'recorded_at',
+  'partner_slug',
+  'environment',
+  'partner_user_id',
+  'partner_plan_id',
+  'execution_id',
+  'partner_order_id',
+  'status',
+  'usd_amount',
+  'btc_amount',
+  'execution_price',
+  'partner_fee_usd',
+  'executed_at',
+  'failure_reason',
+] as const
+export type TradeColumn = (typeof TRADE_COLUMNS)[number]

@@ -1,0 +1,106 @@
+// The guides against the constants: every sentence that gives one of these numbers gives the number the code has.
+
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { WEEKS } from '../../src/cli/demo/storyline.ts'
+import { LEASE_MS, STUCK_DELIVERIES } from '../../src/core/execution.ts'
+import { FREQUENCIES, slotMsOf, WINDOW_MS } from '../../src/core/frequency.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/core/instant.ts'
+import { PRICE_LIVE_MS } from '../../src/core/live-price.ts'
+import { formatUsd } from '../../src/core/money.ts'
+import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
+import { EXTRA_TRANCHES_MAX, PASS_GAPS_SEEN } from '../../src/core/schedule-state.ts'
+import { GAP_MAX_MS, HALF_LIFE_HOURS, SIGMA_DEFAULT, SPACING_MIN_MS } from '../../src/core/volatility.ts'
+import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
+import { EXTRA_SPACING_MS, FAILSAFE_LEAD_MIN_MS } from '../../src/engine/slot-reserve.ts'
+import { BODY_BYTES_MAX } from '../../src/http/body.ts'
+import { DUE_PAGE_MAX } from '../../src/http/executions.ts'
+import { PROBE_TIMEOUT_MS, TICK_FRESH_MS, TICKS_MISSED_MAX } from '../../src/http/readiness.ts'
+import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/median.ts'
+import { FETCH_TIMEOUT_MS } from '../../src/price/ticker.ts'
+import { CONNECT_TIMEOUT_MS, TOTAL_TIMEOUT_MS } from '../../src/webhook/deliver.ts'
+import { RESOLVE_TIMEOUT_MS } from '../../src/webhook/resolve.ts'
+import { IN_PARALLEL_MAX } from '../../src/webhook/wake-partners.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+
+/** The guides as running text, lines joined. */
+const GUIDES = new Map(
+  globSync(['README.md', 'docs/*.md'], { cwd: ROOT }).map((file) => [
+    file,
+    readFileSync(join(ROOT, file), 'utf8').replace(/\s+/g, ' '),
+  ]),
+)
+
+/** What is said, the number it has to be, and the guides that say it. A guide that says it too is held to it as well. */
+const SAID: [what: RegExp, number: number, guides: string[]][] = [
+  [/yours for (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['api']],
+  [/Leases\** last (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['sandbox']],
+  [/At most (\S+) come at a time/g, DUE_PAGE_MAX, ['api']],
+  [/body over (\S+) KiB/g, BODY_BYTES_MAX / 1024, ['api']],
+  [/warning is written at the (\S+) failure in a row/g, FAILURES_TO_WARN, ['webhooks']],
+  [
+    /(?<!written at the )\b(\w+) failures? in a row/g,
+    FAILURES_TO_PAUSE,
+    ['monitoring', 'operations', 'webhooks'],
+  ],
+  [/webhook failed (\S+) times/g, FAILURES_TO_PAUSE, ['monitoring']],
+  [/delivered (\S+) times/gi, STUCK_DELIVERIES, ['levers', 'operations']],
+  [/at most (\S+) characters, without a user name/g, WEBHOOK_URL_MAX, ['webhooks']],
+  [/You have (\S+) seconds in all/g, TOTAL_TIMEOUT_MS / SECOND_MS, ['webhooks']],
+  [/takes its (\S+) seconds/g, TOTAL_TIMEOUT_MS / SECOND_MS, ['webhooks']],
+  [/(\S+) of them to connect/g, CONNECT_TIMEOUT_MS / SECOND_MS, ['webhooks']],
+  [/(\S+) deliveries run side by side/g, IN_PARALLEL_MAX, ['webhooks']],
+  [/never answers is given (\S+) seconds/g, RESOLVE_TIMEOUT_MS / SECOND_MS, ['webhooks']],
+  [/at least (\S+) minutes, and twice the second-longest/g, FAILSAFE_LEAD_MIN_MS / MINUTE_MS, ['engine']],
+  [/the last (\S+) gaps between passes/g, PASS_GAPS_SEEN, ['engine']],
+  [/up to (\S+) more tries/g, EXTRA_TRANCHES_MAX, ['engine']],
+  [/failsafe span, (\S+) minutes apart/g, EXTRA_SPACING_MS / MINUTE_MS, ['engine']],
+  [/none younger than (\S+) minutes/g, PRICE_LIVE_MS / MINUTE_MS, ['engine']],
+  [/half-life of (\S+) hours/g, HALF_LIFE_HOURS, ['engine']],
+  [/prices at least (\S+) minutes apart/g, SPACING_MIN_MS / MINUTE_MS, ['engine']],
+  [/gaps of more than (\S+) hours skipped/g, GAP_MAX_MS / HOUR_MS, ['engine']],
+  [/(\S+) % per square root of an hour/g, SIGMA_DEFAULT * 100, ['engine']],
+  [/at least (\S+) fresh ones/g, SOURCES_MIN, ['engine']],
+  [/more than (\S+) % off/g, OUTLIER_SHARE * 100, ['engine']],
+  [/Each source has (\S+) seconds/g, FETCH_TIMEOUT_MS / SECOND_MS, ['engine']],
+  [/minimum tranche \((\S+) USD unless set/g, Number(formatUsd(MIN_TRANCHE_DEFAULT)), ['engine']],
+  [/finished pass began at most (\S+) minutes/g, TICK_FRESH_MS / MINUTE_MS, ['monitoring']],
+  [/or (\S+) of the intervals/g, TICKS_MISSED_MAX, ['monitoring']],
+  [/process holds for more than (\S+) seconds/g, PROBE_TIMEOUT_MS / SECOND_MS, ['monitoring']],
+  [/the demo: (\S+) weeks/g, WEEKS, ['README']],
+]
+
+for (const [what, number, guides] of SAID) {
+  test(`the guides say ${number} in: ${what.source}`, () => {
+    const said = [...GUIDES].flatMap(([file, text]) =>
+      [...text.matchAll(what)].map(([, word = '']) => ({ guide: file.replace(/^docs\/|\.md$/g, ''), word })),
+    )
+    for (const { guide, word } of said) assert.equal(numberOf(word), number, `${guide} says ${word}`)
+    assert.deepEqual([...new Set(said.map(({ guide }) => guide))].sort(), guides)
+  })
+}
+
+test('the table of windows and slots is the one that is played', () => {
+  for (const frequency of FREQUENCIES) {
+    const [windowMs, slotMs] = [WINDOW_MS[frequency], slotMsOf(WINDOW_MS[frequency])]
+    const row = `| ${frequency} | ${windowMs / HOUR_MS} h | ${slotMs / HOUR_MS} h | ${windowMs / slotMs} |`
+    assert.ok(GUIDES.get('docs/engine.md')?.includes(row), row)
+  }
+})
+
+test('a number is read as a figure, a word or an ordinal', () => {
+  assert.deepEqual(['64', '0.5', 'ten', 'Fifty', 'tenth', 'many'].map(numberOf), [64, 0.5, 10, 50, 10, NaN])
+})
+
+const WORDS = 'zero one two three four five six seven eight nine ten eleven twelve'.split(' ')
+const ORDINALS = { fifth: 'five', tenth: 'ten' }
+const TENS = { fifteen: 15, twenty: 20, thirty: 30, fifty: 50 }
+
+function numberOf(text: string): number {
+  const word = text.toLowerCase()
+  const spelled = WORDS.indexOf(ORDINALS[word as keyof typeof ORDINALS] ?? word)
+  return spelled >= 0 ? spelled : (TENS[word as keyof typeof TENS] ?? Number(word))
+}
