@@ -1,3 +1,5 @@
+// A refused or broken write leaves nothing behind, and takes nobody else's with it.
+
 import assert from 'node:assert/strict'
 import { usd } from '../../../src/core/money.ts'
 import { linkUser } from '../../../src/core/user.ts'

@@ -1,3 +1,5 @@
+// Executions are handed out once, confirmed once, and never spend what they have not reserved.
+
 import assert from 'node:assert/strict'
 import { acceptLate, LEASE_MS } from '../../../src/core/execution.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'

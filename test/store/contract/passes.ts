@@ -1,3 +1,5 @@
+// Passes: one at a time, what each of them knows, and what a page of one leaves behind.
+
 import assert from 'node:assert/strict'
 import type { ExecutionId } from '../../../src/core/execution-id.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'

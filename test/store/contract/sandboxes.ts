@@ -1,3 +1,5 @@
+// Advances of sandboxes exclude each other.
+
 import assert from 'node:assert/strict'
 import { HOUR_MS } from '../../../src/core/instant.ts'
 import type { Tenant } from '../../../src/core/partner.ts'

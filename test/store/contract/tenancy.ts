@@ -1,3 +1,5 @@
+// No method lets a tenant see or change what belongs to another.
+
 import assert from 'node:assert/strict'
 import { MINUTE_MS } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
