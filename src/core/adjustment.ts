@@ -33,7 +33,7 @@ export type TradeSeen = {
 
 export type Correction = { window: Window; adjustment: Adjustment; before: Amounts; after: Amounts }
 
-/** What a fill comes to after its adjustments; null when the trade is no fill. */
+/** What a fill comes to after its adjustments; null when the trade is not a fill. */
 export function amountsOf(trade: Trade, adjustments: readonly Amounts[]): Amounts | null {
   if (!('usdAmount' in trade.report)) return null
   const { usdAmount, btcAmount } = trade.report

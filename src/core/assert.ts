@@ -1,3 +1,5 @@
+// Assertions: what holds unless there is a bug, checked where it matters.
+
 /** Stops on what only a bug could bring about. Kept in production: a wrong ledger is worse than a failed request. */
 export function assert(condition: boolean, message: string): asserts condition {
   if (!condition) throw new Error(`assertion failed: ${message}`)

@@ -28,7 +28,7 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 export function createApp(options: AppOptions): H3 {
   const { store, machine, guard, log, ops, rateLimit } = options
   const limit = rateLimit === null ? null : createRateLimit(rateLimit)
-  // h3 itself refuses a path that is no valid encoding: it names nothing, like any other unknown path.
+  // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
 
   for (const [path, routes] of Map.groupBy(ROUTES, (route) => route.path)) {
@@ -145,7 +145,7 @@ function refusalOf(error: unknown): Outcome {
   return { status: 500, body: { detail: 'Internal Server Error' }, headers: {}, bug: error }
 }
 
-/** Ids may hold any character, so a segment is decoded after routing; one that is no valid encoding names nothing. */
+/** Ids may hold any character, so a segment is decoded after routing; one that is not validly encoded names nothing. */
 function decodeParams(params: Record<string, string>): Record<string, string> {
   try {
     return Object.fromEntries(

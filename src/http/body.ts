@@ -59,7 +59,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
   }
 }
 
-/** The client left in the middle of its request: nobody reads the answer, and it is no failure of ours. */
+/** The client left in the middle of its request: nobody reads the answer, and it is not our failure. */
 function endedEarly(): never {
   throw new Refusal(400, 'Request body ended early.', { connection: 'close' })
 }

@@ -1,5 +1,5 @@
-// Users, plans and webhooks as JSON, for the API and for the shell. Apart from the routes, so that a command that only prints
-// one does not load what it takes to check a request.
+// Users, plans and webhooks as JSON, for the API and for the shell. Apart from the routes, so that a command that only
+// prints one does not load what it takes to check a request.
 
 import { formatInstant } from '../core/instant.ts'
 import { formatUsd } from '../core/money.ts'

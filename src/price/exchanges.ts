@@ -46,7 +46,7 @@ function readGemini(answer: unknown): Quote {
 }
 
 function object(value: unknown): Record<string, unknown> {
-  if (value === null || typeof value !== 'object') throw new Error('its answer is no object')
+  if (value === null || typeof value !== 'object') throw new Error('its answer is not an object')
   return value as Record<string, unknown>
 }
 

@@ -24,7 +24,7 @@ export const FEED_WORDS =
   'none, static:PRICE, coinbase, kraken, bitstamp, gemini, median or https://...#/json/pointer'
 const STATIC = /^static:(\d{1,8}(?:\.\d{1,8})?)$/
 
-/** Throws a usage Problem for a SPEC that is none of FEED_WORDS. */
+/** Throws a usage Problem for a SPEC that is not one of FEED_WORDS. */
 export function createFeed(spec: string, options: FeedOptions): Feed {
   if (spec === 'none') return async () => null
   const fixed = STATIC.exec(spec)?.[1]

@@ -51,7 +51,7 @@ async function sizeOf(file: string): Promise<number> {
   try {
     const handle = await open(file)
     const stat = await handle.stat().finally(() => handle.close())
-    if (!stat.isFile()) throw new Error('it is no regular file')
+    if (!stat.isFile()) throw new Error('it is not a regular file')
     return Math.max(1, stat.size)
   } catch (error) {
     throw new Problem('bad_file', `Cannot read ${file}: ${(error as Error).message}`)

@@ -17,7 +17,7 @@ const parseJson = JSON.parse as (
   reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
 ) => unknown
 
-/** Fetches JSON with its numbers left as text. Throws on a time-out, a status other than 200, a body that is no JSON. */
+/** Fetches JSON with its numbers left as text. Throws on a time-out, a status other than 200, a body that is not JSON. */
 export async function fetchJson(url: URL): Promise<unknown> {
   // Loaded only when a feed is asked: a pass without one starts faster.
   const { request } = await import('undici')
@@ -33,7 +33,7 @@ export async function fetchJson(url: URL): Promise<unknown> {
   try {
     return parseJson(text, (_, value, { source }) => (typeof value === 'number' ? source : value))
   } catch {
-    throw new Error('its answer is no JSON')
+    throw new Error('its answer is not JSON')
   }
 }
 

@@ -60,7 +60,7 @@ const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '')
 function refuse(host: string, address: string, allow: Cidr[]): Problem | null {
   const reason = refusal(address, allow)
   if (reason === null) return null
-  // A partner reads this: which address an inner name has is none of its business.
+  // A partner reads this: it must not learn which address an internal name has.
   return new Problem(
     'webhook_refused',
     `Webhook URL is refused: ${host} is not on the public internet (${reason}).`,
@@ -82,7 +82,10 @@ export function refusal(text: string, allow: Cidr[]): string | null {
 /** Reads a range as written on the command line. Throws a usage Problem on anything else. */
 export function parseCidr(text: string): Cidr {
   if (ipaddr.isValidCIDR(text)) return ipaddr.parseCIDR(text)
-  throw new Problem('usage', `${JSON.stringify(text)} is no range of addresses: give one such as 10.0.0.0/8.`)
+  throw new Problem(
+    'usage',
+    `${JSON.stringify(text)} is not a range of addresses: give one such as 10.0.0.0/8.`,
+  )
 }
 
 async function resolveName(host: string, resolve: Resolve): Promise<string[]> {

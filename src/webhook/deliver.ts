@@ -109,7 +109,7 @@ function reasonOf(error: unknown): string {
   const { message, code, cause } = error as { message?: string; code?: string; cause?: { message?: string } }
   // OpenSSL appends its own call stack, line by line.
   const [text = ''] = (cause?.message || message || code || 'failed').split('\n')
-  // Node ends some with advice on a flag of its own, which is none of ours.
+  // Node ends some with advice on a flag of its own, which an operator of this program cannot set.
   return text.replace(
     /; if the root CA is installed locally.*$/,
     ' (--webhook-ca trusts a private authority)',

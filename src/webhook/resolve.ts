@@ -17,7 +17,7 @@ const ABSENT = new Set(['ENOTFOUND', 'ENODATA', 'ECONNREFUSED'])
 /** `servers` are name servers to ask in place of the system's. */
 export function createResolve(servers: readonly string[] | null = null): Resolve {
   return async (host) => {
-    // RFC 6761, section 6.3: this name means loopback and is no question for a name server.
+    // RFC 6761, section 6.3: this name means loopback and a name server is not asked.
     if (/(^|\.)localhost\.?$/i.test(host)) return ['127.0.0.1', '::1']
     const resolver = new Resolver({ timeout: QUERY_TIMEOUT_MS, tries: QUERY_TRIES })
     if (servers) resolver.setServers(servers)

@@ -1,3 +1,5 @@
+// Execution ids rise strictly, whatever the clock does, and cannot be guessed.
+
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'

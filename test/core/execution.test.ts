@@ -1,3 +1,5 @@
+// Executions: what a confirmation, a cancellation and a late fill may do, and what each is refused.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {

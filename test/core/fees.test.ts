@@ -1,3 +1,5 @@
+// Fees: each month rounded once and shared out to the cent.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

@@ -1,3 +1,5 @@
+// Instants: what is read as a time, what is refused, and how it is written.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

@@ -1,3 +1,5 @@
+// API keys: their text, how long they work, rotation and revocation.
+
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'

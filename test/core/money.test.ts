@@ -1,3 +1,5 @@
+// Money: exact from text to text, and rounded where it has to be.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

@@ -1,3 +1,5 @@
+// Billing months: their first and last instants, and what is not a month.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { periodOf } from '../../src/core/month.ts'

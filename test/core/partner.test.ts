@@ -1,3 +1,5 @@
+// Partners: what each change changes.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Instant, plus } from '../../src/core/instant.ts'

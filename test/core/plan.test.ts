@@ -1,3 +1,5 @@
+// Plans: every state of POST /plans, and when a window is reset.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { WINDOW_MS } from '../../src/core/frequency.ts'

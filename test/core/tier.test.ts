@@ -1,3 +1,5 @@
+// Pricing tiers: which one a month is charged by, and what a new version inherits.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Instant } from '../../src/core/instant.ts'

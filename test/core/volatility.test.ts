@@ -1,3 +1,5 @@
+// Volatility: what it settles at, and which prices it passes over.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

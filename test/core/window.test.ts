@@ -1,3 +1,5 @@
+// Windows and their ledger: no path of reservations, fills and refunds spends more than the budget.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

@@ -124,7 +124,7 @@ describe('what is no price file is refused with a reason', () => {
     const { machine } = machineAt(T0)
     const of = (file: string, at = db) => runHere(['--db', at, '--json', 'price', 'import', file], machine)
     refused(await of(join(folder, 'no.csv')), /no\.csv: ENOENT/)
-    refused(await of(inside), /inside: (EISDIR|it is no regular file)/)
+    refused(await of(inside), /inside: (EISDIR|it is not a regular file)/)
     assert.equal((await of(inside, join(folder, 'no.db'))).code, 4)
   })
 })

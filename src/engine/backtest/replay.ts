@@ -169,7 +169,7 @@ function deviations(of: History): Float64Array {
   return out
 }
 
-/** The usual time between bars stands in for the tick gaps: history's holes are not outages of a scheduler. */
+/** The usual time between bars replaces the gaps between passes: holes in a history are not outages of a scheduler. */
 function barGaps(of: History): number[] {
   const gaps = Array.from(
     { length: Math.min(1000, of.at.length - 1) },

@@ -68,7 +68,7 @@ export function reportOf(
 
 export const saving = (window: WindowResult, cost: number): number => 1e4 * (1 - cost / window.twap)
 
-/** What adding up doubles leaves of a saving that is none: no win, and in a flat market nothing to capture. */
+/** A saving this small is only what adding up doubles leaves: not a win, and in a flat market nothing to capture. */
 const NOISE_BP = 1e-6
 
 function summarise(

@@ -26,7 +26,7 @@ export const PARAMETERS = [
     name: 'X-Request-Id',
     in: 'header',
     required: false,
-    description: 'Your id of this call; it comes back, and stands in the log. Anything else is replaced.',
+    description: 'Your id of this call; it comes back, and is in the log. Anything else is replaced.',
     schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
     example: 'f3b1c6de-7a54-4c1e-9a51-0c2a8c1d7e10',
   },

@@ -11,7 +11,7 @@ import type { RefusalExample } from './refusal-examples.ts'
 
 type Json = { [name: string]: unknown }
 
-/** The whole description. `version` is the program's: the version of the API itself stands in its paths. */
+/** The whole description. `version` is the program's; the version of the API itself is in its paths. */
 export function describeApi(version: string): Json {
   const paths: Record<string, Json> = {}
   for (const route of ROUTES) {

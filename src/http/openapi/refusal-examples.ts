@@ -39,7 +39,7 @@ export const ANY_REFUSAL: readonly RefusalExample[] = [
 
 /** What any call with a body may be answered. */
 export const BODY_REFUSALS: readonly RefusalExample[] = [
-  refusal(400, 'not_utf8', 'The body is no text', 'Request body is not valid UTF-8.'),
+  refusal(400, 'not_utf8', 'The body is not text', 'Request body is not valid UTF-8.'),
   refusal(
     413,
     'too_large',
@@ -50,7 +50,7 @@ export const BODY_REFUSALS: readonly RefusalExample[] = [
     wrong('json_invalid', ['body', 1], 'JSON decode error'),
   ]),
   refusal(422, 'no_body', 'The body is empty', [wrong('missing', ['body'], 'Field required')]),
-  refusal(422, 'not_an_object', 'The body is JSON and no object', [
+  refusal(422, 'not_an_object', 'The body is JSON, but not an object', [
     wrong(
       'model_attributes_type',
       ['body'],
@@ -69,7 +69,7 @@ export const USER_REFUSALS = {
   ],
   change: [
     refusal(404, 'unknown_user', 'No such user in this environment', 'Partner user not found.'),
-    refusal(422, 'unknown_status', 'A status that is none', [
+    refusal(422, 'unknown_status', 'An unknown status', [
       wrong('literal_error', ['body', 'status'], "Input should be 'disabled' or 'linked'"),
     ]),
   ],
