@@ -6,8 +6,9 @@ import { test } from 'node:test'
 import { machineAt } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
 import { VERSION } from '../../src/version.ts'
+import { capture } from '../support/command.ts'
 import { T0 } from '../support/service.ts'
-import { capture, openShell, type Shell } from '../support/shell.ts'
+import { openShell, type Shell } from '../support/shell.ts'
 
 async function commands(shell: Shell, path: string[] = []): Promise<string[][]> {
   const { out } = await shell.tranche([...path, '--help'])

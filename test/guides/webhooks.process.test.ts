@@ -9,9 +9,11 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { createServer } from 'node:tls'
 import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
+import { makeAuthority } from '../support/certificate.ts'
+import { runHere } from '../support/command.ts'
 import { temporaryFolder } from '../support/service.ts'
-import { closedPort, makeAuthority } from '../webhook/receiver.ts'
-import { deliverer, deliveryTo, runHere, SECRET } from '../webhook/stage.ts'
+import { closedPort } from '../webhook/receiver.ts'
+import { deliverer, deliveryTo, SECRET } from '../webhook/stage.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/webhooks.md'), 'utf8')
 
@@ -125,7 +127,7 @@ test('the worked example of the guide is right, by openssl, by this product and 
   writeFileSync(file, `${secret}\n`)
   const { code, out } = await runHere(
     ['webhook', 'verify', '--signature', signature, '--secret-file', file],
-    body,
+    { input: body },
   )
   assert.deepEqual([code, out], [0, 'valid\n'])
 })

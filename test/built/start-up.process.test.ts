@@ -3,8 +3,8 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { before, suite, test } from 'node:test'
-import { EXECUTABLE, ensureExecutable } from '../support/executable.ts'
+import { suite, test } from 'node:test'
+import { EXECUTABLE } from '../support/executable.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 const ROUNDS = 11
@@ -14,8 +14,6 @@ const SERIES_MAX = 4
 const LIMITS = { version: 3, 'idle tick': 4 }
 
 suite('start-up', () => {
-  before(ensureExecutable)
-
   test('version within 3 times node -e 0, an idle tick within 4', async (t) => {
     const cwd = temporaryFolder(t)
     const env = { TRANCHE_CACHE: cwd }
