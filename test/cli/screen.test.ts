@@ -6,6 +6,7 @@ import { drawScreen, type Seen } from '../../src/cli/status/screen.ts'
 import { createPaint } from '../../src/cli/terminal/paint.ts'
 import { type Instant, plus } from '../../src/core/instant.ts'
 import { type Price, usd } from '../../src/core/money.ts'
+import { capture } from '../support/command.ts'
 import { T0 } from '../support/service.ts'
 
 const plain = (_: unknown, text: string) => text
@@ -108,10 +109,9 @@ test('a look that failed is told below, and the last one that worked stays', () 
 })
 
 test('colours are on a terminal, and nowhere else', () => {
-  const stream = (isTTY: boolean) => Object.assign(Object.create(process.stdout), { isTTY })
   const colours = (isTTY: boolean, wanted: boolean) =>
-    drawScreen(large(), { columns: 80, rows: 24, paint: createPaint(stream(isTTY), wanted), trouble: null })
+    drawScreen(large(), { columns: 80, rows: 24, paint: createPaint(capture(isTTY), wanted), trouble: null })
       .join('')
       .includes('\x1b[')
-  assert.deepEqual([colours(false, true), colours(true, false)], [false, false])
+  assert.deepEqual([colours(true, true), colours(false, true), colours(true, false)], [true, false, false])
 })

@@ -105,7 +105,8 @@ suite('the receivers of the guide', { concurrency: true }, () => {
         assert.equal(status, 401, name)
       }
       const huge = fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: 'x'.repeat(200_000) })
-      assert.notEqual(await huge.then(({ status }) => status).catch(() => 'cut off'), 204)
+      const answered = await huge.then(({ status }) => status).catch(() => 'cut off')
+      assert.ok(answered === 413 || answered === 'cut off', `a body too large: ${answered}`)
       assert.equal(polls(), 0)
 
       assert.deepEqual(await deliver(delivery), { statusCode: 204, reason: null })

@@ -173,10 +173,9 @@ suite('restore', { concurrency: 3 }, () => {
         await new Promise((resolve) => setImmediate(resolve))
       }
     })()
-    assert.equal((await tranche(t, file, 'restore', copy)).code, 0)
+    while (looks < 100) assert.equal((await tranche(t, file, 'restore', copy)).code, 0)
     over = true
     await watching
-    assert.ok(looks > 50, `${looks} looks`)
   })
 
   test('a link to the database stays a link', async (t) => {
