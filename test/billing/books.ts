@@ -3,7 +3,6 @@
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
-import { Writable } from 'node:stream'
 import type { TestContext } from 'node:test'
 import type { ExecutionId } from '../../src/core/execution-id.ts'
 import type { Instant } from '../../src/core/instant.ts'
@@ -11,24 +10,21 @@ import { btc, price, type Usd, usd } from '../../src/core/money.ts'
 import type { Environment } from '../../src/core/partner.ts'
 import { type Report, spentBy } from '../../src/core/trade.ts'
 import { machineAt } from '../../src/machine.ts'
-import { run } from '../../src/main.ts'
 import { reportParams } from '../../src/store/rows/report.ts'
 import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { tradeDigest } from '../../src/store/sqlite/ledger/digests.ts'
+import { type Outcome, runHere, type Surroundings } from '../support/command.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 export const utc = (...parts: Parameters<typeof Date.UTC>): Instant => Date.UTC(...parts) as Instant
 
-export type Outcome = { code: number; out: string; err: string }
-/** `terminal` makes stderr one, `screen` stdout. */
-export type Seats = { terminal?: boolean; screen?: boolean }
 export type Office = {
   folder: string
   file: string
   clock: () => Instant
   setClock: (now: Instant) => void
   /** Runs one command to its end. */
-  tranche: (argv: string, seats?: Seats) => Promise<Outcome>
+  tranche: (argv: string, terminals?: Surroundings['terminals']) => Promise<Outcome>
   /** Runs one command that must succeed, and answers its stdout. */
   read: (argv: string) => Promise<string>
   enter: (slug: string, environment: Environment, entries: Iterable<Entry>) => void
@@ -45,7 +41,8 @@ export async function openOffice(
   const folder = temporaryFolder(t)
   const file = join(folder, 'tranche.db')
   const { machine, setClock } = machineAt(now)
-  const tranche = (argv: string, seats: Seats = {}) => runCommand(file, machine, argv, seats)
+  const tranche: Office['tranche'] = (argv, terminals = []) =>
+    runHere(['--db', file, ...argv.split(' ')], { machine, terminals })
   const office: Office = {
     folder,
     file,
@@ -70,29 +67,6 @@ export const enterInto = (
   tenant: { slug: string; environment: Environment },
   entries: Iterable<Entry>,
 ): void => open(file, (db) => enter(db, tenant, entries))
-
-export async function runCommand(
-  file: string,
-  machine: ReturnType<typeof machineAt>['machine'],
-  argv: string,
-  { terminal = false, screen = false }: Seats = {},
-): Promise<Outcome> {
-  const [out, err] = [capture(screen), capture(terminal)]
-  const streams = { out, err, in: process.stdin }
-  const code = await run(['--db', file, ...argv.split(' ')], { streams, machine, env: {} })
-  return { code, out: out.text(), err: err.text() }
-}
-
-function capture(isTTY: boolean): Writable & { isTTY: boolean; text: () => string } {
-  const chunks: string[] = []
-  const stream = new Writable({
-    write(chunk, _, done) {
-      chunks.push(String(chunk))
-      done()
-    },
-  })
-  return Object.assign(stream, { isTTY, text: () => chunks.join('') })
-}
 
 function open<T>(file: string, work: (db: Database) => T): T {
   const db = openFile(file)

@@ -6,8 +6,9 @@ import { test } from 'node:test'
 import { DAY_MS, plus } from '../../src/core/instant.ts'
 import { machineAt } from '../../src/machine.ts'
 import { confirmPath, link, plan, poll, succeed } from '../http/steps.ts'
+import { runHere } from '../support/command.ts'
 import { fill, type Service, startService } from '../support/service.ts'
-import { openOffice, runCommand, utc } from './books.ts'
+import { openOffice, utc } from './books.ts'
 
 const FORMS = ['summary', 'users', 'trades'].flatMap((report) =>
   ['csv', 'json'].map((format) => `--report ${report} --format ${format}`),
@@ -15,8 +16,11 @@ const FORMS = ['summary', 'users', 'trades'].flatMap((report) =>
 const END = utc(2026, 1)
 
 /** The command line beside the service, with its own clock where one is given. */
+const command = (service: Service, argv: string, at = service.now()) =>
+  runHere(['--db', service.file, ...argv.split(' ')], { machine: machineAt(at).machine })
+
 async function shell(service: Service, argv: string, at = service.now()): Promise<string> {
-  const { code, out, err } = await runCommand(service.file, machineAt(at).machine, argv)
+  const { code, out, err } = await command(service, argv, at)
   assert.equal(code, 0, `${argv}: ${err}`)
   return out
 }
@@ -112,11 +116,7 @@ test('a clock that steps back dates nothing into a month that was reported, not 
   const before = await exportAll(service)
   service.setClock(plus(END, -DAY_MS))
   for (const [, id] of await fireAndPoll(service, key)) await confirm(service, key, id, fill(id, '10.00'))
-  const refused = await runCommand(
-    service.file,
-    machineAt(service.now()).machine,
-    'tier set starter --rate-bps 1 --from 2026-01',
-  )
+  const refused = await command(service, 'tier set starter --rate-bps 1 --from 2026-01')
   assert.equal(refused.code, 5, refused.err)
   assert.deepEqual(await exportAll(service), before)
   assert.match(

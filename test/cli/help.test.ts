@@ -8,8 +8,9 @@ import { createProgram } from '../../src/cli/program.ts'
 import { machineAt } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
 import { VERSION } from '../../src/version.ts'
+import { capture } from '../support/command.ts'
 import { T0 } from '../support/service.ts'
-import { capture, openShell } from '../support/shell.ts'
+import { openShell } from '../support/shell.ts'
 
 /** The words of every command of the tree itself, so that none can hide from the help. */
 function everyPath(): string[][] {

@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { createPaint } from '../../src/cli/terminal/paint.ts'
 import { createProgress } from '../../src/cli/terminal/progress.ts'
 import { quoted } from '../../src/cli/terminal/quote.ts'
-import { capture } from '../support/shell.ts'
+import { capture } from '../support/command.ts'
 
 const stream = (isTTY: boolean, colours = 8) =>
   Object.assign(new PassThrough(), { isTTY, getColorDepth: () => colours })

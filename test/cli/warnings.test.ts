@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { chmodSync, closeSync, ftruncateSync, openSync, rmSync, statSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { act, says } from '../store/copies.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
 import { PLAN, USER } from '../support/service.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 
@@ -184,8 +184,8 @@ test('a clock that was set back', async (t) => {
 test('a write-ahead log above 64 MiB', async (t) => {
   const { shell } = await withPartner(t)
   // Held open elsewhere, or the last to close it would take the log away.
-  const idle = act(t, 'idle', shell.file)
-  await says(idle, 'open')
+  const other = await openStore(shell.file, { clock: shell.machine.clock, create: false })
+  t.after(() => other.close())
   const file = `${shell.file}-wal`
   const log = openSync(file, 'r+')
   ftruncateSync(log, 64 * 2 ** 20)

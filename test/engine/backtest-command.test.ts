@@ -7,7 +7,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { FREQUENCIES } from '../../src/core/frequency.ts'
 import { machineAt } from '../../src/machine.ts'
 import { csv, shuffled, walk } from '../price/histories.ts'
-import { type Outcome, runCommand, runHere } from '../support/command.ts'
+import { type Outcome, runHere } from '../support/command.ts'
 import { T0, temporaryFolder } from '../support/service.ts'
 
 /** Synthetic: forty days of hourly prices. */
@@ -20,7 +20,7 @@ function asked(t: TestContext, content = csv(POINTS)): Asked {
   const file = join(folder, 'prices.csv')
   writeFileSync(file, content)
   const { machine } = machineAt(T0)
-  return { folder, file, backtest: (...args) => runHere(['backtest', file, ...args], machine) }
+  return { folder, file, backtest: (...args) => runHere(['backtest', file, ...args], { machine }) }
 }
 
 const SUMMARY = ['mean_bp', 'mean_bp_ci95', 'median_bp', 'win_rate', 'p5_bp', 'worst_bp', 'capture']
@@ -68,7 +68,7 @@ describe('--json', () => {
     )
     assert.deepEqual(JSON.parse((await backtest('--json', '--frequency', 'daily')).out), reports[0])
     writeFileSync(file, csv(shuffled(POINTS, 8)))
-    const second = await runCommand(t, ['--json', 'backtest', file])
+    const second = await backtest('--json')
     assert.equal(second.out, first.out)
     assert.equal(second.err, '')
   })
@@ -136,7 +136,9 @@ describe('files that cannot be played', () => {
 
   test('a file that is not there', async (t) => {
     const { folder } = asked(t)
-    const { code, err } = await runHere(['backtest', join(folder, 'no.csv')], machineAt(T0).machine)
+    const { code, err } = await runHere(['backtest', join(folder, 'no.csv')], {
+      machine: machineAt(T0).machine,
+    })
     assert.equal(code, 1)
     assert.match(err, /no\.csv: ENOENT/)
   })

@@ -33,7 +33,7 @@ async function rehearse(service: Service, priceUsd?: string): Promise<DryRun> {
   const { machine } = machineAt(service.now())
   const price = priceUsd === undefined ? [] : ['--price', priceUsd]
   const argv = ['--db', service.file, '--json', 'tick', '--dry-run', ...price]
-  const { code, out, err } = await runHere(argv, machine)
+  const { code, out, err } = await runHere(argv, { machine })
   assert.equal(code, 0, err)
   return JSON.parse(out)
 }

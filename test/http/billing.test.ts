@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { usd } from '../../src/core/money.ts'
 import { type Entry, enterInto, utc } from '../billing/books.ts'
+import { shell } from '../levers/steps.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 import { confirmPath, sendFirst, succeed } from './steps.ts'
 
@@ -283,13 +284,7 @@ test('no minimum for a month that was over before the partner came', async (t) =
 
 test('the API and the export say the same', async (t) => {
   const { service, live, read } = await openJanuary(t, users(['a', 'b', 'c']))
-  const { machineAt } = await import('../../src/machine.ts')
-  const { runCommand } = await import('../billing/books.ts')
-  const { out } = await runCommand(
-    service.file,
-    machineAt(service.now()).machine,
-    'billing export --month 2026-01 --env live --format json',
-  )
+  const out = await shell(service, 'billing export --month 2026-01 --env live --format json'.split(' '))
   assert.deepEqual(JSON.parse(out), [await monthOf(service, live, '2026-01')])
   assert.equal((await read(`${USERS}?month=2026-01`)).users.length, 3)
 })

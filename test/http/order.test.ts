@@ -117,11 +117,13 @@ test('a missing resource comes before a conflict, a conflict before a rule', asy
 test('a tick between the requests changes no answer', async (t) => {
   const service = await startService(t)
   const a = (await sendFirst(service, ['a'])).get('a') ?? ''
-  await Promise.all([
+  const [, recorded, unknown] = await Promise.all([
     service.tick(PRICE),
     succeed(service, 'POST', confirmPath(a), fill('order-a', '10.00')),
     service.call('POST', confirmPath('exec_0'), fill('x', '1')),
   ])
+  assert.deepEqual([recorded.status, recorded.replayed], ['filled', undefined])
+  assert.deepEqual([unknown.status, unknown.body], [404, { detail: 'Execution not found.' }])
   assert.equal((await succeed(service, 'POST', confirmPath(a), fill('order-a', '10.00'))).replayed, true)
   await assertSound(service)
 })

@@ -1,19 +1,12 @@
 // The command line beside the service: on its file, at its clock.
 
 import assert from 'node:assert/strict'
-import { Readable } from 'node:stream'
 import { machineAt } from '../../src/machine.ts'
-import { run } from '../../src/main.ts'
+import { type Outcome, runHere } from '../support/command.ts'
 import type { Service } from '../support/service.ts'
-import { capture, type Outcome } from '../support/shell.ts'
 
-export async function command(service: Service, argv: readonly string[]): Promise<Outcome> {
-  const [out, err] = [capture(false), capture(false)]
-  const streams = { out, err, in: Readable.from([]) }
-  const { machine } = machineAt(service.now())
-  const code = await run(['--db', service.file, ...argv], { streams, machine, env: {} })
-  return { code, out: out.text(), err: err.text() }
-}
+export const command = (service: Service, argv: readonly string[]): Promise<Outcome> =>
+  runHere(['--db', service.file, ...argv], { machine: machineAt(service.now()).machine })
 
 /** A command that must succeed; answers its stdout. */
 export async function shell(service: Service, argv: readonly string[]): Promise<string> {

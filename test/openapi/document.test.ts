@@ -60,7 +60,7 @@ test('the same from the service, without a key, and from the shell', async (t) =
   const response = await fetch(`${service.url}/openapi.json`)
   assert.deepEqual([response.status, response.headers.get('content-type')], [200, 'application/json'])
   const text = await response.text()
-  const { code, out } = await runHere(['openapi'], machineAt(T0).machine)
+  const { code, out } = await runHere(['openapi'], { machine: machineAt(T0).machine })
   assert.deepEqual([code, out], [0, `${text}\n`])
   assert.deepEqual(JSON.parse(text), DESCRIPTION)
   const wrong = await service.call('POST', '/openapi.json', {}, { key: null })

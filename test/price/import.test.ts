@@ -9,7 +9,7 @@ import { price } from '../../src/core/money.ts'
 import { sigma, type Volatility } from '../../src/core/volatility.ts'
 import { machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { type Outcome, runCommand, runHere } from '../support/command.ts'
+import { type Outcome, runHere } from '../support/command.ts'
 import { T0, temporaryFolder } from '../support/service.ts'
 import { csv, newDatabase, type Point, rowOf, rowsIn, shuffled, walk } from './histories.ts'
 import { json, startTicker } from './ticker.ts'
@@ -24,7 +24,9 @@ async function importing(
   const { folder, db } = await newDatabase(t)
   const file = join(folder, 'history.csv')
   writeFileSync(file, content)
-  const outcome = await runHere(['--db', db, '--json', 'price', 'import', file], machineAt(T0).machine)
+  const outcome = await runHere(['--db', db, '--json', 'price', 'import', file], {
+    machine: machineAt(T0).machine,
+  })
   return { ...outcome, db, file }
 }
 
@@ -122,7 +124,8 @@ describe('what is no price file is refused with a reason', () => {
     const inside = join(folder, 'inside')
     mkdirSync(inside)
     const { machine } = machineAt(T0)
-    const of = (file: string, at = db) => runHere(['--db', at, '--json', 'price', 'import', file], machine)
+    const of = (file: string, at = db) =>
+      runHere(['--db', at, '--json', 'price', 'import', file], { machine })
     refused(await of(join(folder, 'no.csv')), /no\.csv: ENOENT/)
     refused(await of(inside), /inside: (EISDIR|it is not a regular file)/)
     assert.equal((await of(inside, join(folder, 'no.db'))).code, 4)
@@ -143,7 +146,7 @@ test('a stored price stays when the file has another for its instant, and the fi
     { at: later, price: price('4') },
   ]
   writeFileSync(file, csv(points))
-  const { code, out, err } = await runCommand(t, ['--db', db, 'price', 'import', file])
+  const { code, out, err } = await runHere(['--db', db, 'price', 'import', file])
   assert.equal(code, 0, err)
   assert.match(out, /^rows +3\nadded +1\nduplicates +2\n$/)
   assert.match(err, /already had a price kept it/)
@@ -197,7 +200,7 @@ test('price fetch keeps one price; price list shows all of them, for people and 
   const { db } = await newDatabase(t)
   const { origin } = await startTicker(t, json({ last: '64250.5' }))
   const { machine, setClock } = machineAt(T0)
-  const command = (...args: string[]) => runHere(['--db', db, ...args], machine)
+  const command = (...args: string[]) => runHere(['--db', db, ...args], { machine })
 
   assert.deepEqual(JSON.parse((await command('--json', 'price', 'list')).out), [])
   const fetched = await command('--json', 'price', 'fetch', '--price-feed', `${origin}/x#/last`)
@@ -218,7 +221,7 @@ test('price fetch without a feed is a usage error, and a feed that fails exits 1
   const { db } = await newDatabase(t)
   const { origin } = await startTicker(t, { status: 500, body: '' })
   const { machine } = machineAt(T0)
-  const fetching = (...args: string[]) => runHere(['--db', db, 'price', 'fetch', ...args], machine)
+  const fetching = (...args: string[]) => runHere(['--db', db, 'price', 'fetch', ...args], { machine })
   assert.equal((await fetching()).code, 2)
   assert.equal((await fetching('--price-feed', 'bloomberg')).code, 2)
   const failed = await fetching('--price-feed', `${origin}/x#/last`)

@@ -93,7 +93,7 @@ test('a failing feed makes a tick go by the clock: it warns, exits 0 and still b
   const { origin } = await startTicker(t, { status: 500, body: 'down' })
   const { machine, setClock } = machineAt(T0)
   const tick = () =>
-    runHere(['--db', service.file, '--json', 'tick', '--price-feed', `${origin}/x#/p`], machine)
+    runHere(['--db', service.file, '--json', 'tick', '--price-feed', `${origin}/x#/p`], { machine })
 
   const early = await tick()
   assert.equal(early.code, 0)

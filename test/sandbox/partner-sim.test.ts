@@ -1,53 +1,11 @@
 // partner-sim against the real service: what it confirms, whom it refuses to be, how it ends.
 
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { DAY_MS } from '../../src/core/instant.ts'
-import { machine } from '../../src/machine.ts'
-import { run } from '../../src/main.ts'
-import { assertSound, executionsOf, link, PRICE, plan } from '../http/steps.ts'
-import { start } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
-import { capture } from '../support/shell.ts'
-import { type Bench, startBench } from './bench.ts'
-
-type Sim = Bench & {
-  folder: string
-  keyFile: string
-  sim: (...argv: string[]) => ReturnType<typeof simulate>
-}
-
-async function startSim(t: TestContext): Promise<Sim> {
-  const bench = await startBench(t)
-  const folder = temporaryFolder(t)
-  const keyFile = keyIn(folder, 'acme.key', bench.key)
-  await link(bench, 'u1')
-  await plan(bench, 'u1', 'p1')
-  return {
-    ...bench,
-    folder,
-    keyFile,
-    sim: (...argv) => simulate(folder, ['acme', '--key-file', keyFile, '--url', bench.url, ...argv]),
-  }
-}
-
-function keyIn(folder: string, name: string, key: string): string {
-  const file = join(folder, name)
-  writeFileSync(file, `${key}\n`)
-  chmodSync(file, 0o600)
-  return file
-}
-
-async function simulate(folder: string, argv: readonly string[]) {
-  const [out, err] = [capture(false), capture(false)]
-  const streams = { out, err, in: process.stdin }
-  const all = ['--db', join(folder, 'none.db'), 'partner-sim', ...argv]
-  const code = await run(all, { streams, machine, env: {} })
-  return { code, out: out.text(), err: err.text() }
-}
+import { assertSound, executionsOf, PRICE } from '../http/steps.ts'
+import { keyIn, startSim } from './sim.ts'
 
 test('a day is worked off at the given rates, a JSON line each', async (t) => {
   const bench = await startSim(t)
@@ -116,17 +74,4 @@ test('it refuses to be whom it is not told to be, and to spend real money', asyn
   }
   assert.match((await bench.sim('--once')).err, /No price is stored/)
   assert.equal((await bench.sim('--price', PRICE, '--once', '--key-file', live, '--live')).code, 0)
-})
-
-test('it goes on until it is interrupted, and ends with 130', async (t) => {
-  const bench = await startSim(t)
-  const argv = ['partner-sim', 'acme', '--key-file', bench.keyFile, '--url', bench.url, '--every', '1s']
-  const sim = start(t, [...argv, '--price', PRICE, '--part', '0', '--fail', '0'], { cwd: bench.folder })
-  await sim.line('Polling')
-  await bench.fire(await bench.tenant('acme', 'test'), 'p1')
-  await once(sim.child.stdout, 'data')
-  sim.child.kill('SIGINT')
-  assert.equal(await sim.ended, 130)
-  assert.match(sim.out(), /^p1 exec_[0-9a-f]{32} filled 10\.00 of 10\.00 USD/)
-  assert.match(sim.err(), /1 instructions, 0 delivered again: 1 filled/)
 })

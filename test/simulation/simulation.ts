@@ -1,5 +1,6 @@
 // A seeded world for whole-service simulations: chance, a price path with outages, and a clock that may go wrong.
 
+import type { TestContext } from 'node:test'
 import { DAY_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { type Price, price } from '../../src/core/money.ts'
 import type { PassReport } from '../../src/engine/pass.ts'
@@ -82,8 +83,9 @@ export async function faults({ store }: World): Promise<string[]> {
   return found
 }
 
-/** Names the seed in whatever goes wrong, so that it can be run again. */
-export async function withSeed(seed: number, act: () => Promise<void>): Promise<void> {
+/** Prints the seed, and names it in whatever goes wrong, so that it can be run again. */
+export async function withSeed(t: TestContext, seed: number, act: () => Promise<void>): Promise<void> {
+  t.diagnostic(`SIMULATION_SEED=${seed}`)
   try {
     await act()
   } catch (error) {

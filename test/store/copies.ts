@@ -1,7 +1,6 @@
-// What the tests of backup and restore share: databases worth copying, and processes that have them open.
+// What the tests of backup, restore and upgrade share: databases worth copying, and looks at what became of them.
 
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { readdirSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
@@ -9,11 +8,8 @@ import SQLite from 'better-sqlite3'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { runHere } from '../support/command.ts'
-import { finish, type Program, type Started, start } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { firstTranche, openWorld, T0 } from './world.ts'
-
-const CHILD: Program = [process.execPath, join(import.meta.dirname, 'child.ts')]
 
 /** A database with an execution in it, closed, in a folder of its own. */
 export async function filled(t: TestContext): Promise<string> {
@@ -32,23 +28,8 @@ export function fatten(file: string): void {
   db.close()
 }
 
-export const tranche = (t: TestContext, file: string, ...argv: string[]) =>
-  finish(t, ['--db', file, ...argv], { cwd: dirname(file) })
-
-/** The same in this process, for all that does not depend on there being two. */
-export const trancheHere = (file: string, ...argv: string[]) => runHere(['--db', file, ...argv], machine)
-
-/** Starts a process that does what child.ts knows by that verb. */
-export const act = (t: TestContext, verb: string, file: string, argument = ''): Started =>
-  start(t, [verb, file, argument], { cwd: dirname(file), program: CHILD })
-
-/** Resolves once the process has said so. */
-export async function says(started: Started, what: string): Promise<void> {
-  while (!started.out().includes(what)) {
-    const outcome = await Promise.race([once(started.child.stdout, 'data'), started.ended])
-    assert.ok(Array.isArray(outcome) || started.out().includes(what), started.err())
-  }
-}
+/** Runs a command line on a database, in this process. */
+export const trancheHere = (file: string, ...argv: string[]) => runHere(['--db', file, ...argv], { machine })
 
 /** What lies in the folder of a file, without what SQLite keeps beside an open one. */
 export const beside = (file: string): string[] =>

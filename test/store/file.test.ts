@@ -1,18 +1,8 @@
 // What is particular to the SQLite file: how it is opened, kept private, and brought up to this version's schema.
 
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import {
-  copyFileSync,
-  cpSync,
-  existsSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { copyFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
@@ -125,53 +115,6 @@ test('a migration that was applied with another content stops the program', asyn
   const file = await filled(t)
   tamper(file, "update migrations set sha256 = 'changed'")
   await assert.rejects(open(file), /another content/)
-})
-
-/** A copy of this program that knows one more migration. */
-function newerProgram(
-  t: TestContext,
-  migration: string,
-): (...args: string[]) => ReturnType<typeof spawnSync> {
-  const folder = temporaryFolder(t)
-  const root = join(import.meta.dirname, '..', '..')
-  for (const part of ['bin', 'src', 'sql', 'package.json']) {
-    cpSync(join(root, part), join(folder, part), { recursive: true })
-  }
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
-  writeFileSync(join(folder, 'sql', '9999_next.sql'), migration)
-  return (...args) =>
-    spawnSync(process.execPath, [join(folder, 'bin', 'tranche.mjs'), ...args], { encoding: 'utf8' })
-}
-
-const backups = (file: string) =>
-  readdirSync(join(file, '..')).filter((name) => name.includes('before-migration'))
-
-test('a database with something in it is copied aside before it is migrated', async (t) => {
-  const file = await filled(t)
-  const run = newerProgram(t, 'create table more (x integer) strict;')
-  const first = run('--db', file, 'status')
-  assert.equal(first.status, 0, String(first.stderr))
-  run('--db', file, 'status')
-  const [backup = '', another] = backups(file)
-  assert.equal(another, undefined, 'one migration, one backup')
-  assert.ok(backup.endsWith(readMigrations().at(-1)?.name.replace('.sql', '') ?? '?'))
-  assert.equal(mode(join(file, '..', backup)), 0o600)
-
-  await assert.rejects(open(file), problem('schema_newer'))
-  const store = await open(join(file, '..', backup), false)
-  t.after(() => store.close())
-  assert.equal((await allExecutions(store)).length, 1)
-  assert.deepEqual(await store.findFaults(), [])
-})
-
-test('a migration that fails leaves the database to the program that wrote it', async (t) => {
-  const file = await filled(t)
-  const run = newerProgram(t, 'create table more (x integer) strict; insert into nowhere values (1);')
-  assert.equal(run('--db', file, 'status').status, 1)
-  const store = await open(file, false)
-  t.after(() => store.close())
-  assert.equal((await allExecutions(store)).length, 1)
-  assert.throws(() => tamper(file, 'select * from more'), /no such table/)
 })
 
 test('two programs that open a new file at once agree on its schema', async (t) => {

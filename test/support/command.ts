@@ -1,42 +1,32 @@
-// Command lines in a process of their own, and in this one where the test sets the clock.
+// Command lines run in this process, where a test sets the clock, the environment, the input and what is a terminal.
 
-import { type ChildProcessByStdio, spawn } from 'node:child_process'
-import { join } from 'node:path'
-import { type Readable, Writable } from 'node:stream'
-import { text } from 'node:stream/consumers'
-import type { TestContext } from 'node:test'
-import type { Machine } from '../../src/machine.ts'
+import { Readable, Writable } from 'node:stream'
+import { type Machine, machine as thisMachine } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
 
-export const PROGRAM = join(import.meta.dirname, '../../bin/tranche.mjs')
-
-export type Child = ChildProcessByStdio<null, Readable, Readable>
-export type Outcome = { code: number | null; out: string; err: string }
-
-/** Starts the program; it is gone at the latest when the test ends. */
-export function startCommand(t: Pick<TestContext, 'after'>, args: readonly string[]): Child {
-  const child = spawn(process.execPath, [PROGRAM, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
-  t.after(() => child.kill('SIGKILL'))
-  return child
+export type Outcome = { code: number; out: string; err: string }
+export type Surroundings = {
+  machine?: Machine
+  env?: Record<string, string>
+  input?: string | NodeJS.ReadableStream
+  /** Which of the two outputs are a terminal. */
+  terminals?: readonly ('stdout' | 'stderr')[]
 }
 
-export async function outcomeOf(child: Child): Promise<Outcome> {
-  const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
-  const [out, err, code] = await Promise.all([text(child.stdout), text(child.stderr), ended])
-  return { code, out, err }
-}
-
-export const runCommand = (t: Pick<TestContext, 'after'>, args: readonly string[]): Promise<Outcome> =>
-  outcomeOf(startCommand(t, args))
-
-/** Runs a command line in this process, in a world with the given machine. */
-export async function runHere(args: readonly string[], machine: Machine): Promise<Outcome> {
-  const [out, err] = [capture(), capture()]
-  const code = await run(args, { streams: { out, err, in: process.stdin }, machine, env: {} })
+/** Runs one command line to its end. Without more it has the real clock, an empty environment and no terminal. */
+export async function runHere(
+  argv: readonly string[],
+  { machine = thisMachine, env = {}, input = '', terminals = [] }: Surroundings = {},
+): Promise<Outcome> {
+  const out = capture(terminals.includes('stdout'))
+  const err = capture(terminals.includes('stderr'))
+  const stdin = typeof input === 'string' ? Readable.from([Buffer.from(input)]) : input
+  const code = await run(argv, { streams: { out, err, in: stdin }, machine, env })
   return { code, out: out.text(), err: err.text() }
 }
 
-function capture(): Writable & { text: () => string } {
+/** A stream that keeps what is written to it. */
+export function capture(isTTY: boolean): Writable & { isTTY: boolean; text: () => string } {
   const chunks: string[] = []
   const stream = new Writable({
     write(chunk, _, done) {
@@ -44,5 +34,5 @@ function capture(): Writable & { text: () => string } {
       done()
     },
   })
-  return Object.assign(stream, { text: () => chunks.join('') })
+  return Object.assign(stream, { isTTY, text: () => chunks.join('') })
 }

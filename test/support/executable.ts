@@ -1,4 +1,4 @@
-// The executable under test, built anew when anything it is made of has changed since.
+// The executable under test: built when the first test asks for it, and anew when anything it is made of has changed.
 
 import { execFileSync } from 'node:child_process'
 import { existsSync, globSync, mkdirSync, statSync } from 'node:fs'
@@ -8,10 +8,12 @@ import { acquireLock } from '../../src/store/sqlite/file/lock.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const DIST = join(ROOT, 'dist')
-export const EXECUTABLE = join(DIST, process.platform === 'win32' ? 'tranche.exe' : 'tranche')
 
-/** Builds it if need be; of the test files that ask at the same time, one does. */
-export async function ensureExecutable(): Promise<void> {
+export const EXECUTABLE = join(DIST, process.platform === 'win32' ? 'tranche.exe' : 'tranche')
+await ensureBuilt()
+
+/** Builds it if need be; of the test processes that ask at the same time, one does. */
+async function ensureBuilt(): Promise<void> {
   mkdirSync(DIST, { recursive: true })
   let release = acquireLock(join(DIST, '.building'))
   for (; release === null; release = acquireLock(join(DIST, '.building'))) await wait(50)
@@ -26,6 +28,12 @@ export async function ensureExecutable(): Promise<void> {
 function isStale(): boolean {
   if (!existsSync(EXECUTABLE)) return true
   const made = statSync(EXECUTABLE).mtimeMs
-  const sources = ['src/**/*.ts', 'sql/*.sql', 'bin/*.ts', 'package.json', 'package-lock.json']
+  const sources = [
+    'src/**/*.ts',
+    'sql/*.sql',
+    'bin/{build,bundle,licences,target}.ts',
+    'package.json',
+    'package-lock.json',
+  ]
   return globSync(sources, { cwd: ROOT }).some((file) => statSync(join(ROOT, file)).mtimeMs > made)
 }

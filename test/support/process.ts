@@ -1,15 +1,20 @@
-// The program as its users run it: a process of its own, from the source of this checkout or as the executable.
+// The program as its users run it: the executable, in a process of its own.
 
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import type { Readable } from 'node:stream'
 import type { TestContext } from 'node:test'
-
-const ROOT = join(import.meta.dirname, '../..')
+import { EXECUTABLE } from './executable.ts'
 
 /** How to start it: the file to run and the arguments that come first. */
 export type Program = readonly [file: string, ...first: string[]]
-export const SOURCE: Program = [process.execPath, join(ROOT, 'bin/tranche.mjs')]
+export const PROGRAM: Program = [EXECUTABLE]
+/** The source of this checkout on the Node of the tests: for what has to reach into the process. It starts slowly. */
+export const SOURCE: Program = [process.execPath, join(import.meta.dirname, '../../bin/tranche.mjs')]
+
+/** Where every start of the executable finds the addon that the first one has unpacked. */
+export const CACHE = { TRANCHE_CACHE: join(dirname(EXECUTABLE), '.cache') }
 
 export type Started = {
   child: ChildProcessWithoutNullStreams
@@ -17,19 +22,21 @@ export type Started = {
   err: () => string
   /** Resolves with the first line of stderr, JSON or not, that contains `text`; rejects when the process ends first. */
   line: (text: string) => Promise<string>
+  /** Resolves with stdout once it contains `enough`, or satisfies it; rejects when the process ends first. */
+  prints: (enough: string | ((out: string) => boolean)) => Promise<string>
   /** The exit code, or the name of the signal that ended it, once its output is read to the end. */
   ended: Promise<number | string>
 }
-type StartOptions = { env?: Record<string, string>; cwd: string; program?: Program }
+type StartOptions = { env?: Record<string, string | undefined>; cwd: string; program?: Program }
 
-/** Starts the program with nothing in its environment but `env`; it is killed when the test ends. */
+/** Starts the program with nothing in its environment but the cache and `env`; it is killed when the test ends. */
 export function start(
   t: Pick<TestContext, 'after'>,
   argv: readonly string[],
-  { env = {}, cwd, program = SOURCE }: StartOptions,
+  { env = {}, cwd, program = PROGRAM }: StartOptions,
 ): Started {
   const [file, ...first] = program
-  const child = spawn(file, [...first, ...argv], { cwd, env, stdio: 'pipe' })
+  const child = spawn(file, [...first, ...argv], { cwd, env: { ...CACHE, ...env }, stdio: 'pipe' })
   let out = ''
   let err = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -44,28 +51,34 @@ export function start(
     await ended
   })
 
+  /** Resolves with what `find` finds, looking again whenever the stream has brought more. */
+  const wait = <T>(stream: Readable, find: () => T | undefined, what: string): Promise<T> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        const found = find()
+        if (found === undefined) return
+        stream.off('data', look)
+        resolve(found)
+      }
+      stream.on('data', look)
+      ended.then((code) => reject(new Error(`ended with ${code} before ${what}: ${out}${err}`)))
+      look()
+    })
+
   return {
     child,
     out: () => out,
     err: () => err,
     ended,
-    line: (text) =>
-      new Promise((resolve, reject) => {
-        const look = (): void => {
-          const found = err
-            .split('\n')
-            .slice(0, -1)
-            .find((line) => line.includes(text))
-          if (found === undefined) return
-          child.stderr.off('data', look)
-          resolve(found)
-        }
-        child.stderr.on('data', look)
-        ended.then((code) => reject(new Error(`ended with ${code} before ${text}: ${err}`)))
-        look()
-      }),
+    line: (text) => wait(child.stderr, () => wholeLines(err).find((line) => line.includes(text)), text),
+    prints(enough) {
+      const satisfied = typeof enough === 'string' ? () => out.includes(enough) : () => enough(out)
+      return wait(child.stdout, () => (satisfied() ? out : undefined), String(enough))
+    },
   }
 }
+
+const wholeLines = (text: string): string[] => text.split('\n').slice(0, -1)
 
 /** Runs the program to its end. */
 export async function finish(

@@ -3,18 +3,16 @@
 
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { Readable, Writable } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { plus } from '../../src/core/instant.ts'
 import { createApp } from '../../src/http/app.ts'
 import { type Listener, listenOn } from '../../src/http/listen.ts'
 import { silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
-import { run } from '../../src/main.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
+import { type Outcome, runHere } from './command.ts'
 import { T0, temporaryFolder } from './service.ts'
 
-export type Outcome = { code: number; out: string; err: string }
 export type Shell = {
   folder: string
   file: string
@@ -30,7 +28,11 @@ export type Shell = {
     body?: string,
   ) => Promise<{ status: number; text: string }>
 }
-export type ShellOptions = { terminal?: boolean; env?: Record<string, string>; input?: NodeJS.ReadableStream }
+export type ShellOptions = {
+  terminal?: boolean
+  env?: Record<string, string>
+  input?: string | NodeJS.ReadableStream
+}
 
 export function openShell(t: Pick<TestContext, 'after'>): Shell {
   const folder = temporaryFolder(t)
@@ -57,13 +59,13 @@ export function openShell(t: Pick<TestContext, 'after'>): Shell {
     machine,
     advance: (ms) => setClock(plus(machine.clock(), ms)),
 
-    async tranche(argv, { terminal = false, env = {}, input = Readable.from([]) } = {}) {
-      const out = capture(terminal)
-      const err = capture(terminal)
-      const streams = { out, err, in: input }
-      const code = await run(['--db', file, ...argv], { streams, machine, env })
-      return { code, out: out.text(), err: err.text() }
-    },
+    tranche: (argv, { terminal = false, env = {}, input = '' } = {}) =>
+      runHere(['--db', file, ...argv], {
+        machine,
+        env,
+        input,
+        terminals: terminal ? ['stdout', 'stderr'] : [],
+      }),
 
     async call(method, path, key, body) {
       api ??= serve()
@@ -87,15 +89,4 @@ export function steadyChance(): Pick<Machine, 'random' | 'uuid'> {
     },
     uuid: () => next().toString('hex').slice(0, 32),
   }
-}
-
-export function capture(isTTY: boolean): Writable & { isTTY: boolean; text: () => string } {
-  const chunks: string[] = []
-  const stream = new Writable({
-    write(chunk, _, done) {
-      chunks.push(String(chunk))
-      done()
-    },
-  })
-  return Object.assign(stream, { isTTY, text: () => chunks.join('') })
 }

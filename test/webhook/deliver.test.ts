@@ -9,7 +9,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { signatureOf } from '../../src/webhook/signature.ts'
 import { inParallel } from '../../src/webhook/wake-partners.ts'
-import { closedPort, HOST_NAME, makeAuthority, startMute, startReceiver } from './receiver.ts'
+import { makeAuthority } from '../support/certificate.ts'
+import { closedPort, HOST_NAME, startMute, startReceiver } from './receiver.ts'
 import { deliverer, deliveryTo, EARLIEST, SECRET } from './stage.ts'
 
 const toPort = (port: number, path = '/hook') => deliveryTo(`https://127.0.0.1:${port}${path}`)

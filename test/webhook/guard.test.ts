@@ -4,7 +4,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Problem } from '../../src/core/problem.ts'
 import { createGuard, parseCidr, refusal } from '../../src/webhook/address-guard.ts'
-import { closedPort, HOST_NAME, knock, makeAuthority, startMute, startReceiver } from './receiver.ts'
+import { makeAuthority } from '../support/certificate.ts'
+import { closedPort, HOST_NAME, knock, startMute, startReceiver } from './receiver.ts'
 import { deliverer, deliveryTo } from './stage.ts'
 
 /** First and last address of each range of the IANA special-purpose registries, and of multicast. */

@@ -1,8 +1,6 @@
-// Receivers of wake-ups: real TLS on loopback, with certificates of an authority made for the test.
+// Receivers of wake-ups: real TLS on loopback, with certificates that a test's own authority issues.
 
-import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import {
@@ -12,58 +10,12 @@ import {
   type Server,
   type Socket,
 } from 'node:net'
-import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { temporaryFolder } from '../support/service.ts'
+import type { Certificate } from '../support/certificate.ts'
 
 type Ending = Pick<TestContext, 'after'>
 
-export type Certificate = { cert: string; key: string }
-export type Authority = {
-  folder: string
-  /** The authority's own certificate, for --webhook-ca. */
-  caFile: string
-  /** A certificate for names and addresses such as `DNS:hook.example` or `IP:127.0.0.1`. */
-  issue: (...names: string[]) => Certificate
-}
-
 export const HOST_NAME = 'hook.example'
-const NEW_KEY = [
-  'req',
-  '-x509',
-  '-newkey',
-  'ec',
-  '-pkeyopt',
-  'ec_paramgen_curve:P-256',
-  '-nodes',
-  '-days',
-  '30',
-]
-
-export function makeAuthority(t: Ending): Authority {
-  const folder = temporaryFolder(t)
-  const file = (name: string): string => join(folder, name)
-  const make = (name: string, subject: string, more: readonly string[]): void => {
-    const paths = ['-keyout', file(`${name}.key`), '-out', file(`${name}.pem`)]
-    execFileSync('openssl', [...NEW_KEY, '-subj', `/CN=${subject}`, ...paths, ...more], { stdio: 'pipe' })
-  }
-  make('ca', 'Test Authority', [])
-  let issued = 0
-  return {
-    folder,
-    caFile: file('ca.pem'),
-    issue: (...names) => {
-      const name = `leaf${issued++}`
-      const extensions = [`subjectAltName=${names.join(',')}`, 'basicConstraints=critical,CA:false']
-      const signer = ['-CA', file('ca.pem'), '-CAkey', file('ca.key')]
-      make(name, 'receiver', [...signer, ...extensions.flatMap((extension) => ['-addext', extension])])
-      return {
-        cert: readFileSync(file(`${name}.pem`), 'utf8'),
-        key: readFileSync(file(`${name}.key`), 'utf8'),
-      }
-    },
-  }
-}
 
 export type Received = { method: string; path: string; headers: IncomingMessage['headers']; raw: Buffer }
 export type Answering = (response: ServerResponse, request: IncomingMessage, received: Received) => void

@@ -1,7 +1,6 @@
 // Signatures: as another implementation computes them, and what `verify` says of those that do not match.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { test } from 'node:test'
 import { payloadOf } from '../../src/core/webhook.ts'
@@ -11,15 +10,6 @@ import { deliveryTo, SECRET } from './stage.ts'
 const BODY = payloadOf(deliveryTo('https://hook.example/'))
 const GOOD = signatureOf(SECRET, BODY)
 const HEX = GOOD.slice('sha256='.length)
-
-test('openssl computes the same signature, keyed with the whole secret', () => {
-  const printed = execFileSync('openssl', ['dgst', '-sha256', '-hmac', SECRET], {
-    input: BODY,
-    encoding: 'utf8',
-  })
-  assert.equal(GOOD, `sha256=${printed.trim().split(' ').at(-1)}`)
-  assert.match(GOOD, /^sha256=[0-9a-f]{64}$/)
-})
 
 test('a body and a secret of any bytes are signed as they are', () => {
   for (const body of [Buffer.alloc(0), Buffer.from([0, 255, 10, 13]), Buffer.from('{"a":"é"}')]) {

@@ -1,20 +1,17 @@
 // What the webhook suites stand on: the service, receivers with a test authority, and a way to run a pass and wake.
 
 import assert from 'node:assert/strict'
-import { Readable, Writable } from 'node:stream'
 import type { TestContext } from 'node:test'
 import type { ExecutionId } from '../../src/core/execution-id.ts'
 import { formatInstant } from '../../src/core/instant.ts'
 import type { Environment, Tenant } from '../../src/core/partner.ts'
 import type { Webhook } from '../../src/core/webhook.ts'
-import { machine } from '../../src/machine.ts'
-import { run } from '../../src/main.ts'
 import { createGuard, parseCidr } from '../../src/webhook/address-guard.ts'
 import { createDeliver, type Deliver } from '../../src/webhook/deliver.ts'
 import type { Resolve } from '../../src/webhook/resolve.ts'
 import { wakePartners } from '../../src/webhook/wake-partners.ts'
+import { type Authority, makeAuthority } from '../support/certificate.ts'
 import { PLAN, type Service, startService, T0, USER } from '../support/service.ts'
-import { type Authority, makeAuthority } from './receiver.ts'
 
 export const WEBHOOKS = '/partner/v1/webhooks'
 export const LOOPBACK = '127.0.0.0/8'
@@ -110,23 +107,3 @@ export const deliveryTo = (url: string) => ({
 })
 
 export const AT_T0 = formatInstant(T0)
-
-/** Runs a command line in this process: what many cases of a table can afford. */
-export async function runHere(
-  argv: readonly string[],
-  input = '',
-): Promise<{ code: number; out: string; err: string }> {
-  const [out, err] = [capture(), capture()]
-  const streams = { out: out.stream, err: err.stream, in: Readable.from([Buffer.from(input)]) }
-  const code = await run(argv, { streams, machine, env: {} })
-  return { code, out: out.text(), err: err.text() }
-}
-
-function capture(): { stream: Writable; text: () => string } {
-  const chunks: string[] = []
-  const write = (chunk: Buffer, _: string, done: () => void): void => {
-    chunks.push(chunk.toString())
-    done()
-  }
-  return { stream: new Writable({ write }), text: () => chunks.join('') }
-}

@@ -1,23 +1,21 @@
 // A long import beside everything else: its memory, its death, a second one, and a service that goes on writing.
 
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { describe, type TestContext, test } from 'node:test'
 import { HOUR_MS, plus } from '../../src/core/instant.ts'
 import { price } from '../../src/core/money.ts'
 import { machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { type Child, outcomeOf, PROGRAM, runCommand, startCommand } from '../support/command.ts'
+import { finish, type Program, SOURCE, type Started, start } from '../support/process.ts'
 import { T0 } from '../support/service.ts'
 import { csv, newDatabase, rowsIn, walk, writeLong } from './histories.ts'
 
 /** Waits until an import has rows under way. Fails when it ends before. */
-async function underWay(child: Child, db: string): Promise<void> {
+async function underWay({ child, err }: Started, db: string): Promise<void> {
   while (rowsIn(db).staged === 0) {
-    assert.equal(child.exitCode, null, 'the import is still running')
+    assert.equal(child.exitCode, null, `the import is still running: ${err()}`)
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }
@@ -35,13 +33,15 @@ async function peakOf(t: TestContext, rows: number): Promise<number> {
     '--import',
     `data:text/javascript,${note}`,
   ]
-  const child = spawn(process.execPath, [...flags, PROGRAM, '--db', db, '--json', 'price', 'import', file])
-  t.after(() => child.kill('SIGKILL'))
-  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
+  const [node, ...source] = SOURCE
+  const program: Program = [node, ...flags, ...source]
+  const { out, err } = await finish(t, importing(db, file), { cwd: folder, program })
   assert.deepEqual(JSON.parse(out), { rows, added: rows, duplicates: 0 }, err)
   assert.equal(rowsIn(db).prices, rows)
   return Number(/peak (\d+)/.exec(err)?.[1])
 }
+
+const importing = (db: string, file: string): string[] => ['--db', db, '--json', 'price', 'import', file]
 
 describe('a long import', { concurrency: true }, () => {
   test('takes no more memory for twenty times the rows', async (t) => {
@@ -55,16 +55,15 @@ describe('a long import', { concurrency: true }, () => {
     const { folder, db } = await newDatabase(t)
     const file = join(folder, 'long.csv')
     await writeLong(file, 100_000)
-    const child = startCommand(t, ['--db', db, 'price', 'import', file])
-    const ended = outcomeOf(child)
-    await underWay(child, db)
-    child.kill('SIGKILL')
-    assert.equal((await ended).code, null)
+    const killed = start(t, importing(db, file), { cwd: folder })
+    await underWay(killed, db)
+    killed.child.kill('SIGKILL')
+    assert.equal(await killed.ended, 'SIGKILL')
     assert.equal(rowsIn(db).prices, 0)
 
     const few = walk(3, { start: plus(T0, -HOUR_MS) })
     writeFileSync(file, csv(few))
-    const next = await runCommand(t, ['--db', db, '--json', 'price', 'import', file])
+    const next = await finish(t, importing(db, file), { cwd: folder })
     assert.deepEqual(JSON.parse(next.out), { rows: 3, added: 3, duplicates: 0 })
     assert.deepEqual(rowsIn(db), { prices: 3, staged: 0 })
   })
@@ -76,13 +75,12 @@ describe('a long import', { concurrency: true }, () => {
     const { machine, setClock } = machineAt(plus(T0, -1_000_000))
     const store = await openStore(db, { clock: machine.clock, create: false })
     t.after(() => store.close())
-    const child = startCommand(t, ['--db', db, '--json', 'price', 'import', file])
-    const ended = outcomeOf(child)
-    await underWay(child, db)
+    const first = start(t, importing(db, file), { cwd: folder })
+    await underWay(first, db)
 
-    const second = runCommand(t, ['--db', db, '--json', 'price', 'import', file])
+    const second = finish(t, importing(db, file), { cwd: folder })
     let written = 0
-    while (child.exitCode === null) {
+    while (first.child.exitCode === null) {
       setClock(plus(machine.clock(), 1))
       await store.addPrice({ price: price('60000'), source: 'service' })
       written += 1
@@ -90,9 +88,8 @@ describe('a long import', { concurrency: true }, () => {
     const refused = await second
     assert.equal(refused.code, 5)
     assert.equal(JSON.parse(refused.err).error.code, 'import_running')
-    const { code, out, err } = await ended
-    assert.equal(code, 0, err)
-    assert.deepEqual(JSON.parse(out), { rows: 200_000, added: 200_000, duplicates: 0 })
+    assert.equal(await first.ended, 0, first.err())
+    assert.deepEqual(JSON.parse(first.out()), { rows: 200_000, added: 200_000, duplicates: 0 })
     assert.ok(written > 10, `${written} prices written meanwhile`)
     assert.deepEqual(rowsIn(db), { prices: 200_000 + written, staged: 0 })
   })

@@ -4,20 +4,9 @@ import assert from 'node:assert/strict'
 import { existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
-import { finish, type Program, SOURCE, start } from '../support/process.ts'
-import {
-  act,
-  beside,
-  fatten,
-  filled,
-  mode,
-  partials,
-  says,
-  soundUsers,
-  tamper,
-  tranche,
-  trancheHere,
-} from './copies.ts'
+import { finish, PROGRAM, type Program, SOURCE, start } from '../support/process.ts'
+import { beside, fatten, filled, mode, partials, soundUsers, tamper, trancheHere } from './copies.ts'
+import { act, tranche } from './second-process.ts'
 
 const backup = (file: string) => join(dirname(file), 'copy.db')
 
@@ -25,7 +14,7 @@ suite('backup', { concurrency: 3 }, () => {
   test('a copy holds all that was answered before it began, while two processes go on writing', async (t) => {
     const file = await filled(t)
     const writers = ['a', 'b'].map((name) => act(t, 'write', file, name))
-    await Promise.all(writers.map((writer, i) => says(writer, `${'ab'[i]}-20\n`)))
+    await Promise.all(writers.map((writer, i) => writer.prints(`${'ab'[i]}-20\n`)))
     const answered = () => writers.flatMap((writer) => writer.out().trim().split('\n'))
     for (const round of [1, 2, 3]) {
       const before = answered()
@@ -78,7 +67,7 @@ suite('backup', { concurrency: 3 }, () => {
     symlinkSync(file, join(folder, 'link.db'))
     linkSync(file, join(folder, 'second.db'))
     const idle = act(t, 'idle', file)
-    await says(idle, 'open')
+    await idle.prints('open')
     const before = readFileSync(file)
     for (const name of ['tranche.db', 'link.db', 'second.db', 'tranche.db-wal']) {
       const { code, err } = await trancheHere(file, 'backup', join(folder, name), '--force')
@@ -110,7 +99,7 @@ suite('backup', { concurrency: 3 }, () => {
   test('a disk that is full fails the backup and leaves nothing of it', async (t) => {
     const file = await filled(t)
     fatten(file)
-    const command = [...SOURCE, '--db', file, 'backup', backup(file)].map((word) => `'${word}'`).join(' ')
+    const command = [...PROGRAM, '--db', file, 'backup', backup(file)].map((word) => `'${word}'`).join(' ')
     // A limit on the size of files stands in for the disk: blocks of 512 or 1024 bytes, far less than the copy.
     const { code, err } = await finish(t, ['-c', `ulimit -f 4000; exec ${command}`], {
       cwd: dirname(file),

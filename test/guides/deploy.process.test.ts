@@ -6,6 +6,7 @@ import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from '../support/service.ts'
+import { hasTool } from '../support/tools.ts'
 
 const FOLDER = join(import.meta.dirname, '../../deploy')
 const INSTALLED = '/usr/local/bin/tranche'
@@ -20,8 +21,8 @@ const settings = (name: string): string[] =>
     .filter((line) => /^[A-Z]\w+=/.test(line))
 
 const runs = (file: string, argv: string[]) => {
-  const { error, status, stdout, stderr } = spawnSync(file, argv, { encoding: 'utf8' })
-  return { missing: (error as NodeJS.ErrnoException | undefined)?.code === 'ENOENT', status, stdout, stderr }
+  const { status, stdout, stderr } = spawnSync(file, argv, { encoding: 'utf8' })
+  return { status, stdout, stderr }
 }
 
 test('every unit of the three jobs is there, and each timer has its service', () => {
@@ -54,7 +55,8 @@ test('all services are closed in to the same degree', () => {
   for (const name of services) assert.deepEqual(walls(name), expected, name)
 })
 
-test('systemd understands the units, where there is a systemd', (t) => {
+test('systemd understands the units', (t) => {
+  if (!hasTool(t, 'systemd-analyze')) return
   const folder = temporaryFolder(t)
   // It wants the program to be where a unit says, and on this machine it need not be installed.
   const copies = units.map((name) => {
@@ -63,7 +65,6 @@ test('systemd understands the units, where there is a systemd', (t) => {
     return copy
   })
   const verified = runs('systemd-analyze', ['verify', '--man=no', ...copies])
-  if (verified.missing) return t.diagnostic('systemd-analyze is not installed: the units were only read')
   const ours = new RegExp(units.map((name) => name.replaceAll('.', '\\.')).join('|'))
   const complaints = verified.stderr.split('\n').filter((line) => ours.test(line))
   assert.deepEqual([verified.status, complaints], [0, []])
@@ -95,7 +96,7 @@ test('the image runs the executable alone, as nobody in particular, and asks it 
 test('the helper script is one that sh can read', () => {
   const script = join(FOLDER, 'tranche-as-service')
   assert.equal(statSync(script).mode & 0o111, 0o111)
-  assert.deepEqual(runs('sh', ['-n', script]), { missing: false, status: 0, stdout: '', stderr: '' })
+  assert.deepEqual(runs('sh', ['-n', script]), { status: 0, stdout: '', stderr: '' })
 })
 
 test('the guide names every file there is', () => {

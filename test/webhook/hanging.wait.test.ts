@@ -4,10 +4,11 @@
 import assert from 'node:assert/strict'
 import { lookup } from 'node:dns/promises'
 import { readFile } from 'node:fs/promises'
-import type { TestContext } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
 import { createResolve } from '../../src/webhook/resolve.ts'
+import { makeAuthority } from '../support/certificate.ts'
 import { startNameServer, TYPE_A } from './nameserver.ts'
-import { type Answering, HOST_NAME, makeAuthority, startMute, startReceiver } from './receiver.ts'
+import { type Answering, HOST_NAME, startMute, startReceiver } from './receiver.ts'
 import { deliverer, deliveryTo } from './stage.ts'
 
 const toPort = (port: number) => deliveryTo(`https://127.0.0.1:${port}/hook`)
@@ -53,7 +54,7 @@ const RECEIVERS: Record<
   },
 }
 
-export const HANGING: Record<string, (t: TestContext) => Promise<void>> = {
+const HANGING: Record<string, (t: TestContext) => Promise<void>> = {
   ...Object.fromEntries(Object.entries(RECEIVERS).map(([where, receiver]) => [where, hangs(receiver)])),
   'at the handshake': async (t) => {
     const mute = await startMute(t)
@@ -124,3 +125,7 @@ function hangs({ answer, ends }: Hanging): (t: TestContext) => Promise<void> {
     assert.equal(receiver.received.length, 1)
   }
 }
+
+suite('receivers and name servers that hang', { concurrency: true }, () => {
+  for (const [name, run] of Object.entries(HANGING)) test(name, run)
+})

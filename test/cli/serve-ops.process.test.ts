@@ -1,6 +1,7 @@
 // serve as its operators see it: its numbers, its token, and an end that nothing can put off.
 
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
@@ -8,6 +9,7 @@ import { halfSent, withKey } from '../support/calls.ts'
 import { readExposition } from '../support/exposition.ts'
 import { finish, startServe } from '../support/process.ts'
 import { PLAN, temporaryFolder, USER } from '../support/service.ts'
+import { hasTool } from '../support/tools.ts'
 
 suite('serve and its operators', { concurrency: 4 }, () => {
   test('a call that stalls for longer than the drain limit does not keep serve alive', async (t) => {
@@ -20,7 +22,7 @@ suite('serve and its operators', { concurrency: 4 }, () => {
     assert.ok(served.err().includes('"msg":"stopped"'))
   })
 
-  test('what cron does shows in the metrics of serve', async (t) => {
+  test('what cron does shows in the metrics of serve, of which promtool has no complaint', async (t) => {
     const { cwd, key } = await withKey(t)
     const served = await startServe(t, [], { cwd })
     await send(served.url, key, 'users', USER)
@@ -39,6 +41,9 @@ suite('serve and its operators', { concurrency: 4 }, () => {
     const fresh = readExposition(await (await fetch(`${later.url}/metrics`)).text())
     assert.equal(fresh.value(created), 0)
     assert.equal(fresh.value('tranche_executions_due'), 1)
+    if (!hasTool(t, 'promtool')) return
+    const input = await (await fetch(`${served.url}/metrics`)).text()
+    execFileSync('promtool', ['check', 'metrics'], { input, stdio: 'pipe' })
   })
 
   test('--ops-token-file: a file without a token stops it, one with a token is what opens', async (t) => {

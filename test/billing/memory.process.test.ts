@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { finish } from '../support/process.ts'
+import { finish, SOURCE } from '../support/process.ts'
 import { type Office, openMarch } from './books.ts'
 
 const TRADES = ['billing', 'export', '--month', '2025-03', '--report', 'trades']
@@ -13,7 +13,7 @@ test('twenty times the trades take no more memory', async (t) => {
       process.on('exit', () => process.stderr.write(readFileSync('/proc/self/status')))`
     const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(tell)}` }
     const argv = ['--db', office.file, ...TRADES, '--output', join(office.folder, 'march.csv')]
-    const { code, err } = await finish(t, argv, { cwd: office.folder, env })
+    const { code, err } = await finish(t, argv, { cwd: office.folder, env, program: SOURCE })
     assert.equal(code, 0, err)
     return Number(/VmHWM:\s+(\d+) kB/.exec(err)?.[1])
   }

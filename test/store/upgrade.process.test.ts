@@ -6,9 +6,12 @@ import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { readMigrations } from '../../src/resources.ts'
-import { finish, type Program, start } from '../support/process.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import { finish, PROGRAM, type Program, start } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
-import { beside, filled, mode, soundUsers, tranche, trancheHere } from './copies.ts'
+import { beside, filled, mode, soundUsers, tamper, trancheHere } from './copies.ts'
+import { tranche } from './second-process.ts'
+import { allExecutions, problem, T0 } from './world.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const NAMES = readMigrations().map(({ name }) => name)
@@ -66,6 +69,7 @@ function programWith(t: TestContext, sql: Record<string, string>): Program {
   return [process.execPath, join(folder, 'bin', 'tranche.mjs')]
 }
 
+const open = (file: string) => openStore(file, { clock: () => T0, create: false })
 const known = () => Object.fromEntries(readMigrations().map(({ name, text }) => [name, text]))
 
 suite('upgrade', { concurrency: 3 }, () => {
@@ -139,7 +143,7 @@ suite('upgrade', { concurrency: 3 }, () => {
 
   test('without room for the copy nothing is migrated, and nothing is left lying about', async (t) => {
     const file = await firstSchema(t)
-    const words = [process.execPath, join(ROOT, 'bin/tranche.mjs'), '--db', file, 'migrate']
+    const words = [...PROGRAM, '--db', file, 'migrate']
     const command = words.map((word) => `'${word}'`).join(' ')
     const { code } = await finish(t, ['-c', `ulimit -f 70; exec ${command}`], {
       cwd: dirname(file),
@@ -166,6 +170,37 @@ suite('upgrade', { concurrency: 3 }, () => {
     const { code, out } = await trancheHere(file, 'migrate', '--status', '--json')
     assert.deepEqual([code, applied(out)], [0, NAMES])
     assert.deepEqual(await soundUsers(t, file), ['u1'])
+  })
+
+  test('a database with something in it is copied aside before it is migrated', async (t) => {
+    const file = await filled(t)
+    const program = programWith(t, { ...known(), '9999_next.sql': 'create table more (x integer) strict;' })
+    const status = () => finish(t, ['--db', file, 'status'], { cwd: dirname(file), program })
+    const first = await status()
+    assert.equal(first.code, 0, first.err)
+    await status()
+    const [backup = '', another] = backups(file)
+    assert.equal(another, undefined, 'one migration, one backup')
+    assert.ok(backup.endsWith(NAMES.at(-1)?.replace('.sql', '') ?? '?'))
+    assert.equal(mode(join(dirname(file), backup)), 0o600)
+
+    await assert.rejects(open(file), problem('schema_newer'))
+    const store = await open(join(dirname(file), backup))
+    t.after(() => store.close())
+    assert.equal((await allExecutions(store)).length, 1)
+    assert.deepEqual(await store.findFaults(), [])
+  })
+
+  test('a migration that fails leaves the database to the program that wrote it', async (t) => {
+    const file = await filled(t)
+    const sql = 'create table more (x integer) strict; insert into nowhere values (1);'
+    const program = programWith(t, { ...known(), '9999_next.sql': sql })
+    const { code } = await finish(t, ['--db', file, 'status'], { cwd: dirname(file), program })
+    assert.equal(code, 1)
+    const store = await open(file)
+    t.after(() => store.close())
+    assert.equal((await allExecutions(store)).length, 1)
+    assert.throws(() => tamper(file, 'select * from more'), /no such table/)
   })
 })
 

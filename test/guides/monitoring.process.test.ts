@@ -8,6 +8,7 @@ import { test } from 'node:test'
 import { createMetrics } from '../../src/http/metrics.ts'
 import { readExposition } from '../support/exposition.ts'
 import { startService, temporaryFolder } from '../support/service.ts'
+import { hasTool } from '../support/tools.ts'
 
 const PAGE = readFileSync(join(import.meta.dirname, '../../docs/monitoring.md'), 'utf8')
 const BLOCKS = [...PAGE.matchAll(/^```yaml\n([\s\S]*?)^```/gm)].map(([, text = '']) => text)
@@ -28,15 +29,11 @@ test('the table has every metric, with its type', async (t) => {
   assert.ok(types.has('nodejs_eventloop_lag_p99_seconds'))
 })
 
-test('promtool takes the rules and the scrape configuration, where there is one', (t) => {
+test('promtool takes the rules and the scrape configuration', (t) => {
+  if (!hasTool(t, 'promtool')) return
   const folder = temporaryFolder(t)
   writeFileSync(join(folder, 'tranche.rules.yml'), rules)
   writeFileSync(join(folder, 'prometheus.yml'), scrape.replace(/^ +authorization:\n.*\n/m, ''))
-  try {
-    execFileSync('promtool', ['check', 'rules', 'tranche.rules.yml'], { cwd: folder, stdio: 'pipe' })
-    execFileSync('promtool', ['check', 'config', 'prometheus.yml'], { cwd: folder, stdio: 'pipe' })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    t.diagnostic('no promtool here')
-  }
+  execFileSync('promtool', ['check', 'rules', 'tranche.rules.yml'], { cwd: folder, stdio: 'pipe' })
+  execFileSync('promtool', ['check', 'config', 'prometheus.yml'], { cwd: folder, stdio: 'pipe' })
 })

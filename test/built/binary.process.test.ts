@@ -16,18 +16,17 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { before, suite, type TestContext, test } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
 import { VERSION } from '../../src/version.ts'
-import { EXECUTABLE, ensureExecutable } from '../support/executable.ts'
-import { finish, type Program, startServe } from '../support/process.ts'
+import { EXECUTABLE } from '../support/executable.ts'
+import { finish, startServe } from '../support/process.ts'
 import { fill, PLAN, temporaryFolder, USER } from '../support/service.ts'
 
-const program: Program = [EXECUTABLE]
+/** Nothing at all: not even the cache that other tests share. */
+const BARE = { TRANCHE_CACHE: undefined }
 const CREATE = ['partner', 'create', 'acme', '--name', 'Acme']
 
 suite('binary', { concurrency: 2 }, () => {
-  before(ensureExecutable)
-
   test('is executable, and its hash stands beside it', () => {
     assert.equal(statSync(EXECUTABLE).mode & 0o777, 0o755)
     const hash = createHash('sha256').update(readFileSync(EXECUTABLE)).digest('hex')
@@ -51,7 +50,7 @@ suite('binary', { concurrency: 2 }, () => {
   test('version needs nothing: no database, no addon, no warning', async (t) => {
     const cwd = temporaryFolder(t)
     const env = { TRANCHE_CACHE: join(cwd, 'cache') }
-    const ran = await finish(t, ['version'], { cwd, env, program })
+    const ran = await finish(t, ['version'], { cwd, env })
     assert.deepEqual(ran, { code: 0, out: `${VERSION}\n`, err: '' })
     assert.deepEqual(readdirSync(cwd), [])
   })
@@ -59,13 +58,13 @@ suite('binary', { concurrency: 2 }, () => {
   test('the whole flow of the contract', async (t) => {
     const cwd = temporaryFolder(t)
     const json = async (...argv: string[]) => {
-      const { code, out, err } = await finish(t, [...argv, '--json'], { cwd, program })
+      const { code, out, err } = await finish(t, [...argv, '--json'], { cwd, env: BARE })
       assert.deepEqual([code, err], [0, ''], argv.join(' '))
       return JSON.parse(out)
     }
     await json(...CREATE)
     const { key } = await json('key', 'create', 'acme', '--env', 'test')
-    const served = await startServe(t, [], { cwd, program })
+    const served = await startServe(t, [], { cwd, env: BARE })
     const call = async (method: string, path: string, body?: object) => {
       const headers = { authorization: `Bearer ${key}` }
       const sent = { method, headers, ...(body && { body: JSON.stringify(body) }) }
@@ -84,12 +83,12 @@ suite('binary', { concurrency: 2 }, () => {
     assert.equal(await served.ended, 0)
     for (const line of served.err().trimEnd().split('\n')) assert.doesNotThrow(() => JSON.parse(line), line)
     assert.deepEqual(await json('check'), { ok: true, findings: [] })
-    assert.equal((await finish(t, ['plan', 'show', 'p1'], { cwd, program })).code, 0)
+    assert.equal((await finish(t, ['plan', 'show', 'p1'], { cwd, env: BARE })).code, 0)
   })
 
   test('NODE_OPTIONS of another program changes nothing', async (t) => {
-    const env = { NODE_OPTIONS: '--require /nowhere.js --no-such-option' }
-    const ran = await finish(t, ['version'], { cwd: temporaryFolder(t), env, program })
+    const env = { ...BARE, NODE_OPTIONS: '--require /nowhere.js --no-such-option' }
+    const ran = await finish(t, ['version'], { cwd: temporaryFolder(t), env })
     assert.deepEqual(ran, { code: 0, out: `${VERSION}\n`, err: '' })
   })
 
@@ -131,11 +130,11 @@ suite('binary', { concurrency: 2 }, () => {
     const env = { TRANCHE_CACHE: cache }
     const slugs = ['a1', 'a2', 'a3', 'a4', 'a5', 'a6']
     const ran = await Promise.all(
-      slugs.map((slug) => finish(t, ['partner', 'create', slug, '--name', slug], { cwd, env, program })),
+      slugs.map((slug) => finish(t, ['partner', 'create', slug, '--name', slug], { cwd, env })),
     )
     for (const { code, err } of ran) assert.deepEqual([code, err], [0, ''])
     assert.equal(readdirSync(cache).length, 1)
-    const { out } = await finish(t, ['partner', 'list', '--json'], { cwd, env, program })
+    const { out } = await finish(t, ['partner', 'list', '--json'], { cwd, env })
     assert.equal(JSON.parse(out).length, slugs.length)
   })
 
@@ -151,7 +150,7 @@ suite('binary', { concurrency: 2 }, () => {
       mkdirSync(join(cwd, 'target'))
       prepare(cwd, cache)
       const env = { TRANCHE_CACHE: cache, HOME: home }
-      const { code, err } = await finish(t, CREATE, { cwd, env, program })
+      const { code, err } = await finish(t, CREATE, { cwd, env })
       assert.deepEqual([code, err], [0, ''])
       assert.deepEqual(readdirSync(join(cwd, 'target')), [])
       assert.equal(readdirSync(join(home, '.cache/tranche')).length, 1)
@@ -160,13 +159,13 @@ suite('binary', { concurrency: 2 }, () => {
 
   test('without a home the temporary folder does; without either it says what to set', async (t) => {
     const cwd = temporaryFolder(t)
-    const homeless = { HOME: join(EXECUTABLE, 'home') }
+    const homeless = { ...BARE, HOME: join(EXECUTABLE, 'home') }
     const env = { ...homeless, TMPDIR: temporaryFolder(t) }
-    assert.equal((await finish(t, CREATE, { cwd, env, program })).code, 0)
+    assert.equal((await finish(t, CREATE, { cwd, env })).code, 0)
     assert.equal(globSync('tranche-*/*.node', { cwd: env.TMPDIR }).length, 1)
 
     const nowhere = { ...homeless, TMPDIR: join(EXECUTABLE, 'tmp') }
-    const { code, out, err } = await finish(t, ['status', '--json'], { cwd, env: nowhere, program })
+    const { code, out, err } = await finish(t, ['status', '--json'], { cwd, env: nowhere })
     assert.deepEqual([code, out], [1, ''])
     assert.match(JSON.parse(err).error.message, /set TRANCHE_CACHE/)
   })
@@ -177,7 +176,7 @@ async function withCache(t: TestContext) {
   const cache = join(cwd, 'cache')
   const create = async (db: string): Promise<void> => {
     const argv = [...CREATE, '--db', join(cwd, db)]
-    const { code, err } = await finish(t, argv, { cwd, env: { TRANCHE_CACHE: cache }, program })
+    const { code, err } = await finish(t, argv, { cwd, env: { TRANCHE_CACHE: cache } })
     assert.deepEqual([code, err], [0, ''], db)
   }
   await create('first.db')

@@ -9,9 +9,11 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { createServer } from 'node:tls'
 import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
+import { makeAuthority } from '../support/certificate.ts'
+import { runHere } from '../support/command.ts'
 import { temporaryFolder } from '../support/service.ts'
-import { closedPort, makeAuthority } from '../webhook/receiver.ts'
-import { deliverer, deliveryTo, runHere, SECRET } from '../webhook/stage.ts'
+import { closedPort } from '../webhook/receiver.ts'
+import { deliverer, deliveryTo, SECRET } from '../webhook/stage.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/webhooks.md'), 'utf8')
 
@@ -103,7 +105,8 @@ suite('the receivers of the guide', { concurrency: true }, () => {
         assert.equal(status, 401, name)
       }
       const huge = fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: 'x'.repeat(200_000) })
-      assert.notEqual(await huge.then(({ status }) => status).catch(() => 'cut off'), 204)
+      const answered = await huge.then(({ status }) => status).catch(() => 'cut off')
+      assert.ok(answered === 413 || answered === 'cut off', `a body too large: ${answered}`)
       assert.equal(polls(), 0)
 
       assert.deepEqual(await deliver(delivery), { statusCode: 204, reason: null })
@@ -125,7 +128,7 @@ test('the worked example of the guide is right, by openssl, by this product and 
   writeFileSync(file, `${secret}\n`)
   const { code, out } = await runHere(
     ['webhook', 'verify', '--signature', signature, '--secret-file', file],
-    body,
+    { input: body },
   )
   assert.deepEqual([code, out], [0, 'valid\n'])
 })

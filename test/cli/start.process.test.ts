@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { suite, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { finish, SOURCE, start } from '../support/process.ts'
+import { finish, PROGRAM, SOURCE, start } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { openShell } from '../support/shell.ts'
 
@@ -77,7 +77,7 @@ suite('process', { concurrency: 4 }, () => {
   })
 
   test('a result that cannot be written is said to be so, and is no success', async () => {
-    const script = `exec ${JSON.stringify(NODE)} ${JSON.stringify(MAIN)} version > /dev/full`
+    const script = `exec ${JSON.stringify(PROGRAM[0])} version > /dev/full`
     const shell = spawn('sh', ['-c', script], { stdio: ['ignore', 'ignore', 'pipe'] })
     const ended = once(shell, 'close')
     assert.match(await text(shell.stderr), /^error: the result could not be written/)

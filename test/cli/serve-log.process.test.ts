@@ -109,6 +109,7 @@ suite('the log of serve', { concurrency: 2 }, () => {
       const started = start(t, ['serve', '--port', port, '--log-level', 'warn'], { cwd })
       const url = `http://127.0.0.1:${port}`
       for (;;) {
+        assert.equal(started.child.exitCode, null, started.err())
         const ready = await fetch(`${url}/readyz`).catch(() => null)
         if (ready?.status === 200) return { started, probe: () => fetch(`${url}/partner/v1/me`) }
         await new Promise((resolve) => setImmediate(resolve))

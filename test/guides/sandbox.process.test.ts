@@ -50,7 +50,7 @@ test('the guide leads from nothing to a month by copy and paste', async (t) => {
 })
 
 test('the guide names every option of partner-sim, and only those there are', async () => {
-  const { out } = await runHere(['partner-sim', '--help'], machineAt(T0).machine)
+  const { out } = await runHere(['partner-sim', '--help'], { machine: machineAt(T0).machine })
   const named = (page: string) => new Set(page.match(/--[a-z][a-z-]+/g))
   const table = GUIDE.slice(GUIDE.indexOf('## The simulated partner'))
   assert.deepEqual([...named(table), '--help'].sort(), [...named(out), '--json'].sort())

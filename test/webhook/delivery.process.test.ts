@@ -3,12 +3,13 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
 import Database from 'better-sqlite3'
 import { machine } from '../../src/machine.ts'
+import { runHere } from '../support/command.ts'
 import { finish, start, startServe } from '../support/process.ts'
 import { type Answering, type Receiver, startMute, startReceiver } from './receiver.ts'
-import { LOOPBACK, PRICE, runHere, type Stage, startStage } from './stage.ts'
+import { LOOPBACK, PRICE, type Stage, startStage } from './stage.ts'
 
 const ANY = { slug: null, environment: null, status: null, stuck: false }
 const executionIds = async (stage: Stage): Promise<string[]> =>
@@ -39,7 +40,7 @@ async function startReal(t: TestContext) {
   }
 }
 
-export const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
+const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
   'tick delivers what it created before it exits, past any proxy, under the prefix of the environment':
     async (t) => {
       const { stage, shell, flags, tickArgv, receive } = await startReal(t)
@@ -234,3 +235,7 @@ export const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
     assert.equal((await stage.webhook()).lastStatusCode, 204)
   },
 }
+
+suite('deliveries by processes', { concurrency: 3 }, () => {
+  for (const [name, run] of Object.entries(PROCESSES)) test(name, run)
+})

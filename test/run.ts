@@ -1,0 +1,62 @@
+// `npm test`: many test files in each of a few processes. Loading TypeScript anew for every file would take longer than
+// most files do.
+//
+//   node bin/with-node.mjs test/run.ts [--fast] [--test-OPTION...] [FILE...]
+//
+// --fast leaves out the tests that start processes (*.process.test.ts).
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { isMissing, TOOLS } from './support/tools.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+const CORES = availableParallelism()
+
+/** The kinds of test files in the order they are started, the last for what has no other; and how many share them. */
+const KINDS: { ending: string; processes: number }[] = [
+  { ending: '.wait.test.ts', processes: 1 },
+  { ending: '.process.test.ts', processes: 2 * CORES },
+  { ending: '.test.ts', processes: 2 * CORES },
+]
+
+const args = process.argv.slice(2)
+const options = args.filter((arg) => arg.startsWith('--test-'))
+const named = args.filter((arg) => !arg.startsWith('--'))
+const all = named.length > 0 ? named : globSync('test/**/*.test.ts', { cwd: ROOT })
+const files = all.filter((file) => !(args.includes('--fast') && file.endsWith('.process.test.ts'))).sort()
+
+const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
+try {
+  const batches = writeBatches(folder, files)
+  // One more than there are cores, because some of it waits.
+  const flags = ['--import', 'tsx', '--test', `--test-concurrency=${CORES + 1}`, ...options]
+  const child = spawn(process.execPath, [...flags, ...batches], { cwd: ROOT, stdio: 'inherit' })
+  process.on('SIGINT', () => {}).on('SIGTERM', () => child.kill('SIGTERM'))
+  const [code] = await once(child, 'close')
+  process.exitCode = code ?? 1
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}
+const missing = args.includes('--fast') || named.length > 0 ? [] : TOOLS.filter(isMissing)
+if (missing.length > 0) process.stderr.write(`\nNOT TESTED, because not installed: ${missing.join(', ')}\n`)
+
+/** A file of imports for each process, named in the order they are to be started. */
+function writeBatches(folder: string, files: readonly string[]): string[] {
+  const taken = new Set<string>()
+  return KINDS.flatMap(({ ending, processes }, kind) => {
+    const own = files.filter((file) => file.endsWith(ending) && !taken.has(file))
+    for (const file of own) taken.add(file)
+    return Array.from({ length: Math.min(processes, own.length) }, (_, i) => {
+      // In turn, so that a folder of slow tests is everybody's.
+      const batch = own.filter((_, at) => at % processes === i)
+      const name = join(folder, `${kind}-${i}.mjs`)
+      const imports = batch.map((file) => `import '${pathToFileURL(resolve(ROOT, file))}'\n`)
+      writeFileSync(name, imports.join(''))
+      return name
+    })
+  })
+}
