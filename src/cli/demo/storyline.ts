@@ -1,4 +1,4 @@
-// Who takes part in the demonstration and what happens on the way. Data only: run.ts plays it.
+// Who takes part in the demonstration and what happens on the way. Data only: play.ts plays it.
 
 import type { Frequency } from '../../core/frequency.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from '../../core/instant.ts'
