@@ -139,6 +139,13 @@ for (const [what, pattern, where] of BANNED) {
   })
 }
 
+test('every test file opens with a sentence that says what it is for', () => {
+  assert.deepEqual(
+    list('test/**/*.ts').filter((file) => !/^\/\/ [\s\S]*?[.:]\n/.test(read(file))),
+    [],
+  )
+})
+
 test(`no file of code has more than ${FILE_LINES_MAX} lines`, () => {
   const long = CODE.map((file) => ({ file, lines: read(file).trimEnd().split('\n').length }))
   assert.deepEqual(

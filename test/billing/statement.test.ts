@@ -1,3 +1,5 @@
+// Fees: tiers, overrides and rounding, on paper.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

@@ -1,3 +1,5 @@
+// Ids of executions: their form, their order, and that no two are the same.
+
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'

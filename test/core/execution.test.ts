@@ -1,3 +1,5 @@
+// What a confirmation, a cancel and a late fill make of an execution, in every state.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {

@@ -1,3 +1,5 @@
+// Instants as text: what is read, what is refused and with which words.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

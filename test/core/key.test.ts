@@ -1,3 +1,5 @@
+// API keys: their form, their hash, and when one is in force.
+
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'

@@ -1,3 +1,5 @@
+// Money as text and as whole units: reading, writing and rounding.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

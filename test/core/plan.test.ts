@@ -1,3 +1,5 @@
+// What a request makes of a plan, in every state of plan and user.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'

@@ -1,3 +1,5 @@
+// How much the price moves: the estimate the limits are made with.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

@@ -1,3 +1,5 @@
+// The ledger of a window: whatever happens, its budget is reserved, spent, released or left.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

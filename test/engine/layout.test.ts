@@ -1,3 +1,5 @@
+// How a window is cut into slots and units.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, MINUTE_MS } from '../../src/core/instant.ts'

@@ -1,3 +1,5 @@
+// What a store promises of writes that fail: nothing of them is left.
+
 import assert from 'node:assert/strict'
 import { usd } from '../../../src/core/money.ts'
 import { linkUser } from '../../../src/core/user.ts'

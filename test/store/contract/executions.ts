@@ -1,3 +1,5 @@
+// What a store promises of executions, leases and trades.
+
 import assert from 'node:assert/strict'
 import { acceptLate, LEASE_MS } from '../../../src/core/execution.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'

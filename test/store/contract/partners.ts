@@ -1,3 +1,5 @@
+// What a store promises of partners, keys, tiers and the audit log.
+
 import assert from 'node:assert/strict'
 import { HOUR_MS, plus } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'

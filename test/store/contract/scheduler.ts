@@ -1,3 +1,5 @@
+// What a store promises to the passes of the scheduler.
+
 import assert from 'node:assert/strict'
 import type { ExecutionId } from '../../../src/core/execution-id.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'

@@ -1,3 +1,5 @@
+// What a store promises of tenants: none sees or changes what another has.
+
 import assert from 'node:assert/strict'
 import { MINUTE_MS } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
