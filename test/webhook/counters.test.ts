@@ -5,8 +5,9 @@ import { test } from 'node:test'
 import Database from 'better-sqlite3'
 import type { Instant } from '../../src/core/instant.ts'
 import { type Attempt, noteAttempt, type Webhook } from '../../src/core/webhook.ts'
+import { freePort } from '../support/free-port.ts'
 import { T0 } from '../support/service.ts'
-import { type Answering, closedPort, startReceiver } from './receiver.ts'
+import { type Answering, startReceiver } from './receiver.ts'
 import { AT_T0, deliverer, deliveryTo, startStage, WEBHOOKS } from './stage.ts'
 
 const LATER = (T0 + 60_000) as Instant
@@ -152,7 +153,7 @@ test('what becomes of an attempt says nothing of the registration that replaced 
     const stage = await startStage(t)
     const meanwhile: Answering = async (response) => {
       if (replacement === 'deleted') await stage.call('DELETE', WEBHOOKS)
-      else await stage.register(await closedPort(), '/new')
+      else await stage.register(await freePort(), '/new')
       response.writeHead(500).end()
     }
     const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'), meanwhile)
