@@ -1,11 +1,12 @@
 // Whether the scheduler is late: the one rule behind readiness, `check`, `status`, the metric and the alert.
 
 import { HOUR_MS, type Instant, MINUTE_MS } from './instant.ts'
+import { spellSpan } from './span.ts'
 
 /** Late is never sooner than this, however often passes come. */
-const GRACE_MS = 10 * MINUTE_MS
+export const GRACE_MS = 10 * MINUTE_MS
 /** A scheduler may miss this many of its usual gaps: as many as the failsafe's lead covers (docs/engine.md). */
-const GAPS_ALLOWED = 2
+export const GAPS_ALLOWED = 2
 /** What a single pass says of the next one: nothing, so the slowest cron that is common is assumed. */
 const GAP_UNKNOWN_MS = HOUR_MS
 /** The newest gaps that make the usual one: their median, so that one outage does not count. */
@@ -47,6 +48,18 @@ export function schedulerLateness(seen: SchedulerSeen, now: Instant): SchedulerL
   const since = lastFinishedAt === null ? waitingSince : Math.max(waitingSince, lastFinishedAt)
   const waitedMs = Math.max(0, now - since)
   return { isLate: waitedMs > allowedMs, waitedMs, allowedMs, usualGapMs }
+}
+
+/** Why the scheduler is late, as part of a sentence: "the last finished tick began 3 h ago; 1 h is usual". */
+export function latenessInWords(
+  { lastFinishedAt }: SchedulerSeen,
+  now: Instant,
+  usualGapMs: number | null,
+): string {
+  const usual = usualGapMs === null ? '' : `; ${spellSpan(usualGapMs)} is usual`
+  return lastFinishedAt === null
+    ? `no tick has ever finished, and plans wait for one${usual}`
+    : `the last finished tick began ${spellSpan(now - lastFinishedAt)} ago${usual}`
 }
 
 /** The median of the newest gaps; null when there is none. A gap below zero is a clock set back, and counts as none. */
