@@ -40,6 +40,9 @@ export const AWAKE = `(
 export const OF_TENANT =
   '(:slug is null or t.partner_slug = :slug) and (:environment is null or t.environment = :environment)'
 
+/** Whether a window `w` ran its course, at `:since` or later, and left money unspent. In these words: an index has them. */
+export const ENDED_UNSPENT = `w.close_reason = 'ended' and w.released > 0 and w.closed_at >= :since`
+
 /** How a tenant `t` is named in a finding. */
 export const TENANT_NAME = `t.partner_slug || ' ' || t.environment`
 
