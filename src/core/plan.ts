@@ -22,7 +22,7 @@ export type PlanTerms = {
   amount: Usd
   frequency: Frequency
   smartTimingEnabled: boolean
-  /** The anchor of the first window: as asked for, else the moment of creation. */
+  /** No window opens before it. As last asked for by a request that opened one, else the moment of creation. */
   startDate: Instant
   status: PlanStatus
   createdAt: Instant
@@ -62,6 +62,7 @@ export type PlanChange = {
 /**
  * Decides a POST /plans. Throws a Problem: user_never_linked, plan_bound_elsewhere, plan_cancelled, user_not_linked.
  * A cancelled plan that is cancelled again, or re-sent without a status, answers as it is, so that retries are safe.
+ * A plan of a disabled user can be cancelled, and nothing else.
  */
 export function writePlan(seen: PlanSeen, request: PlanRequest, now: Instant): PlanChange {
   const { user, plan } = seen
@@ -83,7 +84,9 @@ export function writePlan(seen: PlanSeen, request: PlanRequest, now: Instant): P
         'a new partner_plan_id is needed.',
     )
   }
-  if (user.status !== 'linked') {
+  // A cancel takes no consent: whoever must stop a user's plans for good can.
+  const cancels = plan !== null && request.status === 'cancelled'
+  if (user.status !== 'linked' && !cancels) {
     throw new Problem('user_not_linked', `Partner user is not active (${user.status}).`)
   }
   return plan ? rewrite({ ...seen, plan }, request, now) : create(request, now)
@@ -128,7 +131,8 @@ function rewrite(seen: PlanSeen & { plan: Plan }, request: PlanRequest, now: Ins
   const reactivated = plan.status === 'paused' && status === 'active'
   const termsChanged = request.amount !== plan.amount || request.frequency !== plan.frequency
   if (reactivated || termsChanged || window === null) {
-    const start = resetStart(seen, request.startDate ?? null, now)
+    const startDate = request.startDate ?? plan.startDate
+    const start = resetStart(seen, startDate, now)
     const { amount, frequency } = request
     return {
       plan: {
@@ -136,7 +140,7 @@ function rewrite(seen: PlanSeen & { plan: Plan }, request: PlanRequest, now: Ins
         amount,
         frequency,
         smartTimingEnabled,
-        startDate: request.startDate ?? plan.startDate,
+        startDate,
         status,
         updatedAt: now,
       },
@@ -152,11 +156,11 @@ function rewrite(seen: PlanSeen & { plan: Plan }, request: PlanRequest, now: Ins
 }
 
 /**
- * Where a reset window starts: now, or at a future start_date of the request; and a millisecond after the last
- * window that already has executions, should the clock have gone back, so that no idempotency key is made twice.
+ * Where a reset window starts: now, or at the plan's start_date while that lies ahead; and a millisecond after the
+ * last window that already has executions, should the clock have gone back, so that no idempotency key is made twice.
  */
-function resetStart(seen: PlanSeen, startDate: Instant | null, now: Instant): Instant {
-  const wanted = startDate === null ? now : later(now, startDate)
+function resetStart(seen: PlanSeen, startDate: Instant, now: Instant): Instant {
+  const wanted = later(now, startDate)
   const used = seen.latestUsedStart
   return used !== null && used >= wanted ? plus(used, 1) : wanted
 }

@@ -78,7 +78,7 @@ export const planAnswer = z.object({
   amount_usd: dollars('Dollars per buying window.', '60.00'),
   frequency: z.enum(FREQUENCIES).meta(said('The length of a buying window.', 'daily')),
   smart_timing_enabled: z.boolean().meta(said('When false, the plan produces no executions.', true)),
-  start_date: instant('Where the windows are anchored.'),
+  start_date: instant('No window begins before it.'),
   status: z.enum(PLAN_STATUSES).meta(said('A cancelled plan stays cancelled.', 'active')),
   created_at: createdAt,
   updated_at: updatedAt,

@@ -40,7 +40,8 @@ export const planBody = z.object({
   start_date: datetime()
     .meta(
       said(
-        'Where the windows are anchored; a date alone is midnight UTC. By default now.',
+        'No window begins before it; a date alone is midnight UTC. By default now. On a re-send it counts only when ' +
+          'the window begins anew.',
         '2026-01-05T00:00:00Z',
       ),
     )

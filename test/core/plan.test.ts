@@ -16,6 +16,8 @@ import {
 import { Problem } from '../../src/core/problem.ts'
 import type { User, UserStatus } from '../../src/core/user.ts'
 
+/** A millisecond, in hours. */
+const MS = 1 / HOUR_MS
 const T0 = Date.UTC(2026, 0, 5) as Instant
 const NOW = plus(T0, 3 * DAY_MS + 5 * HOUR_MS)
 const user = (status: UserStatus = 'linked') => ({ partnerUserId: 'u1', status }) as User
@@ -170,22 +172,41 @@ test('a new plan takes its defaults only when they are left out', () => {
   assert.equal(created({ status: 'cancelled' }).open, null)
 })
 
-const RESET_STARTS: [what: string, startDate: number | null, latestUsed: number | null, start: number][] = [
-  ['now', null, T0, NOW],
-  ['a past start_date does not count', T0, T0, NOW],
-  ['a future start_date does', NOW + DAY_MS, T0, NOW + DAY_MS],
-  ['no window ever fired', null, null, NOW],
-  ['a window with executions began this very millisecond', null, NOW, NOW + 1],
-  ['the clock went back behind a used window', null, NOW + HOUR_MS, NOW + HOUR_MS + 1],
-  ['and behind it lies the future start_date', NOW + DAY_MS, NOW + HOUR_MS, NOW + DAY_MS],
-  ['and the future start_date is a used start', NOW + HOUR_MS, NOW + HOUR_MS, NOW + HOUR_MS + 1],
+/** By the plan's own start_date and the one of the request, in hours from now; and by the latest start with executions. */
+const RESET_STARTS: [
+  what: string,
+  stored: number,
+  asked: number | null,
+  used: number | null,
+  start: number,
+][] = [
+  ['now', -77, null, -77, 0],
+  ['a past start_date of the request does not count', -77, -77, -77, 0],
+  ['a future one does', -77, 24, -77, 24],
+  ['a future one of the plan counts on', 24, null, null, 24],
+  ['beyond its window, too', 9000, null, null, 9000],
+  ['unless the request has an earlier one', 24, 2, null, 2],
+  ['or a past one', 24, -2, null, 0],
+  ['or a later one', 24, 48, null, 48],
+  ['no window ever fired', -77, null, null, 0],
+  ['a window with executions began this very millisecond', -77, null, 0, MS],
+  ['the clock went back behind a used window', -77, null, 1, 1 + MS],
+  ['and behind it lies the future start_date', -77, 24, 1, 24],
+  ['and the future start_date is a used start', -77, 1, 1, 1 + MS],
+  ['the clock went back behind the start of the plan', 1, null, 1, 1 + MS],
 ]
 
-test('a reset never starts a window where one with executions started', () => {
-  for (const [what, startDate, latestUsed, start] of RESET_STARTS) {
-    const seen = { ...SEEN, latestUsedStart: latestUsed as Instant | null }
-    const request = { ...REQUEST, amount: usd('61.00'), startDate: startDate as Instant | null }
-    assert.equal(writePlan(seen, request, NOW).open?.start, start, what)
+test('a reset starts now or at a start_date ahead, and never where a window with executions started', () => {
+  const inHours = (hours: number) => Math.round(NOW + hours * HOUR_MS) as Instant
+  for (const [what, stored, asked, used, start] of RESET_STARTS) {
+    const latestUsedStart = used === null ? null : inHours(used)
+    const seen = { ...SEEN, plan: { ...PLAN, startDate: inHours(stored) }, latestUsedStart }
+    const asks = asked === null ? null : inHours(asked)
+    for (const startDate of asks === null ? [null, undefined] : [asks]) {
+      const change = writePlan(seen, { ...REQUEST, amount: usd('61.00'), startDate }, NOW)
+      assert.equal(change.open?.start, inHours(start), what)
+      assert.equal(change.plan.startDate, asks ?? inHours(stored), what)
+    }
   }
 })
 
@@ -197,7 +218,14 @@ const REFUSALS: [
 ][] = [
   [null, {}, null, 'user_never_linked'],
   [null, {}, 'disabled', 'user_not_linked'],
+  [null, { status: 'cancelled' }, 'disabled', 'user_not_linked'],
   [{}, {}, 'disabled', 'user_not_linked'],
+  [{}, { status: 'active' }, 'disabled', 'user_not_linked'],
+  [{}, { status: 'paused' }, 'disabled', 'user_not_linked'],
+  [{}, { amount: usd('61') }, 'disabled', 'user_not_linked'],
+  [{ status: 'cancelled' }, { status: 'active' }, 'disabled', 'plan_cancelled'],
+  [{}, { partnerUserId: 'u2', status: 'cancelled' }, 'disabled', 'plan_bound_elsewhere'],
+  [{ status: 'cancelled' }, { status: 'cancelled' }, 'disabled', null],
   [{}, { partnerUserId: 'u2' }, 'linked', 'plan_bound_elsewhere'],
   [{ status: 'cancelled' }, { partnerUserId: 'u2' }, 'linked', 'plan_bound_elsewhere'],
   [{ status: 'cancelled' }, { status: 'active' }, 'linked', 'plan_cancelled'],
@@ -217,5 +245,14 @@ test('what a plan refuses, and that a cancelled one may be re-sent', () => {
     const write = () => writePlan(seen, { ...REQUEST, ...by }, NOW)
     if (code) assert.throws(write, (error) => error instanceof Problem && error.code === code, code)
     else assert.equal(write().plan, seen.plan)
+  }
+})
+
+test('a plan of a disabled user can be cancelled', () => {
+  for (const status of ['active', 'paused'] as const) {
+    const seen = { ...SEEN, user: user('disabled'), plan: { ...PLAN, status } }
+    const change = writePlan(seen, { ...REQUEST, amount: usd('61'), status: 'cancelled' }, NOW)
+    assert.deepEqual(change.plan, { ...seen.plan, status: 'cancelled', updatedAt: NOW })
+    assert.deepEqual([change.close, change.open, change.cancelsExecutions], ['cancelled', null, true])
   }
 })

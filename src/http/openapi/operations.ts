@@ -69,7 +69,8 @@ export const OPERATIONS: Record<string, Operation> = {
     summary: 'Create a plan, or change one',
     description:
       'Idempotent on partner_plan_id. The window begins anew only when the amount or the frequency changed, or a ' +
-      `paused plan becomes active; otherwise it is kept. A status that is left out never reactivates. ${SAFE}`,
+      `paused plan becomes active; otherwise it is kept. It begins at once, or at a start_date that lies ahead. A status ` +
+      `that is left out never reactivates. A plan of a disabled user can only be cancelled. ${SAFE}`,
     answer: 'Plan',
     body: 'PlanRequest',
     refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...PLAN_REFUSALS],

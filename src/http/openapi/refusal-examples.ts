@@ -79,7 +79,7 @@ export const PLAN_REFUSALS: readonly RefusalExample[] = [
   refusal(
     403,
     'user_disabled',
-    'The user must be linked again first',
+    'The user must be linked again first; until then a plan can only be cancelled',
     'Partner user is not active (disabled).',
   ),
   refusal(
