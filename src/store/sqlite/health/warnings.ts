@@ -10,7 +10,7 @@ import { latenessInWords, schedulerLateness } from '../../../core/scheduler-late
 import { spellSpan } from '../../../core/span.ts'
 import type { CheckStore, Finding } from '../../check.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
-import { ENDED_UNSPENT, IN_REAL_TIME, IS_OPEN, TENANT_NAME } from '../expressions.ts'
+import { ENDED_UNSPENT, IN_REAL_TIME, IS_STUCK, TENANT_NAME } from '../expressions.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { isCorrupt } from '../file/errors.ts'
 import { acquireLock } from '../file/lock.ts'
@@ -91,13 +91,13 @@ function keysThatEnd(db: Database): Look {
 }
 
 function stuckExecutions(db: Database): Look {
-  const sql = db.prepare<[number], { place: string; n: bigint; first: string }>(
+  const sql = db.prepare<[], { place: string; n: bigint; first: string }>(
     `select ${TENANT_NAME} as place, count(*) as n, min(e.execution_id) as first
      from executions e join tenants t using (tenant_id)
-     where ${IS_OPEN} and e.delivered_count >= ? and ${IN_REAL_TIME} group by tenant_id order by tenant_id`,
+     where ${IS_STUCK} and ${IN_REAL_TIME} group by tenant_id order by tenant_id`,
   )
   return () =>
-    sql.all(STUCK_DELIVERIES).map(({ place, n, first }) => ({
+    sql.all().map(({ place, n, first }) => ({
       kind: 'executions_stuck',
       subject: place,
       message: `${n} delivered ${STUCK_DELIVERIES} times or more and never confirmed, the oldest ${first}`,
