@@ -1,15 +1,17 @@
 // The listening socket: plain or TLS, with time limits, and a close that lets what is in flight finish. Nothing a
 // client sends, or leaves unsent, may reach further than its own connection.
 
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { H3 } from 'h3'
 import { toNodeHandler } from 'h3/node'
+import { makeServer, type Tls } from './listen/server.ts'
 
 export type Listener = {
   url: string
+  /** The certificate clients are shown, as PEM; null without TLS. */
+  cert: string | null
   /** Takes no new connection, ends the idle ones, and resolves when the last call is answered. */
   close: () => Promise<void>
   /** Cuts off whatever is still connected. */
@@ -17,7 +19,7 @@ export type Listener = {
 }
 /** What answers; `fetch` is looked up at every call, so that it may be replaced while the socket stays. */
 export type Answering = Pick<H3, 'fetch'>
-export type ListenOptions = { host: string; port: number; tls: { cert: string; key: string } | null }
+export type ListenOptions = { host: string; port: number; tls: Tls }
 
 const HEADERS_TIMEOUT_MS = 10_000
 const REQUEST_TIMEOUT_MS = 30_000
@@ -26,24 +28,25 @@ const TIMEOUT_CHECK_MS = 2_000
 /** Above the usual 60 s of a proxy or a poller, so that it is they who close. */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
 
+/** Read by Node when the server begins to listen. */
 const LIMITS = {
   headersTimeout: HEADERS_TIMEOUT_MS,
   requestTimeout: REQUEST_TIMEOUT_MS,
   connectionsCheckingInterval: TIMEOUT_CHECK_MS,
   keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
 }
-const TLS_LIMITS = { ...LIMITS, handshakeTimeout: HEADERS_TIMEOUT_MS }
 
 /** Listens on exactly this host and port (0 for any free one). Throws when it cannot. */
 export async function listenOn(app: Answering, { host, port, tls }: ListenOptions): Promise<Listener> {
-  const handle = guarded(app)
-  const server = tls ? createTlsServer({ ...TLS_LIMITS, ...tls }, handle) : createServer(LIMITS, handle)
+  const { server, cert } = await makeServer(guarded(app), tls)
+  Object.assign(server, LIMITS)
   server.on('clientError', refuseBrokenHttp)
   const connections = follow(server, tls ? 'secureConnection' : 'connection')
   await bind(server, host, port)
   const shown = host.includes(':') ? `[${host}]` : host
   const { port: bound } = server.address() as AddressInfo
   return {
+    cert,
     url: `${tls ? 'https' : 'http'}://${shown}:${bound}`,
     close: () =>
       new Promise((resolve) => {
