@@ -129,7 +129,10 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const appOver = (store: Store | null) =>
     createApp({ ...options, store, machine: cli.machine, rateLimit: options.rateLimit ?? null })
   const front = { app: appOver(null) }
-  const listener = await listenOn({ fetch: (request) => front.app.fetch(request) }, { host, port, tls })
+  const listener = await listenOn(
+    { fetch: (request) => front.app.fetch(request) },
+    { host, port, tls, uuid: cli.machine.uuid },
+  )
   if (tls && 'selfSignedFor' in tls) await noteSelfSigned(log, listener)
   const stopped = stopSignal(cli)
   const db = cli.globals().db

@@ -8,6 +8,7 @@ import { connect } from 'node:net'
 import { test } from 'node:test'
 import { makeServer } from '../../src/http/listen/server.ts'
 import { listenOn } from '../../src/http/listen.ts'
+import { machine } from '../../src/machine.ts'
 import { makeCertificate } from '../support/certificate.ts'
 
 const answering = { fetch: () => new Response('there') }
@@ -35,7 +36,7 @@ test('it takes no signal, no setting of a hosting platform, and no other port', 
     delete process.env.HOST
     delete process.env.PORT
   })
-  const listener = await listenOn(answering, { host: '127.0.0.1', port: 0, tls: null })
+  const listener = await listenOn(answering, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
   t.after(() => listener.close())
   assert.deepEqual(
     signals.map((name) => process.listenerCount(name)),
@@ -44,15 +45,23 @@ test('it takes no signal, no setting of a hosting platform, and no other port', 
   assert.match(listener.url, /^http:\/\/127\.0\.0\.1:\d+$/)
   assert.equal(await (await fetch(listener.url)).text(), 'there')
   const { port } = new URL(listener.url)
-  await assert.rejects(listenOn(answering, { host: '127.0.0.1', port: Number(port), tls: null }), (error) => {
-    assert.match(String(error), new RegExp(`Cannot listen on port ${port} of "127.0.0.1": it is taken`))
-    return true
-  })
+  await assert.rejects(
+    listenOn(answering, { host: '127.0.0.1', port: Number(port), tls: null, uuid: machine.uuid }),
+    (error) => {
+      assert.match(String(error), new RegExp(`Cannot listen on port ${port} of "127.0.0.1": it is taken`))
+      return true
+    },
+  )
 })
 
 test('a port that web clients refuse to call is bound all the same', async (t) => {
   // listhen would listen on 3000 instead.
-  const listener = await listenOn(answering, { host: '127.0.0.1', port: 10_080, tls: null })
+  const listener = await listenOn(answering, {
+    host: '127.0.0.1',
+    port: 10_080,
+    tls: null,
+    uuid: machine.uuid,
+  })
   t.after(() => listener.close())
   assert.equal(listener.url, 'http://127.0.0.1:10080')
   await new Promise<void>((resolve, reject) => {

@@ -57,8 +57,14 @@ function fromFirstBlock(pem: string): string {
 
 function certificateOf(tls: NonNullable<Tls>) {
   if ('selfSignedFor' in tls) return { domains: [...tls.selfSignedFor], validityDays: SELF_SIGNED_DAYS }
-  return { cert: fromFirstBlock(tls.cert), key: fromFirstBlock(tls.key) }
+  return secureContextOf(tls)
 }
+
+/** As Node and listhen take it. Throws when one of them is not PEM. */
+export const secureContextOf = ({ cert, key }: Certificate): Certificate => ({
+  cert: fromFirstBlock(cert),
+  key: fromFirstBlock(key),
+})
 
 /**
  * Takes away the bookkeeping of http-shutdown, which listhen puts behind the listeners that Node or we have for an

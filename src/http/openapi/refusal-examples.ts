@@ -37,6 +37,12 @@ export const ANY_REFUSAL: readonly RefusalExample[] = [
 export const BODY_REFUSALS: readonly RefusalExample[] = [
   refusal(400, 'not_utf8', 'The body is no text', 'Request body is not valid UTF-8.'),
   refusal(413, 'too_large', 'The limit is 64 KiB', 'Request body is larger than 65536 bytes.'),
+  refusal(
+    415,
+    'encoded',
+    'The body is compressed',
+    'Content-Encoding is not supported: send the body uncompressed.',
+  ),
   refusal(422, 'not_json', 'loc has the offset where it breaks', [
     wrong('json_invalid', ['body', 1], 'JSON decode error'),
   ]),
