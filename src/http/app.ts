@@ -11,6 +11,7 @@ import { getDescription } from './openapi/get-description.ts'
 import { OPS_PATHS, type Ops, type OpsPath } from './ops-endpoints.ts'
 import { createRateLimit } from './rate-limit.ts'
 import { Refusal, STATUS_OF } from './refusal.ts'
+import { flawOf, isWrittenAs } from './request-line.ts'
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
 
@@ -31,13 +32,17 @@ export function createApp(options: AppOptions): H3 {
   // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
 
-  for (const [path, routes] of Map.groupBy(ROUTES, (route) => route.path)) {
-    app.all(path, (event) => answer(event, routes))
+  app.use((event, next) => {
+    const flaw = flawOf(event.req)
+    return flaw ? answer(event, [], flaw) : next()
+  })
+  for (const [path, routes] of Map.groupBy([...ROUTES, getDescription], (route) => route.path)) {
+    app.all(path, (event) => answer(event, isWrittenAs(event, path) ? routes : []))
   }
   for (const path of ops ? OPS_PATHS : []) {
-    app.all(path, (event) => (ops?.admits(event) ? answerOps(event, ops, path) : answer(event, [])))
+    const isAsked = (event: H3Event) => isWrittenAs(event, path) && ops?.admits(event)
+    app.all(path, (event) => (ops && isAsked(event) ? answerOps(event, ops, path) : answer(event, [])))
   }
-  app.all(getDescription.path, (event) => answer(event, [getDescription]))
   app.all('/**', (event) => answer(event, []))
   return app
 
@@ -56,7 +61,7 @@ export function createApp(options: AppOptions): H3 {
     return text
   }
 
-  async function answer(event: H3Event, routes: readonly Route[]): Promise<string> {
+  async function answer(event: H3Event, routes: readonly Route[], flaw?: Refusal): Promise<string> {
     const started = performance.now()
     const given = event.req.headers.get('x-request-id') ?? ''
     const requestId = REQUEST_ID.test(given) ? given : machine.uuid()
@@ -65,14 +70,13 @@ export function createApp(options: AppOptions): H3 {
     headers.set('cache-control', 'no-store')
     headers.set('content-type', 'application/json')
     const trail: Trail = { caller: null }
-    // The router forgives a slash at the end; the contract knows no such path.
-    const known = event.url.pathname.endsWith('/') ? [] : routes
-    const outcome = await call(event, { routes: known, headers, trail }).catch(refusalOf)
+    const answered = flaw ? Promise.reject(flaw) : call(event, { routes, headers, trail })
+    const outcome = await answered.catch(refusalOf)
     for (const [name, value] of Object.entries(outcome.headers)) headers.set(name, value)
     const line = {
       request_id: requestId,
       method: event.req.method,
-      route: known[0]?.path ?? null,
+      route: routes[0]?.path ?? null,
       partner_slug: trail.caller?.key.tenant.partnerSlug ?? null,
       environment: trail.caller?.key.tenant.environment ?? null,
       status: outcome.status,
@@ -82,13 +86,12 @@ export function createApp(options: AppOptions): H3 {
     else log.info(line, 'request')
     ops?.noteRequest(line)
     event.res.status = outcome.status
-    return JSON.stringify(outcome.body)
+    return outcome.text
   }
 
   async function call(event: H3Event, { routes, headers, trail }: Passage): Promise<Outcome> {
-    if (routes.some((candidate) => candidate.public)) {
-      const body = await routeFor(event.req.method, routes).handle(undefined as never)
-      return { status: 200, body, headers: {}, bug: null }
+    if (routes.some((candidate) => candidate.text)) {
+      return { status: 200, text: routeFor(event.req.method, routes).text?.() ?? '', headers: {}, bug: null }
     }
     if (!store) throw new Refusal(503, 'The database is being opened; try again.', { 'retry-after': '1' })
     const now = machine.clock()
@@ -110,7 +113,8 @@ export function createApp(options: AppOptions): H3 {
       query,
       setHeader: (name, value) => headers.set(name, value),
     }
-    return { status: 200, body: await route.handle(checked as Call<never, never>), headers: {}, bug: null }
+    const text = JSON.stringify(await route.handle(checked as Call<never, never>))
+    return { status: 200, text, headers: {}, bug: null }
   }
 
   /** Beside the request, not before its answer: a read must not wait for a write lock. */
@@ -126,7 +130,7 @@ const FAILED = { status: 500, type: 'application/json', text: '{"detail":"Intern
 
 type Trail = { caller: KeySeen | null }
 type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }
-type Outcome = { status: number; body: unknown; headers: Record<string, string>; bug: unknown }
+type Outcome = { status: number; text: string; headers: Record<string, string>; bug: unknown }
 
 function routeFor(method: string, routes: readonly Route[]): Route {
   if (routes.length === 0) throw new Refusal(404, 'Not Found')
@@ -137,13 +141,15 @@ function routeFor(method: string, routes: readonly Route[]): Route {
 
 function refusalOf(error: unknown): Outcome {
   if (error instanceof Refusal) {
-    return { status: error.status, body: { detail: error.detail }, headers: error.headers, bug: null }
+    return { status: error.status, text: textOf(error.detail), headers: error.headers, bug: null }
   }
   const status = error instanceof Problem ? STATUS_OF[error.code] : 500
   if (status < 500 && error instanceof Problem)
-    return { status, body: { detail: error.message }, headers: {}, bug: null }
-  return { status: 500, body: { detail: 'Internal Server Error' }, headers: {}, bug: error }
+    return { status, text: textOf(error.message), headers: {}, bug: null }
+  return { status: 500, text: textOf('Internal Server Error'), headers: {}, bug: error }
 }
+
+const textOf = (detail: Refusal['detail']): string => JSON.stringify({ detail })
 
 /** Ids may hold any character, so a segment is decoded after routing; one that is not validly encoded names nothing. */
 function decodeParams(params: Record<string, string>): Record<string, string> {

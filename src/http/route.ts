@@ -29,8 +29,8 @@ export type Route = {
   query: z.ZodType | null
   /** The shape of its answer, with 200. */
   answer: z.ZodType
-  /** Answered to anyone, without a key. */
-  public: boolean
+  /** Its answer when that is the same for everyone, a key or none; null when it has to be worked out. */
+  text: (() => string) | null
   handle: (call: Call<never, never>) => Promise<unknown>
 }
 
@@ -53,6 +53,6 @@ export const route = <
   ...options,
   body: options.body ?? null,
   query: options.query ?? null,
-  public: false,
+  text: null,
   handle: options.handle as Route['handle'],
 })
