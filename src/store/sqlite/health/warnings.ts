@@ -13,6 +13,7 @@ import type { Connection, Database } from '../file/connection.ts'
 import { isCorrupt } from '../file/errors.ts'
 import { acquireLock } from '../file/lock.ts'
 import { lockFile } from '../file/own-files.ts'
+import { mispricedTrades, undecidedLateFills } from './trade-warnings.ts'
 
 const KEY_ENDS_WITHIN_DAYS = 14
 const UNSPENT_WITHIN_DAYS = 7
@@ -31,6 +32,8 @@ type Look = (now: Instant) => Finding[]
 export function createWarnings({ db, read, clock }: Connection): CheckStore['findWarnings'] {
   const looks: Look[] = [
     ...[keysThatEnd, latePasses, stuckExecutions, pausedWebhooks, unspentWindows].map((look) => look(db)),
+    undecidedLateFills(db),
+    mispricedTrades(db),
     clockSetBack(db),
     ...(db.memory ? [] : [largeLog(db), openFiles(db), leftImport(db)]),
   ]
