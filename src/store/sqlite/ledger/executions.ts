@@ -1,9 +1,7 @@
 // Executions: polled, confirmed, cancelled, listed.
 
-import { reportFingerprint } from '../../../core/trade.ts'
 import type { ExecutionStore } from '../../executions.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
-import { reportParams } from '../../rows/report.ts'
 import type { AuditLog } from '../accounts/audit.ts'
 import {
   IS_OPEN,
@@ -16,6 +14,7 @@ import {
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Confirmations } from './confirmations.ts'
+import type { LateReports } from './late-reports.ts'
 import type { Ledger } from './ledger.ts'
 import { type ListedExecutionRow, listedExecution, type Records } from './records.ts'
 
@@ -26,11 +25,12 @@ type Parts = {
   audit: AuditLog
   time: TenantTime
   confirmations: Confirmations
+  lateReports: LateReports
   records: Records
 }
 
 export function createExecutionStore(connection: Connection, parts: Parts): ExecutionStore {
-  const { ledger, audit, time, confirmations, records } = parts
+  const { ledger, audit, time, confirmations, lateReports, records } = parts
   const { read, write } = connection
   const sql = prepare(connection)
 
@@ -62,15 +62,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
       time.write(tenant, (now) => {
         const confirmation = decide(confirmations.seen(tenant, ids), now)
         if (confirmation.kind === 'recorded') confirmations.record(tenant, confirmation)
-        if (confirmation.kind === 'kept_late') {
-          sql.keepLate.run({
-            execution_id: confirmation.execution.executionId,
-            tenant: tenant.tenantId,
-            fingerprint: reportFingerprint(confirmation.report),
-            ...reportParams(confirmation.report),
-            received_at: now,
-          })
-        }
+        if (confirmation.kind === 'refused') lateReports.keep(tenant, confirmation, now)
         return confirmation
       }),
 
@@ -108,13 +100,6 @@ function prepare({ db }: Connection) {
       `update executions set status = :status, delivered_count = :delivered_count,
          lease_expires_at = :lease_expires_at
        where tenant_id = :tenant and execution_id = :execution_id`,
-    ),
-    keepLate: db.prepare(
-      `insert into late_reports (execution_id, tenant_id, fingerprint, partner_order_id, status, usd_amount,
-         btc_amount, execution_price, partner_fee_usd, executed_at, failure_reason, received_at)
-       values (:execution_id, :tenant, :fingerprint, :partner_order_id, :status, :usd_amount,
-         :btc_amount, :execution_price, :partner_fee_usd, :executed_at, :failure_reason, :received_at)
-       on conflict do nothing`,
     ),
     cancel: db.prepare(
       `update executions set status = 'cancelled', cancelled_at = :cancelled_at, cancel_reason = :cancel_reason

@@ -22,7 +22,7 @@ export function createLedger(db: Database) {
        values (:plan_id, :window_start, :window_end, :budget) returning *`,
     ),
     writeWindow: db.prepare(
-      `update windows set reserved = :reserved, spent = :spent, released = :released,
+      `update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released,
          closed_at = :closed_at, close_reason = :close_reason
        where window_id = :window_id`,
     ),
