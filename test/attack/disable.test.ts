@@ -8,6 +8,7 @@ import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { assertSound, DUE, link, PRICE, plan, setUser, userPath } from '../http/steps.ts'
 import { type Service, startService } from '../support/service.ts'
+import { watched } from '../support/watched.ts'
 import { addCrowd } from './crowd.ts'
 
 const PLANS = 20_000
@@ -17,23 +18,6 @@ async function crowded(t: Parameters<typeof startService>[0], status: 'pending' 
   const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
   addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans, status })
   return { service, tenant }
-}
-
-/** Runs `work`, and says how long it took and for how long, at worst, the event loop could do nothing else. */
-async function watched<T>(work: () => Promise<T>): Promise<{ value: T; tookMs: number; stallMs: number }> {
-  let stallMs = 0
-  let last = performance.now()
-  const look = (): void => {
-    const now = performance.now()
-    stallMs = Math.max(stallMs, now - last)
-    last = now
-  }
-  const timer = setInterval(look, 1)
-  const from = performance.now()
-  const value = await work()
-  look()
-  clearInterval(timer)
-  return { value, tookMs: performance.now() - from, stallMs }
 }
 
 function rows(file: string, sql: string): unknown[] {

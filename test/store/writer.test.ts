@@ -34,7 +34,12 @@ test('a commit ends after some work, and what else the process has to do comes b
   }
   let loop = setImmediate(count)
   const turnAt = await Promise.all(
-    Array.from({ length: 6 }, () => connection.write(() => (busyFor(30), turns), CROWD)),
+    Array.from({ length: 6 }, () =>
+      connection.write(() => {
+        busyFor(30)
+        return turns
+      }, CROWD),
+    ),
   )
   clearImmediate(loop)
   const perCommit = [...Map.groupBy(turnAt, (turn) => turn).values()].map(({ length }) => length)

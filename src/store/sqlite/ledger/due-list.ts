@@ -26,7 +26,7 @@ export function createDueList(db: Database) {
          order by created_at, execution_id limit :limit)
        order by e.created_at, e.execution_id`,
     ),
-    any: WALKS.map((from) => db.prepare<object, bigint>(`select exists (select 1 ${from})`).pluck()),
+    exists: WALKS.map((from) => db.prepare<object, bigint>(`select exists (select 1 ${from})`).pluck()),
     count: db
       .prepare<object, bigint>(`select sum(n) from (${joined((from) => `select count(*) as n ${from}`)})`)
       .pluck(),
@@ -35,7 +35,7 @@ export function createDueList(db: Database) {
 
   return {
     isEmpty: (tenant: Tenant, now: Instant): boolean =>
-      !sql.any.some((any) => any.get(at(tenant, now)) === 1n),
+      sql.exists.every((exists) => exists.get(at(tenant, now)) === 0n),
 
     /** The oldest of what is due, in the order of creation. */
     first: (tenant: Tenant, now: Instant, limit: number): ExecutionRow[] =>
