@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { linkUser } from '../../src/core/user.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -165,4 +166,30 @@ test('four processes that create one database at once all find it ready', async 
     'dd',
   ])
   assert.deepEqual(await store.findFaults(), [])
+})
+
+test('a process that writes without a break leaves the lock to an operator', async (t) => {
+  const { file, store } = await withPlans(t, 1)
+  const acme = await store.findTenant('acme', 'test')
+  assert.ok(acme)
+  const linkSlowly = (name: string) =>
+    store.changeUser(acme, name, (seen, now) => {
+      const until = performance.now() + 20
+      while (performance.now() < until);
+      const request = {
+        partnerUserId: name,
+        consentAccepted: true,
+        consentVersion: 'v',
+        consentTimestamp: now,
+      }
+      return linkUser(seen, request, now)
+    })
+  // Starts, opens the file and writes one row, while this process has six seconds of writes before it.
+  const operator = act(t, 'create', file, 'bolt-two').ends
+  const flood = await Promise.all(Array.from({ length: 300 }, (_, i) => linkSlowly(`u${i}`)))
+  const { code, err } = await operator
+  assert.equal(code, 0, err)
+  const added = await store.findPartner('bolt-two')
+  const last = flood.at(-1)?.user.createdAt
+  assert.ok(added && last && added.createdAt < last, `${added?.createdAt} and ${last}`)
 })
