@@ -35,6 +35,7 @@ type ServeOptions = WebhookOptions & {
   tlsSelfSigned?: true
   priceFeed: string
   rateLimit?: number
+  callsPerKey?: number
   logFormat?: 'json' | 'pretty'
   logLevel: LogLevel
   opsTokenFile?: string
@@ -64,6 +65,11 @@ export function serveCommand(cli: Cli): Command {
     .addOption(
       new Option('--rate-limit <number>', 'requests a second for each key; no limit by default')
         .env('TRANCHE_RATE_LIMIT')
+        .argParser(wholeNumber(1, 1_000_000)),
+    )
+    .addOption(
+      new Option('--calls-per-key <number>', 'the most calls of one key at once; 1024 by default')
+        .env('TRANCHE_CALLS_PER_KEY')
         .argParser(wholeNumber(1, 1_000_000)),
     )
     .addOption(

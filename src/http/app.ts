@@ -7,6 +7,7 @@ import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import { authenticate, isUseStale } from './auth.ts'
 import { readBody, readQuery } from './body.ts'
+import { createOneAtATime } from './one-at-a-time.ts'
 import { getDescription } from './openapi/get-description.ts'
 import { OPS_PATHS, type Ops, type OpsPath } from './ops-endpoints.ts'
 import { createRateLimit } from './rate-limit.ts'
@@ -14,6 +15,7 @@ import { Refusal, STATUS_OF } from './refusal.ts'
 import { flawOf, isWrittenAs } from './request-line.ts'
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
+import { CALLS_PER_KEY_MAX, createTurns, type Turn } from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store'> & {
   /** Null while the database is being opened: every call is then put off. */
@@ -22,13 +24,17 @@ export type AppOptions = Omit<Services, 'store'> & {
   ops?: Ops
   /** Requests a second and key; null for no limit. */
   rateLimit: number | null
+  /** The most calls of a key at once. */
+  callsPerKey?: number | undefined
 }
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 export function createApp(options: AppOptions): H3 {
-  const { store, machine, guard, log, ops, rateLimit } = options
+  const { store, machine, guard, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
   const limit = rateLimit === null ? null : createRateLimit(rateLimit)
+  const takeTurn = createTurns(callsPerKey)
+  const oneAtATime = createOneAtATime()
   // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
 
@@ -69,9 +75,10 @@ export function createApp(options: AppOptions): H3 {
     headers.set('x-request-id', requestId)
     headers.set('cache-control', 'no-store')
     headers.set('content-type', 'application/json')
-    const trail: Trail = { caller: null }
+    const trail: Trail = { caller: null, turn: null }
     const answered = flaw ? Promise.reject(flaw) : call(event, { routes, headers, trail })
     const outcome = await answered.catch(refusalOf)
+    trail.turn?.leave()
     for (const [name, value] of Object.entries(outcome.headers)) headers.set(name, value)
     const line = {
       request_id: requestId,
@@ -98,6 +105,8 @@ export function createApp(options: AppOptions): H3 {
     const caller = await authenticate(store, event.req.headers.get('authorization'), now)
     trail.caller = caller
     limit?.(caller.key.keyId, now)
+    trail.turn = takeTurn(caller.key.keyId)
+    if (trail.turn.ready) await trail.turn.ready
     if (isUseStale(caller, now)) noteUse(store, caller)
     const route = routeFor(event.req.method, routes)
     const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
@@ -111,6 +120,7 @@ export function createApp(options: AppOptions): H3 {
       params: decodeParams(event.context.params ?? {}),
       body,
       query,
+      alone: (work) => oneAtATime(caller.key.tenant.tenantId, work),
       setHeader: (name, value) => headers.set(name, value),
     }
     const text = JSON.stringify(await route.handle(checked as Call<never, never>))
@@ -128,7 +138,7 @@ export function createApp(options: AppOptions): H3 {
 const NOT_ALLOWED = { status: 405, type: 'application/json', text: '{"detail":"Method Not Allowed"}' }
 const FAILED = { status: 500, type: 'application/json', text: '{"detail":"Internal Server Error"}' }
 
-type Trail = { caller: KeySeen | null }
+type Trail = { caller: KeySeen | null; turn: Turn | null }
 type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }
 type Outcome = { status: number; text: string; headers: Record<string, string>; bug: unknown }
 

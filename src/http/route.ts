@@ -18,6 +18,8 @@ export type Call<B, Q = unknown> = Services & {
   query: Q
   /** Path parameters, decoded. */
   params: Record<string, string>
+  /** Runs a long read when the tenant's others are done. */
+  alone: <T>(work: () => Promise<T>) => Promise<T>
   /** Adds a header to the answer. */
   setHeader: (name: string, value: string) => void
 }

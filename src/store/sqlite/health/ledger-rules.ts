@@ -113,7 +113,8 @@ export const LEDGER_RULES: Rule[] = [
     kind: 'execution_open',
     sql: `select ${EXECUTION}, e.status from executions e
       join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id
-      where ${IS_OPEN} and (p.status = 'cancelled' or u.status = 'disabled')`,
+      left join stops s on s.user_id = u.user_id and s.ended_at is null
+      where ${IS_OPEN} and (p.status = 'cancelled' or (u.status = 'disabled' and s.user_id is null))`,
     message: (row) => `is ${row.status} although its plan is cancelled or its user disabled`,
   },
   {

@@ -15,6 +15,7 @@ export const WIPED: readonly (readonly [table: string, rows: string])[] = [
   ['executions', 'tenant_id = :tenant'],
   ['schedules', 'plan_id in (select plan_id from plans where tenant_id = :tenant)'],
   ['windows', 'plan_id in (select plan_id from plans where tenant_id = :tenant)'],
+  ['stops', 'tenant_id = :tenant'],
   ['plans', 'tenant_id = :tenant'],
   ['consents', 'user_id in (select user_id from users where tenant_id = :tenant)'],
   ['users', 'tenant_id = :tenant'],
