@@ -21,7 +21,7 @@ export function acceptLate(seen: LateFillSeen, late: LateFill, now: Instant): Ac
   if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
   if (late.acceptedAt !== null) throw conflict(`Report ${reportId} has been accepted already.`)
   if (execution.deliveredCount === 0) {
-    throw conflict(`Execution ${execution.executionId} was never delivered: a fill of it cannot be.`)
+    throw conflict(`Execution ${execution.executionId} was never delivered, so it cannot have been filled.`)
   }
   const taken = orderTaken(seen.orderHeldBy, report)
   if (taken) throw taken

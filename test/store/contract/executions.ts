@@ -189,7 +189,7 @@ export const executionContract: Contract = {
     await sendPlan(store, acme, { status: 'cancelled' })
     await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
     // Kept, because money may have moved; but what nobody was ever told to buy becomes no trade.
-    assert.equal((await report(store, acme, executionId, filled(usd('10')))).kind, 'kept_late')
+    assert.equal((await report(store, acme, executionId, filled(usd('10')))).kind, 'refused')
     await assert.rejects(accept(world, executionId), problem('late_fill_conflict'))
     assert.equal((await store.findExecution(executionId))?.execution.status, 'cancelled')
     assert.deepEqual(await store.findFaults(), [])
