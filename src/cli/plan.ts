@@ -133,8 +133,8 @@ const WINDOW_COLUMNS: Column<ReturnType<typeof windowJson>>[] = [
   { title: 'BUDGET', of: (row) => row.budget_usd, right: true },
   { title: 'RESERVED', of: (row) => row.reserved_usd, right: true },
   { title: 'SPENT', of: (row) => row.spent_usd, right: true },
-  { title: 'EXCESS', of: (row) => row.excess_usd, right: true },
   { title: 'RELEASED', of: (row) => row.released_usd, right: true },
   { title: 'LEFT', of: (row) => row.left_usd, right: true },
+  { title: 'EXCESS', of: (row) => row.excess_usd, right: true },
   { title: 'CLOSED', of: (row) => row.close_reason },
 ]

@@ -75,7 +75,7 @@ test('every block of the guide does what it says', async (t) => {
   )
   const late = fill('o1', '10.00')
   assert.equal((await service.call('POST', confirmPath(ID), late)).status, 409)
-  assert.match(await pasteSection(t, service, 'A fill that came too late', { ID }), /^status +filled/m)
+  assert.match(await pasteSection(t, service, 'A fill that was refused', { ID }), /^status +filled/m)
   assert.equal((await succeed(service, 'POST', confirmPath(ID), late)).replayed, true)
   const adjusted = await pasteSection(t, service, 'A fill with wrong amounts', { ID })
   assert.match(adjusted, /usd_difference +-0\.50/)
