@@ -135,18 +135,7 @@ async function attack(program: Program): Promise<boolean> {
     }
     for (const what of Object.keys(FLOODS)) {
       const spare = await keyOf('gone')
-      const child = spawn(process.execPath, [
-        ...process.execArgv,
-        import.meta.filename,
-        url,
-        crowd.secret,
-        what,
-      ])
-      let calls = ''
-      child.stdout.on('data', (text) => {
-        calls = String(text).trim()
-      })
-      await once(child.stdout, 'data')
+      const flooding = await another(url, crowd.secret, what)
       const [p99, write, health] = await Promise.all([
         sample(url, other.secret, { method: 'GET', path: '/partner/v1/me' }),
         sample(url, other.secret, { method: 'POST', path: '/partner/v1/users', body: USER }),
