@@ -53,12 +53,18 @@ export function spentBy(report: Report): Usd {
   }
 }
 
-/** Whether two reports say the same thing: compared by value, field by field. */
+/** Whether two reports say the same thing: compared by value, field by field. An empty reason says what none says. */
 export function sameReport(a: Report, b: Report): boolean {
-  return reportFingerprint(a) === reportFingerprint(b)
+  return reportFingerprint(withoutEmptyReason(a)) === reportFingerprint(withoutEmptyReason(b))
 }
 
-/** One text per distinct report, for comparing and for keeping each late report once. */
+const withoutEmptyReason = (report: Report): Report =>
+  'failureReason' in report ? { ...report, failureReason: report.failureReason || null } : report
+
+/**
+ * One text per distinct report, for comparing and for keeping each late report once. The digest of a recorded trade is
+ * made of it, so the text of a report never changes.
+ */
 export function reportFingerprint(report: Report): string {
   const common = [report.status, report.partnerOrderId, report.executedAt]
   const rest =

@@ -32,9 +32,13 @@ export function field<T>(schema: z.core.JSONSchema.BaseSchema, parse: (input: un
     .meta(schema)
 }
 
-/** Text of 1 to `max` characters, without control characters unless `lines` are wanted. Never trimmed. */
-export const text = ({ max = TEXT_MAX, min = 1, lines = false } = {}) =>
-  field({ type: 'string', minLength: min, maxLength: max }, (input) => parseText(input, { max, min, lines }))
+/** Text of 1 to `max` characters, without control characters. Never trimmed. */
+export const text = ({ max = TEXT_MAX } = {}) =>
+  field({ type: 'string', minLength: 1, maxLength: max }, (input) => parseText(input, { max }))
+
+/** Text that is taken whatever it holds, and kept as far as it can be shown. */
+export const remark = ({ max }: { max: number }) =>
+  field({ type: 'string' }, (input) => (typeof input === 'string' ? showable(input, max) : notText))
 
 /**
  * What the API description says of a field: words, and a value as it is sent. Under a name of our own, because zod
@@ -123,27 +127,29 @@ export const notText = new FieldError('string_type', 'Input should be a valid st
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the same, line breaks and tabs allowed
-const CONTROL_BUT_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/
+const CONTROL_BUT_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g
 
-export function parseText(
-  input: unknown,
-  { max = TEXT_MAX, min = 1, lines = false } = {},
-): string | FieldError {
+function parseText(input: unknown, { max }: { max: number }): string | FieldError {
   if (typeof input !== 'string') return notText
+  if (input === '') return new FieldError('string_too_short', 'String should have at least 1 character')
   const length = [...input].length
-  if (length < min) {
-    return new FieldError(
-      'string_too_short',
-      `String should have at least ${min} ${min === 1 ? 'character' : 'characters'}`,
-    )
-  }
   if (length > max) return new FieldError('string_too_long', `String should have at most ${max} characters`)
   // Half a surrogate pair cannot be stored: two different ids would become one.
   if (!input.isWellFormed()) return new FieldError('value_error', 'Value error, must be valid Unicode text')
-  if ((lines ? CONTROL_BUT_LINES : CONTROL).test(input)) {
+  if (CONTROL.test(input)) {
     return new FieldError('value_error', 'Value error, must not contain control characters')
   }
   return input
+}
+
+/**
+ * Control characters become spaces (line breaks and tabs stay), half surrogate pairs U+FFFD, and what is beyond `max`
+ * characters is cut, with an ellipsis as the last one kept.
+ */
+function showable(input: string, max: number): string {
+  const clean = input.toWellFormed().replace(CONTROL_BUT_LINES, ' ')
+  const characters = [...clean]
+  return characters.length <= max ? clean : `${characters.slice(0, max - 1).join('')}…`
 }
 
 function spoken(values: readonly string[]): string {
