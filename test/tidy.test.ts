@@ -34,6 +34,9 @@ const TEXTS = [
 /** What every start pays for, `tranche version` and each cron tick included; the rest is imported where it is used. */
 const EAGER_PACKAGES = ['commander', 'decimal.js']
 
+/** What starts processes. test:fast leaves out the tests that reach it. */
+const STARTERS = ['node:child_process', 'test/support/executable.ts']
+
 type Import = { target: string; typesOnly: boolean; lazy: boolean }
 
 test('every file of src has a room, and imports only what that room may', () => {
@@ -82,8 +85,9 @@ test('circles of imports are found, and named once', () => {
 })
 
 test('every file of src is reached from main.ts', () => {
+  const known = reached('src/main.ts', () => true)
   assert.deepEqual(
-    SOURCES.filter((file) => !reached('src/main.ts', () => true).has(file)),
+    SOURCES.filter((file) => !known.has(file)),
     [],
   )
 })
@@ -98,6 +102,13 @@ test('a start loads no package but what reads the command line and money', () =>
     eager.filter((name) => roomOf(name) === 'store/sqlite'),
     [],
   )
+})
+
+test('a test file that starts processes is named so, and no other is', () => {
+  const starts = (file: string) =>
+    [...reached(file, ({ typesOnly, lazy }) => !typesOnly && !lazy)].some((name) => STARTERS.includes(name))
+  const wrong = list('test/**/*.test.ts').filter((file) => starts(file) !== file.endsWith('.process.test.ts'))
+  assert.deepEqual(wrong, [])
 })
 
 test('imports name packages that package.json brings', () => {
@@ -146,6 +157,13 @@ for (const [what, pattern, where] of BANNED) {
     )
   })
 }
+
+test('every test file opens with a sentence that says what it is for', () => {
+  assert.deepEqual(
+    list('test/**/*.ts').filter((file) => !/^\/\/ [\s\S]*?[.:]\n/.test(read(file))),
+    [],
+  )
+})
 
 test(`no file of code has more than ${FILE_LINES_MAX} lines`, () => {
   const long = CODE.map((file) => ({ file, lines: read(file).trimEnd().split('\n').length }))
@@ -233,11 +251,12 @@ const packageOf = (target: string): string =>
     .slice(0, target.startsWith('@') ? 2 : 1)
     .join('/')
 
-/** Everything reached from a file by imports that `follow` accepts. */
+/** Everything reached from a file by imports that `follow` accepts, through files of the same folder: src or test. */
 function reached(from: string, follow: (seen: Import) => boolean): Set<string> {
   const seen = new Set([from])
+  const [folder] = from.split('/')
   for (const file of seen) {
-    if (!file.startsWith('src/')) continue
+    if (!file.startsWith(`${folder}/`)) continue
     for (const found of importsOf(file)) if (follow(found)) seen.add(found.target)
   }
   return seen

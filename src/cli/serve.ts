@@ -116,7 +116,6 @@ async function opsOf(cli: Cli, options: ServeOptions): Promise<{ ops: Ops; metri
     metrics,
     exposition: EXPOSITION_TYPE,
     token: options.opsTokenFile === undefined ? null : readToken(options.opsTokenFile),
-    tickEveryMs: options.tickEvery,
   })
   return { ops, metrics }
 }

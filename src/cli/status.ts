@@ -1,13 +1,13 @@
 // status: how an operator sees whether all is well, once or on a screen that stays.
 
 import { Command, Option } from 'commander'
-import { DAY_MS, type Instant, plus } from '../core/instant.ts'
-import type { Status } from '../store/status.ts'
+import { UNSPENT_DAYS } from '../core/alarms.ts'
+import { DAY_MS, plus } from '../core/instant.ts'
+import { createPlanCounter, type PlanCounter } from '../http/plan-counter.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
 import { duration } from './options/values.ts'
-import { type SandboxJson, sandboxJson } from './status/sandboxes.ts'
-import { statusInWords, statusJson, UNSPENT_DAYS } from './status/words.ts'
+import { type Health, statusInWords, statusJson } from './status/words.ts'
 import { print } from './terminal/print.ts'
 
 export function statusCommand(cli: Cli): Command {
@@ -21,8 +21,7 @@ export function statusCommand(cli: Cli): Command {
 }
 
 async function lookOnce(cli: Cli): Promise<void> {
-  const { at, status, sandboxes } = await cli.withStore((store) => look(cli, store))
-  const json = statusJson(status, at, sandboxes)
+  const json = statusJson(await cli.withStore((store) => look(cli, store, createPlanCounter())))
   print(cli, json, () => statusInWords(json))
 }
 
@@ -32,27 +31,32 @@ async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
     import('./status/screen.ts'),
   ])
   const shown = { passes: PASSES_SHOWN, executions: EXECUTIONS_SHOWN }
+  const countPlans = createPlanCounter()
   // Opened anew for every look: a screen left running keeps nobody from restoring or upgrading.
   await watch(cli, {
     everyMs,
     look: () =>
       cli.withStore(async (store) => {
-        const seen = await look(cli, store)
-        return { ...seen, db: cli.globals().db, everyMs, recent: await store.readRecent(shown) }
+        const health = await look(cli, store, countPlans)
+        const more = { recent: await store.readRecent(shown), walBytes: store.walBytes() }
+        return { ...health, ...more, db: cli.globals().db, everyMs }
       }),
-    line: ({ at, status, sandboxes }) => {
-      const json = statusJson(status, at, sandboxes)
+    line: (health) => {
+      const json = statusJson(health)
       return cli.globals().json ? JSON.stringify(json) : `at  ${json.at}\n${statusInWords(json)}\n`
     },
     draw: drawScreen,
   })
 }
 
-async function look(
-  cli: Cli,
-  store: Store,
-): Promise<{ at: Instant; status: Status; sandboxes: SandboxJson[] }> {
+async function look(cli: Cli, store: Store, countPlans: PlanCounter): Promise<Health> {
   const at = cli.machine.clock()
-  const status = await store.readStatus(at, plus(at, -UNSPENT_DAYS * DAY_MS))
-  return { at, status, sandboxes: (await store.listSandboxes()).map(sandboxJson) }
+  return {
+    at,
+    status: await store.readStatus(plus(at, -UNSPENT_DAYS * DAY_MS)),
+    scheduler: await store.readScheduler(),
+    plans: await countPlans(store, at),
+    backlog: await store.readBacklog(at),
+    sandboxes: await store.listSandboxes(),
+  }
 }

@@ -2,10 +2,12 @@
 // cron's processes did it, is read when somebody asks.
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { type Instant, SECOND_MS } from '../core/instant.ts'
+import { type Instant, MINUTE_MS, SECOND_MS } from '../core/instant.ts'
+import { GAPS_ALLOWED, GRACE_MS, schedulerLateness } from '../core/scheduler-lateness.ts'
 import { FAILURES_TO_PAUSE } from '../core/webhook.ts'
 import type { MonitoringStore, PassSpan } from '../store/monitoring.ts'
 import type { Store } from '../store/store.ts'
+import { createPlanCounter, PLANS_COUNTED_MS } from './plan-counter.ts'
 
 export type RequestSeen = { method: string; route: string | null; status: number; duration_ms: number }
 
@@ -26,8 +28,6 @@ const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 const TICK_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 /** A client chooses its method; it must not choose how many series there are. */
 const METHODS = ['GET', 'POST', 'PATCH', 'DELETE', 'PUT', 'HEAD', 'OPTIONS']
-/** Counting every plan reads every plan: not for every scrape. */
-const PLANS_READ_MS = 60_000
 
 export function createMetrics(): Metrics {
   const process = new Registry()
@@ -186,10 +186,14 @@ function createGauges() {
       'last_tick_age_seconds',
       'Time since the newest finished pass began; +Inf before the first.',
     ),
+    schedulerLate: gauge(
+      'scheduler_late',
+      `1 when plans wait and no pass has finished for ${GRACE_MS / MINUTE_MS} minutes and ${GAPS_ALLOWED} usual gaps.`,
+    ),
     open: gauge('executions_open', 'Executions that await a confirmation.'),
     due: gauge('executions_due', 'Executions that a poll would hand out now.'),
     oldestDue: gauge('executions_due_oldest_age_seconds', 'Age of the oldest of them; 0 when there is none.'),
-    plans: gauge('plans', `Plans by status, at most ${PLANS_READ_MS / SECOND_MS} s old.`, ['status']),
+    plans: gauge('plans', `Plans by status, at most ${PLANS_COUNTED_MS / SECOND_MS} s old.`, ['status']),
     webhooks: gauge('webhooks', 'Registered webhooks by status and by how their last attempt ended.', [
       'environment',
       'status',
@@ -201,23 +205,19 @@ function createGauges() {
     ),
     walBytes: gauge('wal_bytes', 'Size of the write-ahead log.'),
   }
-  let plansReadAt: Instant | null = null
-
-  async function updatePlans(store: MonitoringStore, now: Instant): Promise<void> {
-    if (plansReadAt !== null && Math.abs(now - plansReadAt) < PLANS_READ_MS) return
-    for (const [status, n] of Object.entries(await store.countPlans())) gauges.plans.set({ status }, n)
-    plansReadAt = now
-  }
+  const countPlans = createPlanCounter()
 
   async function update(store: MonitoringStore, now: Instant): Promise<void> {
     const since = (then: Instant): number => Math.max(0, now - then) / 1000
-    const { lastPassAt } = await store.readPassHealth()
-    gauges.lastPass.set(lastPassAt === null ? Number.POSITIVE_INFINITY : since(lastPassAt))
+    const scheduler = await store.readScheduler()
+    const { lastFinishedAt } = scheduler
+    gauges.lastPass.set(lastFinishedAt === null ? Number.POSITIVE_INFINITY : since(lastFinishedAt))
+    gauges.schedulerLate.set(schedulerLateness(scheduler, now).isLate ? 1 : 0)
     const backlog = await store.readBacklog(now)
     gauges.open.set(backlog.open)
     gauges.due.set(backlog.due)
     gauges.oldestDue.set(backlog.oldestDueAt === null ? 0 : since(backlog.oldestDueAt))
-    await updatePlans(store, now)
+    for (const [status, n] of Object.entries(await countPlans(store, now))) gauges.plans.set({ status }, n)
     const webhooks = await store.countWebhooks()
     gauges.webhooks.reset()
     for (const { environment, status, last, count } of webhooks)

@@ -19,8 +19,6 @@ export type OpsOptions = {
   exposition: string
   /** Null admits loopback peers, and nobody else. */
   token: string | null
-  /** How often passes run inside this process, null when cron runs them. */
-  tickEveryMs: number | null
 }
 
 export type Ops = Pick<Metrics, 'noteRequest'> & {
@@ -30,9 +28,9 @@ export type Ops = Pick<Metrics, 'noteRequest'> & {
   opened: (store: MonitoringStore) => Promise<void>
 }
 
-export function createOps({ clock, metrics, exposition, token, tickEveryMs }: OpsOptions): Ops {
+export function createOps({ clock, metrics, exposition, token }: OpsOptions): Ops {
   const digest = token === null ? null : sha256(token)
-  const reasonsAgainst = createReadiness({ clock, tickEveryMs })
+  const reasonsAgainst = createReadiness(clock)
   let store: MonitoringStore | null = null
   const scrape = shared(async () => metrics.read(store, clock()))
 

@@ -1,45 +1,30 @@
 // Whether the service is ready: its database takes writes, and passes run while there are plans to look at.
 
-import { type Instant, MINUTE_MS } from '../core/instant.ts'
+import type { Instant } from '../core/instant.ts'
+import { latenessInWords, schedulerLateness } from '../core/scheduler-lateness.ts'
 import type { MonitoringStore } from '../store/monitoring.ts'
 
-/** A pass a minute is the rule; so many that are missing are no accident. */
-export const TICK_FRESH_MS = 10 * MINUTE_MS
-/** How many of its own intervals a slower scheduler may miss. */
-export const TICKS_MISSED_MAX = 3
 /** How long a probe waits for another process's lock. */
 export const PROBE_TIMEOUT_MS = 2_000
 
-export type ReadinessOptions = {
-  clock: () => Instant
-  /** How often passes run inside this process, null when cron runs them. */
-  tickEveryMs: number | null
-}
-
 /** Answers why the service is not ready, in sentences; nothing when it is. The store is null until it is open. */
-export function createReadiness({
-  clock,
-  tickEveryMs,
-}: ReadinessOptions): (store: MonitoringStore | null) => Promise<string[]> {
-  const freshMs = Math.max(TICK_FRESH_MS, TICKS_MISSED_MAX * (tickEveryMs ?? 0))
+export function createReadiness(clock: () => Instant): (store: MonitoringStore | null) => Promise<string[]> {
   const probe = shared(async (open: MonitoringStore) => open.probeWrite())
 
-  async function staleness(open: MonitoringStore): Promise<string | null> {
-    const { lastPassAt, plansWaiting } = await open.readPassHealth()
-    if (!plansWaiting) return null
-    if (lastPassAt === null) return 'Plans are active and no pass has ever run.'
-    const ageMs = clock() - lastPassAt
-    if (ageMs <= freshMs) return null
-    return `Plans are active and the last finished pass began ${Math.round(ageMs / 1000)} s ago.`
+  async function lateness(open: MonitoringStore): Promise<string | null> {
+    const seen = await open.readScheduler()
+    const now = clock()
+    const { isLate, usualGapMs } = schedulerLateness(seen, now)
+    return isLate ? `The scheduler is late: ${latenessInWords(seen, now, usualGapMs)}.` : null
   }
 
   return async (store) => {
     if (!store) return ['The database is not open yet.']
     const reasons = [await failureOf(within(PROBE_TIMEOUT_MS, probe(store)))]
-    const stale = await staleness(store).catch(
+    const late = await lateness(store).catch(
       (error: Error) => `The database cannot be read: ${error.message}`,
     )
-    return [...reasons, stale].filter((reason) => reason !== null)
+    return [...reasons, late].filter((reason) => reason !== null)
   }
 }
 

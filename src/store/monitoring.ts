@@ -3,8 +3,10 @@
 import type { ExecutionId } from '../core/execution-id.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
+import type { SchedulerSeen } from '../core/scheduler-lateness.ts'
 
 export type PlanCounts = Record<'active' | 'paused' | 'cancelled', number>
+/** Open executions, those of them that a poll would hand out, and the oldest of these outside sandboxes. */
 export type Backlog = { open: number; due: number; oldestDueAt: Instant | null }
 export type WebhookCount = {
   environment: Environment
@@ -19,8 +21,8 @@ export type PassSpan = { passId: number; at: Instant; finishedAt: Instant | null
 export interface MonitoringStore {
   /** Writes a row and takes it back in the same transaction, through to the disk. Rejects when that cannot be done. */
   probeWrite(): Promise<void>
-  /** When the newest pass that came to its end began, and whether any plan waits for passes. */
-  readPassHealth(): Promise<{ lastPassAt: Instant | null; plansWaiting: boolean }>
+  /** What decides whether the scheduler is late. */
+  readScheduler(): Promise<SchedulerSeen>
   /** The newest execution and pass there are: where a count of what comes from now on begins. */
   readMarks(): Promise<{ executionId: ExecutionId | null; passId: number }>
   /** How many executions were created behind `after`, and the newest of them. */

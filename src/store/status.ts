@@ -6,11 +6,8 @@ import type { Usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { ListedPrice } from './prices.ts'
 
+/** What status alone asks for. Plans, the backlog and the scheduler are monitoring's to count. */
 export type Status = {
-  lastPass: { at: Instant; finishedAt: Instant | null; executionsCreated: number } | null
-  plans: Record<'active' | 'paused' | 'cancelled', number>
-  due: { count: number; oldestAt: Instant | null }
-  openExecutions: number
   /** Windows that ran their course with money left over, since `since`. */
   unspentWindows: { count: number; released: Usd; since: Instant }
   partners: Record<'active' | 'disabled', number>
@@ -30,11 +27,10 @@ export type Recent = {
     status: ExecutionStatus
     createdAt: Instant
   }[]
-  walBytes: number
 }
 
 export interface StatusStore {
-  readStatus(now: Instant, unspentSince: Instant): Promise<Status>
+  readStatus(unspentSince: Instant): Promise<Status>
   readRecent(limit: { passes: number; executions: number }): Promise<Recent>
   schemaVersion(): number
 }

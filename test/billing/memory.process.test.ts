@@ -1,3 +1,5 @@
+// The memory of an export does not grow with its rows.
+
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'

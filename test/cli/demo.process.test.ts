@@ -1,7 +1,7 @@
 // demo as a newcomer runs it: in a process of its own, against a real file, over real HTTP.
 
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,9 +20,10 @@ import { formatUsd, type Usd, usd, ZERO_USD } from '../../src/core/money.ts'
 import { machine } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
 import type { Finding } from '../../src/store/check.ts'
+import { EXECUTABLE } from '../support/executable.ts'
+import { CACHE, finish, type Started, start } from '../support/process.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const TRANCHE = join(ROOT, 'bin', 'tranche')
 /** Only so that a hung process does not hang the suite: several times what a slow machine needs. */
 const KILL_AFTER_MS = 120_000
 const SEED = '7'
@@ -31,34 +32,23 @@ const WIDTH_MAX = 80
 const folder = mkdtempSync(join(tmpdir(), 'tranche-test-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
 
-type Run = { code: number | null; out: string; err: string }
-type Started = { child: ChildProcess; place: string; ended: Promise<Run> }
+type Demo = Started & { place: string }
 
 /** Starts tranche with a temporary folder of its own, so that what it leaves behind can be seen. */
-function start(args: string[], env: Record<string, string> = {}): Started {
+function startIn(argv: readonly string[], env: Record<string, string> = {}): Demo {
   const place = mkdtempSync(join(folder, 'run-'))
-  const child = spawn(TRANCHE, args, {
-    cwd: ROOT,
-    env: { ...process.env, TMPDIR: place, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: KILL_AFTER_MS,
-  })
-  const ended = Promise.all([once(child, 'close'), text(child.stdout), text(child.stderr)]).then(
-    ([[code], out, err]) => ({ code, out, err }),
-  )
-  return { child, place, ended }
+  return { ...start({ after }, argv, { cwd: ROOT, env: { ...env, TMPDIR: place } }), place }
 }
 
 type Printed = Account & { database: string | null; commands: NextCommand[] }
 
 // Started together: each spends much of its time waiting for the disk.
-const inJson = start(['--json', 'demo', '--seed', SEED, '--keep'])
-const tampered = start(['demo', '--seed', SEED], { FORCE_COLOR: '1' })
+const inJson = startIn(['--json', 'demo', '--seed', SEED, '--keep'])
+const tampered = startIn(['demo', '--seed', SEED], { FORCE_COLOR: '1' })
 
 async function readPrinted(): Promise<Printed> {
-  const { code, out, err } = await inJson.ended
-  assert.equal(code, 0, err)
-  return JSON.parse(out) as Printed
+  assert.equal(await inJson.ended, 0, inJson.err())
+  return JSON.parse(inJson.out()) as Printed
 }
 
 const total = (amounts: readonly string[]): string =>
@@ -132,17 +122,14 @@ suite('demo', { concurrency: true }, () => {
   })
 
   test('a second process with the same seed tells the same in words, and finds what was tampered with', async () => {
-    const { place, ended } = tampered
     const fault = await tamperWithTrade(tampered)
-    const { code, out, err } = await ended
-    assert.equal(code, 1, err)
-    assert.equal(err, '')
-    assert.deepEqual(readdirSync(place), [], 'nothing is left behind')
+    assert.deepEqual([await tampered.ended, tampered.err()], [1, ''])
+    assert.deepEqual(readdirSync(tampered.place), [], 'nothing is left behind')
 
     const { database, commands, ...account } = await readPrinted()
     const expected = { ...account, ledger: { ...account.ledger, ok: false, faults: [fault] } }
     const options = { commands, out: new PassThrough(), color: true, file: null }
-    assert.equal(out, `${await showAccount(expected, options)}\n`)
+    assert.equal(tampered.out(), `${await showAccount(expected, options)}\n`)
     assert.ok(database?.startsWith(inJson.place))
   })
 
@@ -158,30 +145,27 @@ suite('demo', { concurrency: true }, () => {
     assert.ok(!words.includes('\u001b'), 'colours are for terminals')
   })
 
-  test('--keep leaves a database that the other commands read', async () => {
+  test('--keep leaves a database that the other commands read', async (t) => {
     const { database, ledger } = await readPrinted()
     assert.ok(database !== null && existsSync(database))
-    const check = await start(['--db', database, '--json', 'check']).ended
+    const check = await finish(t, ['--db', database, '--json', 'check'], { cwd: ROOT })
     const { ok, findings } = JSON.parse(check.out) as { ok: boolean; findings: { kind: string }[] }
     assert.equal(ok, true)
     // Its weeks are long over by the clock of this machine.
     assert.deepEqual([...new Set(findings.map(({ kind }) => kind))], ['ticks_stopped'])
-    const executions = await start(['--db', database, '--json', 'execution', 'list']).ended
+    const executions = await finish(t, ['--db', database, '--json', 'execution', 'list'], { cwd: ROOT })
     assert.equal(JSON.parse(executions.out).length, ledger.executions)
   })
 
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     test(`${signal} cleans up and exits 130`, async () => {
-      const demo = start(['demo'])
-      const { child, place, ended } = demo
+      const demo = startIn(['demo'])
       const db = await openOnce(demo)
       db.close()
-      child.kill(signal)
-      const { code, out, err } = await ended
-      assert.equal(code, 130)
-      assert.equal(out, '')
-      assert.match(err, /^Interrupted/)
-      assert.deepEqual(readdirSync(place), [])
+      demo.child.kill(signal)
+      assert.deepEqual([await demo.ended, demo.out()], [130, ''])
+      assert.match(demo.err(), /^Interrupted/)
+      assert.deepEqual(readdirSync(demo.place), [])
     })
   }
 
@@ -196,10 +180,13 @@ suite('demo', { concurrency: true }, () => {
 
   test('the commands it ends with do what they say', async (t) => {
     const place = mkdtempSync(join(folder, 'real-'))
-    const commands = nextCommands({ typed: TRANCHE, absolute: TRANCHE }, { db: 'tranche.db', cwd: place })
+    const commands = nextCommands(
+      { typed: EXECUTABLE, absolute: EXECUTABLE },
+      { db: 'tranche.db', cwd: place },
+    )
     const [serve, ...following] = commands.map(({ command }) => command)
     // Any free port stands in for the default one, which may be taken here.
-    const env = { ...process.env, TRANCHE_PORT: '0', TMPDIR: place }
+    const env = { ...process.env, ...CACHE, TRANCHE_PORT: '0', TMPDIR: place }
     const options = { cwd: place, env, timeout: KILL_AFTER_MS }
     const server = spawn('sh', ['-c', `exec ${serve}`], { ...options, stdio: ['ignore', 'ignore', 'pipe'] })
     const closed = once(server, 'close')
@@ -234,7 +221,7 @@ suite('demo', { concurrency: true }, () => {
 const SETTLED_FAILURE = "status = 'failed' and recorded_at < (select max(recorded_at) from trades)"
 
 /** Changes a failed trade behind the program's back and returns the fault that must be found: nothing else of the story changes. */
-async function tamperWithTrade(demo: Started): Promise<Finding> {
+async function tamperWithTrade(demo: Demo): Promise<Finding> {
   const db = await openOnce(demo, SETTLED_FAILURE)
   const row = db
     .prepare<[], { execution_id: string; partner_order_id: string }>(
@@ -254,7 +241,7 @@ async function tamperWithTrade(demo: Started): Promise<Finding> {
 
 /** Waits until the demonstration running in this folder has recorded such a trade, and opens its database. */
 async function openOnce(
-  { child, place, ended }: Started,
+  { child, place, err }: Demo,
   condition = 'usd_amount is not null',
 ): Promise<SQLite.Database> {
   for (;;) {
@@ -265,7 +252,7 @@ async function openOnce(
       if (hasTrade(db, condition)) return db
       db.close()
     }
-    if (child.exitCode !== null) assert.fail(`it ended early: ${(await ended).err}`)
+    if (child.exitCode !== null) assert.fail(`it ended early: ${err()}`)
     await pause(20)
   }
 }

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { drawScreen, type Seen } from '../../src/cli/status/screen.ts'
 import { createPaint } from '../../src/cli/terminal/paint.ts'
-import { type Instant, plus } from '../../src/core/instant.ts'
+import { DAY_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { type Price, usd } from '../../src/core/money.ts'
 import { capture } from '../support/command.ts'
 import { T0 } from '../support/service.ts'
@@ -15,17 +15,18 @@ const seenAt = (at: Instant, more: Partial<Seen> = {}): Seen => ({
   at,
   db: '/var/lib/tranche/tranche.db',
   everyMs: 2_000,
+  scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: plus(at, -DAY_MS) },
+  plans: { active: 1_204, paused: 12, cancelled: 3 },
+  backlog: { open: 17, due: 0, oldestDueAt: null },
+  sandboxes: [],
+  walBytes: 0,
   status: {
-    lastPass: null,
-    plans: { active: 1_204, paused: 12, cancelled: 3 },
     partners: { active: 2, disabled: 0 },
-    due: { count: 0, oldestAt: null },
-    openExecutions: 17,
     unspentWindows: { count: 0, released: usd('0.00'), since: at },
     pausedWebhooks: [],
     lateFillsUndecided: 0,
   },
-  recent: { passes: [], price: null, executions: [], walBytes: 0 },
+  recent: { passes: [], price: null, executions: [] },
   ...more,
 })
 
@@ -41,10 +42,11 @@ const large = (): Seen => {
   return {
     ...seen,
     db: `/srv/${'deep/'.repeat(30)}tranche.db`,
+    plans: { active: 9_999_999, paused: 9_999_999, cancelled: 9_999_999 },
+    backlog: { open: 17, due: 1_000_000, oldestDueAt: plus(T0, -16 * 60_000) },
+    walBytes: 100 * 2 ** 20,
     status: {
       ...seen.status,
-      plans: { active: 9_999_999, paused: 9_999_999, cancelled: 9_999_999 },
-      due: { count: 1_000_000, oldestAt: plus(T0, -16 * 60_000) },
       unspentWindows: { count: 123_456, released: usd('9999999999.99'), since: T0 },
       pausedWebhooks: [{ tenantId: 1, partnerSlug: 'acme', environment: 'live' }],
     },
@@ -58,7 +60,6 @@ const large = (): Seen => {
         status: n % 2 ? ('filled' as const) : ('pending' as const),
         createdAt: plus(T0, -n * 1_000),
       })),
-      walBytes: 100 * 2 ** 20,
     },
   }
 }
@@ -90,7 +91,8 @@ test('what asks for a look is marked, by its shape as well as by its colour', ()
       .map((line) => line.slice(0, 12).trimEnd())
   assert.deepEqual(marks(large()), ['▲ last pass', '▲ due now', '▲ webhooks', '▲ unspent', '▲ log'])
   const fine = seenAt(T0, {
-    recent: { passes: [tick(plus(T0, -12_000), 3)], price: null, executions: [], walBytes: 0 },
+    recent: { passes: [tick(plus(T0, -12_000), 3)], price: null, executions: [] },
+    scheduler: { latestAt: [], lastFinishedAt: plus(T0, -12_000), waitingSince: plus(T0, -DAY_MS) },
   })
   assert.deepEqual(marks(fine), ['● last pass', '● due now', '● webhooks', '● unspent', '● log'])
   const [, , lastPass] = drawScreen(fine, { columns: 80, rows: 24, paint: plain, trouble: null })

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { withKey } from '../support/calls.ts'
 import { start, startServe } from '../support/process.ts'
+import { withKey } from '../support/serve.ts'
 
 /** Values that nothing else could bring into a log by accident. */
 const MARKS = {

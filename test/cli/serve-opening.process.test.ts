@@ -6,9 +6,9 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { me } from '../support/calls.ts'
 import { readExposition } from '../support/exposition.ts'
 import { finish, start } from '../support/process.ts'
+import { me } from '../support/serve.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 const SQL = join(import.meta.dirname, '../../sql')

@@ -6,9 +6,9 @@ import { Agent, request } from 'node:http'
 import { get as getTls } from 'node:https'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
-import { halfSent, me, withKey } from '../support/calls.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { finish, start, startServe } from '../support/process.ts'
+import { halfSent, me, withKey } from '../support/serve.ts'
 import { PLAN, temporaryFolder, USER } from '../support/service.ts'
 
 // Most of a test's time is a process that starts: several at once cost little more than one.

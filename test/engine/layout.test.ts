@@ -1,3 +1,5 @@
+// How a window is cut into slots and units.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Frequency } from '../../src/core/frequency.ts'

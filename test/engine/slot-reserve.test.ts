@@ -1,3 +1,5 @@
+// The timing of one window: when its tranches fire, how large they are, and why.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Trigger } from '../../src/core/execution.ts'

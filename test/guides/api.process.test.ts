@@ -1,56 +1,48 @@
 // The partner developer's guide, run as a reader would paste it: the sandbox, curl, TypeScript and Python.
 
 import assert from 'node:assert/strict'
-import { execFileSync, spawn } from 'node:child_process'
-import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { type TestContext, test } from 'node:test'
+import { compile } from '../openapi/compile.ts'
 import { DESCRIPTION } from '../openapi/described.ts'
+import { generateTypes } from '../openapi/generate-types.ts'
+import { freePort } from '../support/free-port.ts'
+import { blocksOf, paste } from '../support/paste.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/api.md'), 'utf8')
-const TYPES = join(ROOT, 'fixtures/openapi/types.d.ts')
-
-const blocks = (language: string): string[] =>
-  [...GUIDE.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(
-    (block) => block[1] ?? '',
-  )
+/** What the generator of the guide makes of the description. */
+const TYPES = generateTypes(DESCRIPTION)
 
 /** A folder with the guide's programs in it, and the packages that its reader installs. */
-function workshop(t: TestContext): string {
+async function workshop(t: TestContext): Promise<string> {
   const folder = temporaryFolder(t)
-  for (const program of [...blocks('ts'), ...blocks('python')]) {
+  for (const program of [...blocksOf(GUIDE, 'ts'), ...blocksOf(GUIDE, 'python')]) {
     const name = /^(?:\/\/|#) (partner\.\w+)\n/.exec(program)?.[1] ?? assert.fail('a program names its file')
     writeFileSync(join(folder, name), program)
   }
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
-  cpSync(TYPES, join(folder, 'tranche.d.ts'))
+  writeFileSync(join(folder, 'tranche.d.ts'), await TYPES)
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   return folder
 }
 
 test('the whole guide works by copy and paste', async (t) => {
-  const folder = workshop(t)
+  const folder = await workshop(t)
   const port = String(await freePort())
   // What fetches packages is not for a test: the folder has them, and the types the same generator made.
-  const shell = blocks('sh').map((block) => (block.includes('npm install') ? block.split('\n')[0] : block))
+  const shell = blocksOf(GUIDE, 'sh').map((block) =>
+    block.includes('npm install') ? block.split('\n')[0] : block,
+  )
   const env = {
     ...process.env,
-    PATH: `${ROOT}/bin:${ROOT}/node_modules/.bin:${process.env.PATH}`,
+    PATH: `${ROOT}/node_modules/.bin:${process.env.PATH}`,
     TRANCHE_PORT: port,
   }
-  const bash = spawn('bash', ['-euo', 'pipefail', '-m'], { cwd: folder, env, stdio: 'pipe', detached: true })
-  t.after(() => bash.exitCode ?? bash.kill('SIGKILL'))
-  const script = shell.join('\n').replaceAll('8080', port)
-  bash.stdin.end(`trap 'kill \${SERVICE:-} 2> /dev/null || true' EXIT\n${script}\nwait`)
-  const [out, err, code] = await Promise.all([
-    text(bash.stdout),
-    text(bash.stderr),
-    new Promise((resolve) => bash.once('close', resolve)),
-  ])
+  const script = `trap 'kill \${SERVICE:-} 2> /dev/null || true' EXIT\n${shell.join('\n')}\nwait`
+  const { code, out, err } = await paste(t, script.replaceAll('8080', port), { cwd: folder, env, jobs: true })
   assert.equal(code, 0, `${err}${out}`)
   assert.match(out, /"partner_name":"Acme Exchange"/)
   assert.match(out, /"partner_order_id":"order-1"\}\n.*"partner_order_id":"order-1","replayed":true\}\n/)
@@ -65,13 +57,8 @@ test('the whole guide works by copy and paste', async (t) => {
   assert.deepEqual(description, DESCRIPTION)
 })
 
-test('the TypeScript of the guide compiles under strict rules', (t) => {
-  const folder = workshop(t)
-  const flags =
-    '--noEmit --strict --noUncheckedIndexedAccess --exactOptionalPropertyTypes --target esnext --module nodenext'
-  const more = '--skipLibCheck --types node --allowImportingTsExtensions --ignoreConfig'
-  const tsc = join(ROOT, 'node_modules/.bin/tsc')
-  execFileSync(tsc, [...flags.split(' '), ...more.split(' '), 'partner.ts'], { cwd: folder, stdio: 'pipe' })
+test('the TypeScript of the guide compiles under strict rules', async (t) => {
+  compile(await workshop(t), 'partner.ts')
 })
 
 test('the guide names every status there is, every route that changes something, and no other', () => {
@@ -89,12 +76,3 @@ test('the guide names every status there is, every route that changes something,
     }
   }
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  assert.ok(address && typeof address === 'object')
-  return address.port
-}

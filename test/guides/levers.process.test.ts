@@ -1,12 +1,10 @@
 // docs/levers.md, block by block, as somebody would paste it in the middle of the night.
 
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { text } from 'node:stream/consumers'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
+import { machine } from '../../src/machine.ts'
 import {
   assertSound,
   confirmPath,
@@ -18,6 +16,7 @@ import {
   succeed,
   USERS,
 } from '../http/steps.ts'
+import { blocksOf, paste } from '../support/paste.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -32,25 +31,26 @@ const taken = new Set<string>()
 type Ids = { ID?: string; KEY_ID?: string }
 
 /** Pastes the blocks of one section into a shell that stops at the first failure. */
-async function paste(service: Service, section: string, ids: Ids = {}): Promise<string> {
+async function pasteSection(
+  t: TestContext,
+  service: Service,
+  section: string,
+  ids: Ids = {},
+): Promise<string> {
   const body = SECTIONS.get(section) ?? assert.fail(`no section ${section}`)
   taken.add(section)
-  const blocks = [...body.matchAll(/```sh\n([\s\S]*?)```/g)].map((block) => block[1])
+  const blocks = blocksOf(body, 'sh')
   assert.ok(blocks.length > 0)
-  const env = {
-    PATH: `${join(ROOT, 'bin')}:${process.env.PATH}`,
-    TRANCHE_DB: service.file,
-    ...ids,
-  }
-  const bash = spawn('bash', ['-euo', 'pipefail'], { cwd: dirname(service.file), env })
-  bash.stdin.end(blocks.join('\n'))
-  const [out, err, [code]] = await Promise.all([text(bash.stdout), text(bash.stderr), once(bash, 'close')])
+  const env = { TRANCHE_DB: service.file, ...ids }
+  const { code, out, err } = await paste(t, blocks.join('\n'), { cwd: dirname(service.file), env })
   assert.equal(code, 0, `${section}: ${err}`)
   return out
 }
 
 test('every block of the guide does what it says', async (t) => {
   const service = await startService(t)
+  // The commands go by the real clock.
+  service.setClock(machine.clock())
   const user = { partner_user_id: 'user-1', email: 'ann@example.org' }
   await link(service, 'user-1')
   await succeed(service, 'POST', USERS, {
@@ -64,22 +64,27 @@ test('every block of the guide does what it says', async (t) => {
   const ID = String((await poll(service)).get('p')?.[0]?.execution_id)
 
   // Side by side, because each command is a process to wait for.
-  const aside = Promise.all([paste(service, 'Look first'), paste(service, 'A user wants to be forgotten')])
-  assert.match(await paste(service, 'A partner must stop buying'), /^acme +acme +active +yes/m)
-  assert.match(await paste(service, 'An instruction nobody confirms', { ID }), /cancel_reason +venue lost/)
+  const aside = Promise.all([
+    pasteSection(t, service, 'Look first'),
+    pasteSection(t, service, 'A user wants to be forgotten'),
+  ])
+  assert.match(await pasteSection(t, service, 'A partner must stop buying'), /^acme +acme +active +yes/m)
+  assert.match(
+    await pasteSection(t, service, 'An instruction nobody confirms', { ID }),
+    /cancel_reason +venue lost/,
+  )
   const late = fill('o1', '10.00')
   assert.equal((await service.call('POST', confirmPath(ID), late)).status, 409)
-  assert.match(await paste(service, 'A fill that came too late', { ID }), /^status +filled/m)
+  assert.match(await pasteSection(t, service, 'A fill that came too late', { ID }), /^status +filled/m)
   assert.equal((await succeed(service, 'POST', confirmPath(ID), late)).replayed, true)
-  const adjusted = await paste(service, 'A fill with wrong amounts', { ID })
+  const adjusted = await pasteSection(t, service, 'A fill with wrong amounts', { ID })
   assert.match(adjusted, /usd_difference +-0\.50/)
   assert.match(adjusted, /agree/)
   const [looked, erased] = await aside
   assert.match(looked, /^ok$/m)
   assert.match(erased, /gone_from_file +yes/)
   const [leaked] = await service.store.listKeys('acme')
-  await paste(service, 'A key has leaked', { KEY_ID: leaked?.keyId ?? '' })
-  // The commands go by the real clock, the service by its own.
+  await pasteSection(t, service, 'A key has leaked', { KEY_ID: leaked?.keyId ?? '' })
   const [old] = await service.store.listKeys('acme')
   service.setClock(old?.revokedAt ?? assert.fail('it is revoked'))
   assert.equal((await service.call('GET', '/partner/v1/me')).status, 401)

@@ -5,6 +5,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { WEEKS } from '../../src/cli/demo/storyline.ts'
+import { DUE_LATE_MS, UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../src/core/alarms.ts'
 import { LEASE_MS, STUCK_DELIVERIES } from '../../src/core/execution.ts'
 import { FREQUENCIES, slotMsOf, WINDOW_MS } from '../../src/core/frequency.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/core/instant.ts'
@@ -12,12 +13,13 @@ import { PRICE_LIVE_MS } from '../../src/core/live-price.ts'
 import { formatUsd } from '../../src/core/money.ts'
 import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
 import { EXTRA_TRANCHES_MAX, PASS_GAPS_SEEN } from '../../src/core/schedule-state.ts'
+import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/scheduler-lateness.ts'
 import { GAP_MAX_MS, HALF_LIFE_HOURS, SIGMA_DEFAULT, SPACING_MIN_MS } from '../../src/core/volatility.ts'
 import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
 import { EXTRA_SPACING_MS, FAILSAFE_LEAD_MIN_MS } from '../../src/engine/slot-reserve.ts'
 import { BODY_BYTES_MAX } from '../../src/http/body.ts'
 import { DUE_PAGE_MAX } from '../../src/http/executions.ts'
-import { PROBE_TIMEOUT_MS, TICK_FRESH_MS, TICKS_MISSED_MAX } from '../../src/http/readiness.ts'
+import { PROBE_TIMEOUT_MS } from '../../src/http/readiness.ts'
 import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/median.ts'
 import { FETCH_TIMEOUT_MS } from '../../src/price/ticker.ts'
 import { CONNECT_TIMEOUT_MS, TOTAL_TIMEOUT_MS } from '../../src/webhook/deliver.ts'
@@ -67,8 +69,12 @@ const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/more than (\S+) % off/g, OUTLIER_SHARE * 100, ['engine']],
   [/Each source has (\S+) seconds/g, FETCH_TIMEOUT_MS / SECOND_MS, ['engine']],
   [/minimum tranche \((\S+) USD unless set/g, Number(formatUsd(MIN_TRANCHE_DEFAULT)), ['engine']],
-  [/finished tick began at most (\S+) minutes/g, TICK_FRESH_MS / MINUTE_MS, ['monitoring']],
-  [/or (\S+) of the intervals/g, TICKS_MISSED_MAX, ['monitoring']],
+  [/more than (\S+) minutes plus/g, GRACE_MS / MINUTE_MS, ['monitoring', 'operations']],
+  [/plus (\S+) of its usual gaps/g, GAPS_ALLOWED, ['monitoring', 'operations']],
+  [/executions_due_oldest_age_seconds > (\d+)/g, DUE_LATE_MS / SECOND_MS, ['monitoring']],
+  [/wal_bytes > (\d+) \* 1024 \* 1024/g, WAL_LARGE_BYTES / 2 ** 20, ['monitoring']],
+  [/log is larger than (\S+) MiB/g, WAL_LARGE_BYTES / 2 ** 20, ['operations']],
+  [/in the last (\S+) days with money/g, UNSPENT_DAYS, ['operations']],
   [/holds the lock for more than (\S+) seconds/g, PROBE_TIMEOUT_MS / SECOND_MS, ['monitoring']],
   [/the demo: (\S+) weeks/g, WEEKS, ['README']],
 ]

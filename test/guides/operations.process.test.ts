@@ -1,28 +1,21 @@
 // docs/operations.md, run as an operator would paste it, and held against what the program says of itself.
 
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { EXIT } from '../../src/cli/exit-codes.ts'
+import { blocksOf, paste } from '../support/paste.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
-const BLOCKS = [...GUIDE.matchAll(/```sh\n([\s\S]*?)```/g)].map((block) => block[1] ?? '')
+const BLOCKS = blocksOf(GUIDE, 'sh')
 
 test('the shell blocks work by copy and paste, in their order', async (t) => {
   const folder = temporaryFolder(t)
-  const env = { PATH: `${join(ROOT, 'bin')}:${process.env.PATH}`, DATA: join(folder, 'data'), HOME: folder }
-  const bash = spawn('bash', ['-euo', 'pipefail'], { cwd: folder, env, stdio: 'pipe' })
-  bash.stdin.end(BLOCKS.join('\n'))
-  const [out, err, code] = await Promise.all([
-    text(bash.stdout),
-    text(bash.stderr),
-    new Promise((resolve) => bash.once('close', resolve)),
-  ])
+  const env = { DATA: join(folder, 'data'), HOME: folder }
+  const { code, out, err } = await paste(t, BLOCKS.join('\n'), { cwd: folder, env })
   assert.deepEqual([code, err], [0, ''])
   assert.ok(BLOCKS.length >= 7)
   assert.match(out, /restored; the old one is .*\.replaced-/)

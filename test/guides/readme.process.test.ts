@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
+import { freePort } from '../support/free-port.ts'
+import { blocksOf, paste } from '../support/paste.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8')
@@ -15,29 +16,14 @@ const README = readFileSync(join(ROOT, 'README.md'), 'utf8')
 function shellOf(section: string): string {
   const body = README.split(/^## /m).find((part) => part.startsWith(section))
   assert.ok(body, `README has a section "${section}"`)
-  return [...body.matchAll(/```sh\n([\s\S]*?)```/g)].map((block) => block[1]).join('\n')
+  return blocksOf(body, 'sh').join('\n')
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  assert.ok(address && typeof address === 'object')
-  return address.port
-}
-
-test('the five-minute path works by copy and paste', async () => {
+test('the five-minute path works by copy and paste', async (t) => {
   const port = String(await freePort())
   const script = shellOf('Your first partner').replaceAll('8080', port)
   const env = { ...process.env, TRANCHE_PORT: port }
-  const bash = spawn('bash', ['-euo', 'pipefail', '-m'], { cwd: ROOT, env, stdio: ['pipe', 'pipe', 'pipe'] })
-  bash.stdin.end(`${script}\nwait`)
-  const [out, err, code] = await Promise.all([
-    text(bash.stdout),
-    text(bash.stderr),
-    new Promise((resolve) => bash.once('close', resolve)),
-  ])
+  const { code, out, err } = await paste(t, `${script}\nwait`, { cwd: ROOT, env, jobs: true })
   assert.equal(code, 0, err)
   assert.match(out, /"partner_name":"Acme Exchange"/)
   assert.match(out, /"executions_created":1/)

@@ -1,41 +1,32 @@
 // docs/sandbox.md, pasted into a shell as its reader would.
 
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { machineAt } from '../../src/machine.ts'
 import { runHere } from '../support/command.ts'
+import { freePort } from '../support/free-port.ts'
+import { blocksOf, paste } from '../support/paste.ts'
 import { T0, temporaryFolder } from '../support/service.ts'
-import { closedPort } from '../webhook/receiver.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/sandbox.md'), 'utf8')
 
 test('the guide leads from nothing to a month by copy and paste', async (t) => {
-  const port = String(await closedPort())
-  const script = [...GUIDE.matchAll(/```sh\n([\s\S]*?)```/g)]
-    .map(([, block]) => block)
+  const port = String(await freePort())
+  const script = blocksOf(GUIDE, 'sh')
     .join('\n')
     // The guide stays on the default port; the test must not.
     .replaceAll('127.0.0.1:8080', `127.0.0.1:${port}`)
     .replaceAll('--key-file', `--url http://127.0.0.1:${port} --key-file`)
   const env = {
-    PATH: `${join(ROOT, 'bin')}:${process.env.PATH}`,
     HOME: process.env.HOME,
     TMPDIR: temporaryFolder(t),
     TRANCHE_PORT: port,
   }
-  const bash = spawn('bash', ['-euo', 'pipefail', '-m'], { env, stdio: ['pipe', 'pipe', 'pipe'] })
-  t.after(() => bash.kill('SIGKILL'))
-  bash.stdin.end(`trap 'kill %1 2> /dev/null || true' EXIT\n${script}\nwait`)
-  const [out, err, code] = await Promise.all([
-    text(bash.stdout),
-    text(bash.stderr),
-    new Promise((resolve) => bash.once('close', resolve)),
-  ])
+  const whole = `trap 'kill %1 2> /dev/null || true' EXIT\n${script}\nwait`
+  const { code, out, err } = await paste(t, whole, { cwd: temporaryFolder(t), env, jobs: true })
   assert.equal(code, 0, `${out}\n${err}`)
   assert.match(out, /trigger +slot_start/)
   assert.match(out, /"ok":true,.*"partner_order_id":"order-1"\}\n/)

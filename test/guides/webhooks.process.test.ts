@@ -11,8 +11,8 @@ import { createServer } from 'node:tls'
 import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { makeAuthority } from '../support/certificate.ts'
 import { runHere } from '../support/command.ts'
+import { freePort } from '../support/free-port.ts'
 import { temporaryFolder } from '../support/service.ts'
-import { closedPort } from '../webhook/receiver.ts'
 import { deliverer, deliveryTo, SECRET } from '../webhook/stage.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/webhooks.md'), 'utf8')
@@ -32,7 +32,7 @@ const RECEIVERS = [
 async function startSnippet(t: TestContext, { language, file, command }: (typeof RECEIVERS)[number]) {
   const folder = temporaryFolder(t)
   writeFileSync(join(folder, file), blockOf(language, file))
-  const port = await closedPort()
+  const port = await freePort()
   const env = { PATH: process.env.PATH, WEBHOOK_SECRET: SECRET, PORT: String(port) }
   const child = spawn(command, [file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = once(child, 'close')

@@ -1,3 +1,5 @@
+// The integration flow of the contract, call by call.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fill, PLAN, startService, USER } from '../support/service.ts'

@@ -1,10 +1,9 @@
-// A client generated from the API description drives every route over real HTTP, and provokes every refusal the
+// A typed client drives every route over real HTTP, and provokes every refusal the
 // description gives an example of. The harness and the client both hold each answer against its schema.
 
 import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'
 import createClient, { type Middleware } from 'openapi-fetch'
-import type { paths } from '../../fixtures/openapi/types.d.ts'
 import { BODY_BYTES_MAX } from '../../src/http/body.ts'
 import {
   confirmPath,
@@ -21,6 +20,8 @@ import {
 } from '../http/steps.ts'
 import { AUDIT, fill, PLAN, type Service, startService, USER } from '../support/service.ts'
 import { assertDescribed, DESCRIPTION, operationAt } from './described.ts'
+import type { paths } from './tranche.d.ts'
+import { reportFailures, takeEveryRoute } from './typed-client.ts'
 
 /** Refusals that were answered: operation, status and body, ids of executions made equal. */
 const answered = new Set<string>()
@@ -54,58 +55,17 @@ suite('the contract', () => {
     )
   })
 
-  test('every route, by the generated client', async (t) => {
+  test('every route, by a typed client', async (t) => {
     const service = await startService(t)
     const { api, asked } = clientOf(service)
-    const path = '/partner/v1/executions/{execution_id}/confirm'
-
-    const me = await api.GET('/partner/v1/me')
-    assert.equal(me.data?.partner_slug, 'acme')
-    const user = await api.POST('/partner/v1/users', { body: USER })
-    assert.equal(user.data?.status, 'linked')
-    const made = await api.POST('/partner/v1/plans', { body: { ...PLAN, frequency: 'daily' } })
-    assert.equal(made.data?.amount_usd, '60.00')
-    await service.tick(PRICE)
-    const due = await api.GET('/partner/v1/executions/due')
-    assert.equal(due.response.headers.get('x-due-remaining'), '0')
-    const [first] = due.data ?? assert.fail('nothing is due')
-    const call = {
-      params: { path: { execution_id: first?.execution_id ?? '' } },
-      body: { ...fill('order-1', '10.00'), status: 'filled' as const },
-    }
-    assert.deepEqual((await api.POST(path, call)).data?.replayed, undefined)
-    assert.deepEqual((await api.POST(path, call)).data?.replayed, true)
-    const url = 'https://127.0.0.1/tranche'
-    const registered = await api.POST('/partner/v1/webhooks', { body: { url } })
-    assert.match(registered.data?.secret ?? '', /^sse_whsec_/)
-    assert.equal((await api.GET('/partner/v1/webhooks')).data?.url, url)
-    assert.equal((await api.DELETE('/partner/v1/webhooks')).data?.deleted, true)
-    const month = { params: { query: { month: '2026-01' } } }
-    assert.equal((await api.GET('/partner/v1/billing/monthly', month)).data?.volume_usd, '10.00')
-    const users = await api.GET('/partner/v1/billing/monthly/users', month)
-    assert.equal(users.data?.users[0]?.partner_user_id, 'u1')
-    const changed = await api.PATCH('/partner/v1/users/{partner_user_id}', {
-      params: { path: { partner_user_id: 'u1' } },
-      body: { status: 'disabled' },
-    })
-    assert.equal(changed.data?.plans_paused, 1)
+    await takeEveryRoute(api, () => service.tick(PRICE))
     assert.deepEqual([...asked].sort(), TEMPLATES.map(({ operationId }) => operationId).sort())
   })
 
-  test('a report of nothing bought, and a refusal, are typed too', async (t) => {
+  test('a report of nothing bought, and a refusal, by the same', async (t) => {
     const service = await startService(t)
-    const { api } = clientOf(service)
     const [id = ''] = (await sendFirst(service, ['p1'])).values()
-    const params = { path: { execution_id: id } }
-    const body = { partner_order_id: 'order-1', status: 'failed' as const, failure_reason: 'no funds' }
-    const failed = await api.POST('/partner/v1/executions/{execution_id}/confirm', { params, body })
-    assert.equal(failed.data?.status, 'failed')
-    const another = { ...body, partner_order_id: 'order-2' }
-    const { error } = await api.POST('/partner/v1/executions/{execution_id}/confirm', {
-      params,
-      body: another,
-    })
-    assert.match(String(error?.detail), /already confirmed with status failed/)
+    await reportFailures(clientOf(service).api, id)
   })
 
   test('what any call may be refused with', async (t) => {

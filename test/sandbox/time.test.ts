@@ -204,17 +204,15 @@ test('polls of a sandbox and of the live environment do not see each other', asy
   assert.deepEqual(bench.rows('select * from ticks'), [])
 })
 
-test('poll, status and metrics count the same backlog, and no sandbox looks late', async (t) => {
+test('a poll and the backlog count the same, and no sandbox looks late', async (t) => {
   const bench = await startBench(t)
   const acme = await withPlan(bench)
   await bench.goAhead(acme, HOUR_MS, PRICE)
   assert.equal([...(await poll(bench)).values()].flat().length, 1)
   const now = bench.now()
   const counted = async () => {
-    const backlog = await bench.store.readBacklog(now)
-    const { due } = await bench.store.readStatus(now, now)
-    assert.deepEqual([backlog.due, backlog.oldestDueAt], [due.count, due.oldestAt])
-    return [due.count, due.oldestAt]
+    const { due, oldestDueAt } = await bench.store.readBacklog(now)
+    return [due, oldestDueAt]
   }
   assert.deepEqual(await counted(), [0, null])
   // The lease is over in the tenant's own time, hours before it would be in real time.

@@ -1,3 +1,5 @@
+// The contract of every store, kept by SQLite: on a file and in memory.
+
 import { join } from 'node:path'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { temporaryFolder } from '../support/service.ts'

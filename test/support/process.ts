@@ -4,7 +4,6 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
-import type { TestContext } from 'node:test'
 import { EXECUTABLE } from './executable.ts'
 
 /** How to start it: the file to run and the arguments that come first. */
@@ -27,11 +26,13 @@ export type Started = {
   /** The exit code, or the name of the signal that ended it, once its output is read to the end. */
   ended: Promise<number | string>
 }
+/** A test, or what else ends: a file of tests, say. */
+type Ending = { after: (end: () => Promise<void>) => void }
 type StartOptions = { env?: Record<string, string | undefined>; cwd: string; program?: Program }
 
 /** Starts the program with nothing in its environment but the cache and `env`; it is killed when the test ends. */
 export function start(
-  t: Pick<TestContext, 'after'>,
+  t: Ending,
   argv: readonly string[],
   { env = {}, cwd, program = PROGRAM }: StartOptions,
 ): Started {
@@ -82,7 +83,7 @@ const wholeLines = (text: string): string[] => text.split('\n').slice(0, -1)
 
 /** Runs the program to its end. */
 export async function finish(
-  t: Pick<TestContext, 'after'>,
+  t: Ending,
   argv: readonly string[],
   options: StartOptions,
 ): Promise<{ code: number | string; out: string; err: string }> {
@@ -94,7 +95,7 @@ export async function finish(
 
 /** Starts `serve` on a free port and resolves with its address once it listens. */
 export async function startServe(
-  t: Pick<TestContext, 'after'>,
+  t: Ending,
   argv: readonly string[],
   options: StartOptions,
 ): Promise<Started & { url: string }> {

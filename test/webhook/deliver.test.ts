@@ -10,7 +10,8 @@ import { test } from 'node:test'
 import { signatureOf } from '../../src/webhook/signature.ts'
 import { inParallel } from '../../src/webhook/wake-partners.ts'
 import { makeAuthority } from '../support/certificate.ts'
-import { closedPort, HOST_NAME, startMute, startReceiver } from './receiver.ts'
+import { freePort } from '../support/free-port.ts'
+import { HOST_NAME, startMute, startReceiver } from './receiver.ts'
 import { deliverer, deliveryTo, EARLIEST, SECRET } from './stage.ts'
 
 const toPort = (port: number, path = '/hook') => deliveryTo(`https://127.0.0.1:${port}${path}`)
@@ -151,7 +152,7 @@ const brokenCertificate = (): string =>
 test('a refused connection and a receiver that hangs up have no status', async (t) => {
   const authority = makeAuthority(t)
   const deliver = deliverer({ caFile: authority.caFile })
-  const refused = await deliver(toPort(await closedPort()))
+  const refused = await deliver(toPort(await freePort()))
   assert.equal(refused.statusCode, null)
   assert.match(refused.reason ?? 'delivered', /ECONNREFUSED/)
   const rude = await startReceiver(t, authority.issue('IP:127.0.0.1'), (response) => response.destroy())

@@ -5,7 +5,8 @@ import { test } from 'node:test'
 import { Problem } from '../../src/core/problem.ts'
 import { createGuard, parseCidr, refusal } from '../../src/webhook/address-guard.ts'
 import { makeAuthority } from '../support/certificate.ts'
-import { closedPort, HOST_NAME, knock, startMute, startReceiver } from './receiver.ts'
+import { freePort } from '../support/free-port.ts'
+import { HOST_NAME, knock, startMute, startReceiver } from './receiver.ts'
 import { deliverer, deliveryTo } from './stage.ts'
 
 /** First and last address of each range of the IANA special-purpose registries, and of multicast. */
@@ -230,7 +231,7 @@ test('the other addresses of a name are tried when one refuses', async (t) => {
   const deliver = deliverer({ resolve, caFile: authority.caFile })
   const attempt = await deliver(deliveryTo(`https://${HOST_NAME}:${receiver.port}/hook`))
   assert.deepEqual(attempt, { statusCode: 204, reason: null })
-  const nobody = await deliver(deliveryTo(`https://${HOST_NAME}:${await closedPort()}/hook`))
+  const nobody = await deliver(deliveryTo(`https://${HOST_NAME}:${await freePort()}/hook`))
   assert.equal(nobody.statusCode, null)
   assert.match(nobody.reason ?? '', /ECONNREFUSED/)
 })

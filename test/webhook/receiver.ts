@@ -85,16 +85,6 @@ async function listen(t: Ending, server: Server, host = '127.0.0.1'): Promise<Li
   return { port: (server.address() as AddressInfo).port, connections: () => connections }
 }
 
-/** A port of loopback on which nothing listens. */
-export async function closedPort(): Promise<number> {
-  const server = createTcpServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
 /** Connects once and hangs up: shows that a listener counts. */
 export async function knock(port: number): Promise<void> {
   const socket = connect(port, '127.0.0.1')

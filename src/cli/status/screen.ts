@@ -1,14 +1,17 @@
 // The live screen of status: what needs a look first, then the numbers, then what happened last.
 
-import { formatInstant, type Instant, MINUTE_MS } from '../../core/instant.ts'
+import { DUE_LATE_MS, UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../core/alarms.ts'
+import { formatInstant, type Instant } from '../../core/instant.ts'
 import { formatPrice, formatUsd } from '../../core/money.ts'
+import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
 import { spellSpan } from '../../core/span.ts'
-import type { Recent, Status } from '../../store/status.ts'
+import type { Recent } from '../../store/status.ts'
 import { counted, grouped } from '../terminal/numbers.ts'
 import type { Paint, Style } from '../terminal/paint.ts'
 import type { Screen } from './watch.ts'
+import type { Health } from './words.ts'
 
-export type Seen = { at: Instant; db: string; everyMs: number; status: Status; recent: Recent }
+export type Seen = Health & { db: string; everyMs: number; recent: Recent; walBytes: number }
 
 /** Passes in the bar chart; the screen holds as many. */
 export const PASSES_SHOWN = 60
@@ -18,13 +21,7 @@ const BARS = '▁▂▃▄▅▆▇█'
 const WIDTH_MAX = 100
 /** Below this the terminal cuts the lines. */
 const WIDTH_MIN = 40
-/** As check counts it: five usual gaps, and never before ten minutes. */
-const LATE_MIN_MS = 10 * MINUTE_MS
-const GAPS_MISSED = 5
-/** A partner polls every minute; after this long nobody does. */
-const DUE_LATE_MS = 15 * MINUTE_MS
 const MIB = 2 ** 20
-const WAL_MIB_MAX = 64
 
 const NAME_WIDTH = 11
 const VALUE_WIDTH = 16
@@ -61,29 +58,30 @@ function title({ at, db }: Seen, width: number, paint: Paint): string {
 }
 
 /** What is well and what asks for a look, by colour and by shape. */
-function lights({ at, status, recent }: Seen, frame: Frame): string[] {
-  const tick = recent.passes.at(-1)
-  const late = tick ? at - tick.at > lateAfter(recent) : true
-  const waits = status.plans.active > 0
-  const due = status.due
-  const dueLate = due.oldestAt !== null && at - due.oldestAt > DUE_LATE_MS
+function lights({ at, status, scheduler, backlog, recent, walBytes }: Seen, frame: Frame): string[] {
+  const pass = recent.passes.at(-1)
+  const { isLate, usualGapMs } = schedulerLateness(scheduler, at)
+  const dueLate = backlog.oldestDueAt !== null && at - backlog.oldestDueAt > DUE_LATE_MS
   const paused = status.pausedWebhooks.map((tenant) => `${tenant.partnerSlug} ${tenant.environment}`)
   const unspent = status.unspentWindows
-  const wal = recent.walBytes / MIB
   return [
-    light(late && waits ? 'look' : tick ? 'good' : 'none', frame, [
+    light(isLate ? 'look' : pass ? 'good' : 'none', frame, [
       'last pass',
-      tick ? `${since(at, tick.at)} ago` : 'never',
-      tick ? passWords(tick) : 'run tranche tick, or serve --tick-every 60s',
+      pass ? `${since(at, pass.at)} ago` : 'never',
+      !pass
+        ? 'run tranche tick, or serve --tick-every 60s'
+        : isLate
+          ? latenessInWords(scheduler, at, usualGapMs)
+          : passWords(pass),
     ]),
     light(dueLate ? 'look' : 'good', frame, [
       'due now',
-      grouped(due.count),
-      due.count === 0
+      grouped(backlog.due),
+      backlog.due === 0
         ? 'nothing waits for a poll'
-        : due.oldestAt === null
+        : backlog.oldestDueAt === null
           ? 'all of it in sandboxes'
-          : `the oldest for ${since(at, due.oldestAt)}`,
+          : `the oldest for ${since(at, backlog.oldestDueAt)}`,
     ]),
     light(paused.length > 0 ? 'look' : 'good', frame, [
       'webhooks',
@@ -93,18 +91,20 @@ function lights({ at, status, recent }: Seen, frame: Frame): string[] {
     light(unspent.count > 0 ? 'look' : 'good', frame, [
       'unspent',
       `${grouped(formatUsd(unspent.released))} USD`,
-      unspent.count > 0 ? `left by ${counted(unspent.count, 'window')} in 7 days` : 'in 7 days',
+      unspent.count > 0
+        ? `left by ${counted(unspent.count, 'window')} in ${UNSPENT_DAYS} days`
+        : `in ${UNSPENT_DAYS} days`,
     ]),
-    light(wal > WAL_MIB_MAX ? 'look' : 'good', frame, [
+    light(walBytes > WAL_LARGE_BYTES ? 'look' : 'good', frame, [
       'log',
-      `${wal.toFixed(1)} MiB`,
+      `${(walBytes / MIB).toFixed(1)} MiB`,
       'write-ahead log, not yet folded in',
     ]),
   ]
 }
 
-function numbers({ at, status, recent }: Seen, frame: Frame): string[] {
-  const { plans, partners } = status
+function numbers({ at, status, plans, backlog, recent }: Seen, frame: Frame): string[] {
+  const { partners } = status
   const { price } = recent
   return [
     light('none', frame, [
@@ -113,7 +113,7 @@ function numbers({ at, status, recent }: Seen, frame: Frame): string[] {
       `${grouped(plans.paused)} paused, ${grouped(plans.cancelled)} cancelled`,
     ]),
     light('none', frame, ['partners', `${grouped(partners.active)} active`, `${partners.disabled} disabled`]),
-    light('none', frame, ['open', grouped(status.openExecutions), 'executions not yet confirmed']),
+    light('none', frame, ['open', grouped(backlog.open), 'executions not yet confirmed']),
     light('none', frame, [
       'price',
       price ? `${grouped(formatPrice(price.price))} USD` : 'none',
@@ -170,14 +170,6 @@ function latest({ executions }: Recent, room: number, { width, paint }: Frame): 
     return `${paint('dim', start)}${style ? paint(style, word) : word}${money}${name}`
   })
   return [paint('dim', '  latest executions'), ...rows]
-}
-
-/** How long a pass may stay away, by how often they came lately. */
-function lateAfter({ passes }: Recent): number {
-  const gaps = passes
-    .slice(-9)
-    .flatMap((tick, i, all) => (i === 0 ? [] : [tick.at - (all[i - 1]?.at ?? tick.at)]))
-  return Math.max(LATE_MIN_MS, GAPS_MISSED * (gaps.sort((a, b) => a - b)[gaps.length >> 1] ?? 0))
 }
 
 const since = (now: Instant, then: Instant): string => spellSpan(now - then)

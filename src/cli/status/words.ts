@@ -1,24 +1,36 @@
 // A status as JSON for a script, and in words for a person.
 
+import { UNSPENT_DAYS } from '../../core/alarms.ts'
 import { formatInstant, type Instant, SECOND_MS } from '../../core/instant.ts'
 import { formatUsd } from '../../core/money.ts'
+import { latenessInWords, type SchedulerSeen, schedulerLateness } from '../../core/scheduler-lateness.ts'
 import { spellSpan } from '../../core/span.ts'
+import type { Backlog, PlanCounts } from '../../store/monitoring.ts'
+import type { Sandbox } from '../../store/sandboxes.ts'
 import type { Status } from '../../store/status.ts'
 import { renderFields } from '../terminal/table.ts'
-import { type SandboxJson, sandboxLines } from './sandboxes.ts'
+import { sandboxJson, sandboxLines } from './sandboxes.ts'
 
-/** How far back status looks for windows that ended with money unspent. */
-export const UNSPENT_DAYS = 7
+/** One look: what status shows, on a screen or off it. */
+export type Health = {
+  at: Instant
+  status: Status
+  scheduler: SchedulerSeen
+  plans: PlanCounts
+  backlog: Backlog
+  sandboxes: Sandbox[]
+}
 
-export const statusJson = (status: Status, now: Instant, sandboxes: SandboxJson[]) => ({
-  at: formatInstant(now),
-  last_tick_at: status.lastPass && formatInstant(status.lastPass.at),
-  last_tick_age_seconds: secondsSince(status.lastPass?.at ?? null, now),
-  plans: status.plans,
+export const statusJson = ({ at, status, scheduler, plans, backlog, sandboxes }: Health) => ({
+  at: formatInstant(at),
+  last_tick_at: scheduler.lastFinishedAt && formatInstant(scheduler.lastFinishedAt),
+  last_tick_age_seconds: secondsSince(scheduler.lastFinishedAt, at),
+  scheduler: schedulerJson(scheduler, at),
+  plans,
   partners: status.partners,
-  executions_open: status.openExecutions,
-  due_backlog: status.due.count,
-  oldest_due_age_seconds: secondsSince(status.due.oldestAt, now),
+  executions_open: backlog.open,
+  due_backlog: backlog.due,
+  oldest_due_age_seconds: secondsSince(backlog.oldestDueAt, at),
   paused_webhooks: status.pausedWebhooks.map(({ partnerSlug, environment }) => ({
     partner_slug: partnerSlug,
     environment,
@@ -29,8 +41,20 @@ export const statusJson = (status: Status, now: Instant, sandboxes: SandboxJson[
     released_usd: formatUsd(status.unspentWindows.released),
   },
   late_fills_undecided: status.lateFillsUndecided,
-  sandboxes,
+  sandboxes: sandboxes.map(sandboxJson),
 })
+
+/** `reason` says why it is late, and is null when it is not. */
+function schedulerJson(seen: SchedulerSeen, now: Instant) {
+  const { isLate, waitedMs, allowedMs, usualGapMs } = schedulerLateness(seen, now)
+  return {
+    late: isLate,
+    waited_seconds: waitedMs === null ? null : seconds(waitedMs),
+    allowed_seconds: seconds(allowedMs),
+    usual_gap_seconds: usualGapMs === null ? null : seconds(usualGapMs),
+    reason: isLate ? latenessInWords(seen, now, usualGapMs) : null,
+  }
+}
 
 export type StatusJson = ReturnType<typeof statusJson>
 
@@ -41,6 +65,7 @@ export function statusInWords(json: StatusJson): string {
       json.last_tick_age_seconds === null
         ? 'never'
         : `${json.last_tick_at} (${spellSeconds(json.last_tick_age_seconds)} ago)`,
+    ...(json.scheduler.reason !== null && { scheduler: `late: ${json.scheduler.reason}` }),
     plans: `${plans.active} active, ${plans.paused} paused, ${plans.cancelled} cancelled`,
     partners: `${partners.active} active, ${partners.disabled} disabled`,
     'open executions': json.executions_open,
@@ -63,6 +88,7 @@ function dueInWords({ due_backlog: due, oldest_due_age_seconds: oldest }: Status
 }
 
 const secondsSince = (from: Instant | null, to: Instant): number | null =>
-  from === null ? null : Math.max(0, Math.round((to - from) / SECOND_MS))
+  from === null ? null : Math.max(0, seconds(to - from))
 
-const spellSeconds = (seconds: number): string => spellSpan(seconds * SECOND_MS)
+const seconds = (ms: number): number => Math.round(ms / SECOND_MS)
+const spellSeconds = (count: number): string => spellSpan(count * SECOND_MS)

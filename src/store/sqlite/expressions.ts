@@ -1,6 +1,6 @@
 // SQL that several files share: what must mean the same wherever it is asked.
 
-import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
+import { LEASE_AHEAD_MAX_MS, STUCK_DELIVERIES } from '../../core/execution.ts'
 
 const EXECUTION_COLUMNS = 'e.*, p.partner_plan_id, u.partner_user_id'
 const EXECUTION_TABLES = `
@@ -19,6 +19,9 @@ export const SELECT_USER =
 
 /** Whether an execution `e` still waits for its confirmation. In these words: an index holds no others. */
 export const IS_OPEN = `e.status in ('pending', 'sent')`
+
+/** Whether it was delivered so often without one that somebody has to look. */
+export const IS_STUCK = `${IS_OPEN} and e.delivered_count >= ${STUCK_DELIVERIES}`
 
 /**
  * Whether an execution `e` may be handed out at `now` (an SQL expression): it was never delivered, or its lease is over,
@@ -39,6 +42,9 @@ export const AWAKE = `(
 /** Whether a tenant `t` is of the partner and environment asked for; a null asks for all of them. */
 export const OF_TENANT =
   '(:slug is null or t.partner_slug = :slug) and (:environment is null or t.environment = :environment)'
+
+/** Whether a window `w` ran its course, at `:since` or later, and left money unspent. In these words: an index has them. */
+export const ENDED_UNSPENT = `w.close_reason = 'ended' and w.released > 0 and w.closed_at >= :since`
 
 /** How a tenant `t` is named in a finding. */
 export const TENANT_NAME = `t.partner_slug || ' ' || t.environment`

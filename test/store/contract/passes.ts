@@ -217,10 +217,11 @@ export const passContract: Contract = {
     await report(store, acme, executionId, filled(usd('10')))
     world.advance(DAY_MS)
     await tick(world, '60000')
-    const status = await store.readStatus(now(), T0)
+    const status = await store.readStatus(T0)
     assert.deepEqual([status.unspentWindows.count, formatUsd(status.unspentWindows.released)], [1, '50.00'])
-    assert.deepEqual([status.openExecutions, status.due.count, status.plans.active], [1, 1, 1])
-    assert.equal(status.lastPass?.finishedAt, now())
+    const { open: openNow, due } = await store.readBacklog(now())
+    assert.deepEqual([openNow, due, (await store.countPlans()).active], [1, 1, 1])
+    assert.equal((await store.readScheduler()).lastFinishedAt, now())
     await assert.rejects(sendPlan(store, acme, { partnerUserId: 'nobody' }), problem('user_never_linked'))
   },
 }

@@ -17,6 +17,11 @@ const LOCK_SUFFIX = { pass: '-tick', import: '-import', advance: '-advance' } as
 export const realName = (file: string): string =>
   file !== ':memory:' && existsSync(file) ? realpathSync(file) : file
 
+/** The write-ahead log of a database: its name, and its size, which is 0 when there is none. */
+export const walFile = (database: string): string => `${realName(database)}-wal`
+export const walBytes = (database: string): number =>
+  statSync(walFile(database), { throwIfNoEntry: false })?.size ?? 0
+
 export const lockFile = (database: string, lock: keyof typeof LOCK_SUFFIX): string =>
   realName(database) + LOCK_SUFFIX[lock]
 

@@ -1,16 +1,15 @@
 // Monitoring's reads. Every one goes by an index or by a range of the primary key, in pages: between two pages other
 // requests get their turn, however many rows there are.
 
-import { statSync } from 'node:fs'
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Environment } from '../../../core/partner.ts'
 import type { Backlog, MonitoringStore, PlanCounts, WebhookCount } from '../../monitoring.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
 import { IS_OPEN, UNLEASED_IN_OWN_TIME } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
-
-/** Rows read without a break: a few milliseconds. */
-const PAGE_ROWS = 5_000
+import { walBytes } from '../file/own-files.ts'
+import { createSchedulerReader } from './scheduler.ts'
+import { breathe, PAGE_ROWS } from './short-reads.ts'
 
 export function createMonitoringStore(connection: Connection): MonitoringStore {
   const { db, read, write } = connection
@@ -29,11 +28,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
       })
     },
 
-    readPassHealth: () =>
-      read(() => ({
-        lastPassAt: instantOrNull(sql.lastFinished.get() ?? null),
-        plansWaiting: sql.waiting.get() === 1n,
-      })),
+    readScheduler: createSchedulerReader(connection),
 
     readMarks: () =>
       read(() => ({
@@ -96,11 +91,9 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
 
     countWebhooks: () => read(() => sql.webhooks.all().map((row) => ({ ...row, count: Number(row.count) }))),
 
-    walBytes: () => statSync(`${db.name}-wal`, { throwIfNoEntry: false })?.size ?? 0,
+    walBytes: () => walBytes(db.name),
   }
 }
-
-const breathe = () => new Promise((resolve) => setImmediate(resolve))
 
 type OpenKey = { tenant_id: bigint; created_at: bigint; execution_id: string }
 type OpenRow = OpenKey & { sandbox: bigint; due: bigint }
@@ -110,10 +103,6 @@ type CreatedRow = { environment: Environment; n: bigint; last: ExecutionId }
 function prepare({ db }: Connection) {
   return {
     probe: db.prepare('insert into ticks (at) values (0)'),
-    lastFinished: db
-      .prepare<[], bigint>('select at from ticks where finished_at is not null order by tick_id desc limit 1')
-      .pluck(),
-    waiting: db.prepare<[], bigint>('select exists (select 1 from schedules where awake = 1)').pluck(),
     newestExecution: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),
     newestPass: db.prepare<[], bigint | null>('select max(tick_id) from ticks').pluck(),
     createdAfter: db.prepare<object, CreatedRow>(

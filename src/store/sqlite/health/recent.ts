@@ -1,6 +1,5 @@
-// What a live screen shows beside the counts: the latest passes, the latest executions, the size of the log.
+// What a live screen shows beside the counts: the latest passes, the price, the latest executions.
 
-import { realpathSync, statSync } from 'node:fs'
 import type { ExecutionStatus } from '../../../core/execution.ts'
 import type { Usd } from '../../../core/money.ts'
 import type { Environment } from '../../../core/partner.ts'
@@ -52,9 +51,6 @@ export function createRecent({ db, read }: Connection): StatusStore['readRecent'
           status: row.status,
           createdAt: instant(row.created_at),
         })),
-        walBytes: db.memory
-          ? 0
-          : (statSync(`${realpathSync(db.name)}-wal`, { throwIfNoEntry: false })?.size ?? 0),
       }
     })
 }

@@ -1,12 +1,18 @@
 // Executions: polled, confirmed, cancelled, listed.
 
-import { STUCK_DELIVERIES } from '../../../core/execution.ts'
 import { reportFingerprint } from '../../../core/trade.ts'
 import type { ExecutionStore } from '../../executions.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import { reportParams } from '../../rows/report.ts'
 import type { AuditLog } from '../accounts/audit.ts'
-import { IS_OPEN, OF_TENANT, SELECT_EXECUTION, SELECT_LISTED_EXECUTION, unleasedAt } from '../expressions.ts'
+import {
+  IS_OPEN,
+  IS_STUCK,
+  OF_TENANT,
+  SELECT_EXECUTION,
+  SELECT_LISTED_EXECUTION,
+  unleasedAt,
+} from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Confirmations } from './confirmations.ts'
@@ -83,8 +89,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
     listExecutions: ({ slug, environment, status, stuck }, { after, limit }) =>
       read(() => {
-        const deliveries = stuck ? STUCK_DELIVERIES : null
-        const params = { slug, environment, status, deliveries, after: after ?? '', limit }
+        const params = { slug, environment, status, stuck: Number(stuck), after: after ?? '', limit }
         return sql.list.all(params).map(listedExecution)
       }),
 
@@ -118,7 +123,7 @@ function prepare({ db }: Connection) {
     list: db.prepare<object, ListedExecutionRow>(
       `${SELECT_LISTED_EXECUTION} where e.execution_id > :after and ${OF_TENANT}
          and (:status is null or e.status = :status)
-         and (:deliveries is null or (e.status = 'sent' and e.delivered_count >= :deliveries))
+         and (:stuck = 0 or (${IS_STUCK}))
        order by e.execution_id limit :limit`,
     ),
   }

@@ -1,0 +1,195 @@
+// Whether the scheduler is late: `check`, `status`, /readyz and /metrics give one answer, whatever the cadence of cron.
+
+import assert from 'node:assert/strict'
+import { symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
+import { LATENESS_PASSES } from '../../src/core/scheduler-lateness.ts'
+import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics.ts'
+import { createOps } from '../../src/http/ops-endpoints.ts'
+import { createPlanCounter } from '../../src/http/plan-counter.ts'
+import { type Machine, machineAt } from '../../src/machine.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import { runHere } from '../support/command.ts'
+import { readExposition } from '../support/exposition.ts'
+import { PLAN, type Service, startService, T0, temporaryFolder, USER } from '../support/service.ts'
+
+type Watched = Service & {
+  /** Adds an active plan. */
+  addPlan: (id: string) => Promise<void>
+  command: (...args: string[]) => Promise<string>
+  samples: () => Promise<ReturnType<typeof readExposition>>
+  /** The answer of all four, which must be the same. */
+  isLate: () => Promise<boolean>
+}
+
+async function startWatched(t: TestContext): Promise<Watched> {
+  let machine: Machine = machineAt(T0).machine
+  const metrics = createMetrics()
+  const service = await startService(t, {
+    more: (store, own) => {
+      machine = own
+      const ops = createOps({ clock: own.clock, metrics, exposition: EXPOSITION_TYPE, token: null })
+      ops.opened(store)
+      return { ops }
+    },
+  })
+  await service.call('POST', '/partner/v1/users', USER)
+  const command = async (...args: string[]): Promise<string> => {
+    const { code, out, err } = await runHere(['--db', service.file, ...args], { machine })
+    assert.deepEqual([code, err], [0, ''])
+    return out
+  }
+  const samples = async () => readExposition(await (await fetch(`${service.url}/metrics`)).text())
+
+  return {
+    ...service,
+    command,
+    samples,
+
+    async addPlan(id) {
+      const body = { ...PLAN, partner_plan_id: id }
+      assert.equal((await service.call('POST', '/partner/v1/plans', body)).status, 200)
+    },
+
+    async isLate() {
+      const { findings } = JSON.parse(await command('check', '--json')) as { findings: { kind: string }[] }
+      const status = JSON.parse(await command('status', '--json')) as { scheduler: { late: boolean } }
+      const ready = await fetch(`${service.url}/readyz`)
+      const { reasons = [] } = (await ready.json()) as { reasons?: string[] }
+      const answers = [
+        findings.some(({ kind }) => kind === 'ticks_stopped'),
+        status.scheduler.late,
+        /^scheduler +late: /m.test(await command('status')),
+        ready.status === 503 && reasons.some((reason) => reason.startsWith('The scheduler is late: ')),
+        (await samples()).value('tranche_scheduler_late') === 1,
+      ]
+      const [first = false] = answers
+      assert.deepEqual(
+        answers,
+        Array(answers.length).fill(first),
+        'check, status, status in words, /readyz, /metrics',
+      )
+      assert.equal(ready.status, first ? 503 : 200)
+      return first
+    },
+  }
+}
+
+suite('in time at its own gap, late ten minutes after two of them', { concurrency: 3 }, () => {
+  for (const [name, everyMs, usual] of [
+    ['a cron of a minute', MINUTE_MS, '1 min'],
+    ['a cron of an hour', HOUR_MS, '1 h'],
+    ['a cron of six hours', 6 * HOUR_MS, '6 h'],
+  ] as const) {
+    test(name, async (t) => {
+      const service = await startWatched(t)
+      await service.addPlan('p')
+      for (let pass = 0; pass < LATENESS_PASSES; pass++) {
+        service.advance(everyMs)
+        await service.tick('60000')
+      }
+      assert.equal(await service.isLate(), false)
+      service.advance(everyMs)
+      assert.equal(await service.isLate(), false, 'just before its next pass')
+      service.advance(everyMs + 10 * MINUTE_MS)
+      assert.equal(await service.isLate(), false, 'at the last moment')
+      service.advance(1)
+      assert.equal(await service.isLate(), true)
+      assert.ok((await service.command('check')).includes(` ago; ${usual} is usual`))
+      await service.tick('60000')
+      assert.equal(await service.isLate(), false)
+    })
+  }
+})
+
+test('a fresh install is not late until a plan has waited for ten minutes', async (t) => {
+  const service = await startWatched(t)
+  service.advance(DAY_MS)
+  assert.equal(await service.isLate(), false)
+  assert.equal((await service.samples()).value('tranche_last_tick_age_seconds'), Number.POSITIVE_INFINITY)
+  await service.addPlan('p')
+  service.advance(10 * MINUTE_MS)
+  assert.equal(await service.isLate(), false)
+  service.advance(1)
+  assert.equal(await service.isLate(), true)
+  assert.match(
+    await service.command('status'),
+    /^scheduler +late: no tick has ever finished, and plans wait for one$/m,
+  )
+})
+
+test('plans that sleep and plans of sandboxes wait for nothing', async (t) => {
+  const service = await startWatched(t)
+  await service.addPlan('p')
+  service.advance(HOUR_MS)
+  assert.equal(await service.isLate(), true)
+  await service.call('POST', '/partner/v1/plans', { ...PLAN, partner_plan_id: 'p', status: 'paused' })
+  assert.equal(await service.isLate(), false)
+  await service.addPlan('q')
+  service.advance(HOUR_MS)
+  assert.equal(await service.isLate(), true)
+  await service.command('sandbox', 'advance', 'acme', '1h', '--price', '60000')
+  assert.equal((await service.store.readScheduler()).waitingSince, null)
+  assert.equal(await service.isLate(), false)
+})
+
+test('the first plan awake is found behind many that sleep', async (t) => {
+  const service = await startWatched(t)
+  await service.addPlan('p')
+  const db = new SQLite(service.file)
+  t.after(() => db.close())
+  // Pages of plans that sleep, and behind them the one plan there is.
+  db.pragma('foreign_keys = off')
+  db.exec(`with recursive n(i) as (select 2 union all select i + 1 from n where i < 12000)
+    insert into plans select i, tenant_id, user_id, 'p' || i, amount_usd, frequency, smart_timing_enabled, start_date,
+      status, created_at + i, updated_at from n, plans where plan_id = 1`)
+  db.exec(`insert into schedules select p.plan_id, s.window_id, p.plan_id = 12000, s.next_run_at, s.limit_price, s.clock_at,
+      s.window_start, s.window_end, s.budget, s.fireable, s.floor, s.tranche_index, s.slots, s.units_per_slot,
+      s.units_fired, s.slot, s.reference_price, s.half_width, s.extras_left, s.next_extra_at
+    from plans p join schedules s on s.plan_id = 1 where p.plan_id > 1`)
+  assert.equal((await service.store.readScheduler()).waitingSince, T0)
+  db.exec('update schedules set awake = 0 where plan_id = 1')
+  assert.equal((await service.store.readScheduler()).waitingSince, T0 + 12_000)
+  db.exec('update schedules set awake = 0')
+  assert.equal((await service.store.readScheduler()).waitingSince, null)
+})
+
+test('the size of the log is the same through a symbolic link', async (t) => {
+  const service = await startWatched(t)
+  const link = join(temporaryFolder(t), 'link.db')
+  symlinkSync(service.file, link)
+  writeFileSync(`${link}-wal`, '')
+  const store = await openStore(link, { clock: service.now, create: false })
+  t.after(() => store.close())
+  assert.ok(store.walBytes() > 0)
+  assert.equal(store.walBytes(), service.store.walBytes())
+})
+
+test('plans are counted at most once a minute', async (t) => {
+  const { store, now, advance } = await startService(t)
+  let counted = 0
+  const countPlans = createPlanCounter()
+  const look = () =>
+    countPlans(
+      {
+        countPlans: () => {
+          counted += 1
+          return store.countPlans()
+        },
+      },
+      now(),
+    )
+  assert.deepEqual(await look(), { active: 0, paused: 0, cancelled: 0 })
+  advance(MINUTE_MS - 1)
+  await look()
+  assert.equal(counted, 1)
+  advance(1)
+  await look()
+  assert.equal(counted, 2)
+  advance(-2 * MINUTE_MS)
+  await look()
+  assert.equal(counted, 3)
+})
