@@ -74,8 +74,9 @@ const CYCLE_MS = 146_097 * DAY_MS
 const midnightOf = (year: number, month: number, day: number): Instant =>
   (Date.UTC(year + CYCLE_YEARS, month - 1, day) - CYCLE_MS) as Instant
 
-// The years that four digits can write, which an offset may leave.
+// An offset may push the instant out of the years that four digits can write.
 const EARLIEST = midnightOf(1, 1, 1)
+/** The last instant that `formatInstant` writes in its one form. */
 export const LATEST = plus(midnightOf(10_000, 1, 1), -1)
 
 function daysIn(year: number, month: number): number {

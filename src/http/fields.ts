@@ -47,9 +47,11 @@ export const remark = ({ max }: { max: number }) =>
 export const said = (description: string, example: unknown) => ({ description, [SAMPLE]: example })
 export const SAMPLE = 'x-sample'
 
-/** An id that a path may have to carry: `.` and `..` are the two segments that every URL parser takes away. */
-export const id = () =>
-  field({ type: 'string', minLength: 1, maxLength: ID_MAX }, (input) => {
+export const id = () => text({ max: ID_MAX })
+
+/** An id that a path has to carry: `.` and `..` are the two segments that every URL parser takes away. */
+export const pathId = () =>
+  field({ type: 'string', minLength: 1, maxLength: ID_MAX, not: { enum: ['.', '..'] } }, (input) => {
     if (input !== '.' && input !== '..') return parseText(input, { max: ID_MAX })
     return new FieldError('value_error', 'Value error, must not be "." or ".."')
   })
@@ -109,10 +111,13 @@ function patternOf({ placesMax = 18, above, atLeast }: DecimalBounds<bigint>): s
   return `^${positive ? '' : '-?'}\\d{1,18}(\\.\\d{1,${placesMax}})?$`
 }
 
-export const datetime = () =>
+/** An instant of the years 1 to 9999; one later than `limit.atMost` is refused in the words of `limit.beyond`. */
+export const datetime = (limit?: { atMost: Instant; beyond: string }) =>
   field({ type: 'string', format: 'date-time' }, (input): Instant | FieldError => {
     if (typeof input !== 'string') return new FieldError('datetime_type', 'Input should be a valid datetime')
     const parsed = parseInstant(input)
+    if (parsed.ok && limit && parsed.at > limit.atMost)
+      return new FieldError('value_error', `Value error, ${limit.beyond}`)
     if (parsed.ok) return parsed.at
     if (parsed.problem === 'no_offset')
       return new FieldError('timezone_aware', 'Input should have timezone info')

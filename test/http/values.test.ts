@@ -6,6 +6,7 @@ import { DAY_MS } from '../../src/core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../src/core/money.ts'
 import type { Fill } from '../../src/core/trade.ts'
 import { fill, startService, T0, USER } from '../support/service.ts'
+import { exchange, head } from './raw.ts'
 import {
   assertSound,
   confirmPath,
@@ -217,6 +218,31 @@ const IDS = [
   ['J\u00fcrgen', 'Ju\u0308rgen', '\u540d\u524d', '\ud83d\ude80', '\u202eabc', '\u2028', '\ufffd', '\ufeffx'],
   ['x'.repeat(255), '\ud83d\ude80'.repeat(255)],
 ].flat()
+
+test('an id that no path carries may be what URL parsers take out of a path', async (t) => {
+  const service = await startService(t)
+  const sent = await sendFirst(service, ['p', 'q'])
+  for (const [plan, order] of [
+    ['p', '.'],
+    ['q', '..'],
+  ] as const) {
+    const path = confirmPath(sent.get(plan) ?? '')
+    assert.equal((await succeed(service, 'POST', path, fill(order, '10.00'))).partner_order_id, order)
+    assert.equal((await succeed(service, 'POST', path, fill(order, '10.00'))).replayed, true)
+  }
+  await link(service, 'u')
+  for (const id of ['.', '..']) {
+    assert.equal((await plan(service, 'u', id)).partner_plan_id, id)
+    // The reason why no user is called that: what a client sends arrives as another path, however it is written.
+    for (const written of [id, id.replaceAll('.', '%2E')]) {
+      const lines = ['Content-Type: application/json', 'Content-Length: 21', 'Connection: close']
+      const request = head('PATCH', `${USERS}/${written}`, service.key, lines)
+      const answer = await exchange(service.url, [request, '{"status":"disabled"}'])
+      assert.deepEqual([answer.status, answer.body], [404, '{"detail":"Not Found"}'], written)
+    }
+  }
+  await assertSound(service)
+})
 
 test('ids are any text of 1 to 255 characters, told apart exactly, also in a path', async (t) => {
   const service = await startService(t)
