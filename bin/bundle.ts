@@ -14,8 +14,8 @@ const ROOT = join(import.meta.dirname, '..')
 /** Used by an idle tick: these stay in the script that has a code cache. */
 const START_PACKAGES = ['commander', 'decimal.js', 'better-sqlite3']
 
-/** Asked for by a development server's watching of files, which is never done here; it brings no licence text. */
-const LEFT_OUT = ['@parcel/watcher-wasm']
+/** What listhen asks for only to watch files, to tunnel, to copy an address or to speak WebSocket: never done here. */
+const LEFT_OUT = ['@parcel/watcher', '@parcel/watcher-wasm', 'crossws/*', 'jiti', 'tinyclip', 'untun']
 
 /** Modules of Node that take milliseconds to load, and that a start may never come to use. */
 const COSTLY_MODULES = ['child_process', 'crypto']

@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { circlesOf, type Import, importsOf, packageOf, reached } from './support/imports.ts'
 import { ROOMS } from './support/rooms.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -36,8 +37,6 @@ const EAGER_PACKAGES = ['commander', 'decimal.js']
 
 /** What starts processes. test:fast leaves out the tests that reach it. */
 const STARTERS = ['node:child_process', 'test/support/executable.ts']
-
-type Import = { target: string; typesOnly: boolean; lazy: boolean }
 
 test('every file of src has a room, and imports only what that room may', () => {
   const wrong: string[] = []
@@ -218,63 +217,6 @@ function complaint(file: string, rule: { may: string[]; packages?: string[] }, s
   }
   const allowed = rule.packages === undefined || rule.packages.includes(target)
   return allowed ? [] : [`${file} imports ${target}`]
-}
-
-/** The imports of a file, its own files as paths from the root. */
-function importsOf(file: string): Import[] {
-  const text = read(file)
-  const found: Import[] = []
-  for (const [, names = '', name = ''] of text.matchAll(/^(?:import|export) ([^'"]*?) ?from '([^']+)'/gm)) {
-    const each = /^\{([\s\S]*)\}$/
-      .exec(names.trim())?.[1]
-      ?.split(',')
-      .map((part) => part.trim())
-    const onlyTypes = each?.every((part) => part === '' || part.startsWith('type ')) ?? false
-    found.push({
-      target: resolve(file, name),
-      typesOnly: names.startsWith('type ') || onlyTypes,
-      lazy: false,
-    })
-  }
-  for (const [, type, name = ''] of text.matchAll(/(typeof )?\bimport\(\s*'([^']+)'\s*\)/g)) {
-    found.push({ target: resolve(file, name), typesOnly: type !== undefined, lazy: true })
-  }
-  return found
-}
-
-const resolve = (file: string, name: string): string =>
-  name.startsWith('.') ? join(dirname(file), name) : name
-
-const packageOf = (target: string): string =>
-  target
-    .split('/')
-    .slice(0, target.startsWith('@') ? 2 : 1)
-    .join('/')
-
-/** Everything reached from a file by imports that `follow` accepts, through files of the same folder: src or test. */
-function reached(from: string, follow: (seen: Import) => boolean): Set<string> {
-  const seen = new Set([from])
-  const [folder] = from.split('/')
-  for (const file of seen) {
-    if (!file.startsWith(`${folder}/`)) continue
-    for (const found of importsOf(file)) if (follow(found)) seen.add(found.target)
-  }
-  return seen
-}
-
-/** One circle for each import that closes one, as the files on its way. */
-function circlesOf(graph: ReadonlyMap<string, readonly string[]>): string[] {
-  const circles: string[] = []
-  const done = new Set<string>()
-  const walk = (file: string, way: readonly string[]): void => {
-    const at = way.indexOf(file)
-    if (at >= 0) circles.push([...way.slice(at), file].join(' -> '))
-    if (at >= 0 || done.has(file)) return
-    for (const target of graph.get(file) ?? []) walk(target, [...way, file])
-    done.add(file)
-  }
-  for (const file of graph.keys()) walk(file, [])
-  return circles
 }
 
 /** Lines that match. Comments count, except in a search for code (a pattern with the flag u). */

@@ -34,9 +34,9 @@ export async function reconcile(
 }
 
 /**
- * The findings of `check` that concern trades: a changed row, one without its execution, one that spent too much,
- * adjusted or not, and a window whose trades do not add up to what it spent. Of the whole file, because a row whose time was changed may
- * have left its month.
+ * The findings of `check` that concern trades: a changed row, one without its execution, one that spent too much
+ * without an operator's word, and a window whose trades do not add up to what it spent. Of the whole file, because a
+ * row whose time was changed may have left its month.
  */
 const ONE_TO_ONE = [
   'trade_changed',
@@ -45,9 +45,11 @@ const ONE_TO_ONE = [
   'execution_place',
   'foreign_key',
   'window_spent',
+  'window_excess',
   'adjustment_changed',
   'adjustment_place',
   'adjustment_amount',
+  'adjustment_report',
 ]
 const NOTHING: Sums = { trades: 0, volume: 0n, btc: 0n, fees: 0n }
 

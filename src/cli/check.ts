@@ -51,6 +51,8 @@ export function mendOf({ kind, subject }: Finding): string {
       return 'tranche tick'
     case 'executions_stuck':
       return `tranche execution list --stuck --partner ${tenant}`
+    case 'late_fills':
+      return 'tranche execution late-fills'
     case 'webhook_paused':
       return `tranche webhook test ${tenant}`
     case 'clock_back':

@@ -66,7 +66,11 @@ const HELP: Record<string, Help> = {
   'execution late-fills': { examples: ['execution late-fills'] },
   'execution accept-late': {
     examples: ['execution accept-late exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'],
-    exits: '5 its outcome is recorded already, or there are several reports to choose from.',
+    exits: '5 it is accepted already, or there are several reports to choose from.',
+  },
+  'execution dismiss-late': {
+    examples: ['execution dismiss-late exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --reason "sent twice"'],
+    exits: '4 there is no late fill to decide on.',
   },
   'execution cancel': {
     examples: ['execution cancel exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --reason "the venue is closed"'],
@@ -77,7 +81,7 @@ const HELP: Record<string, Help> = {
     examples: [
       'trade adjust exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --usd 9.50 --btc 0.00014785 --reason "fee counted twice"',
     ],
-    exits: '5 there is no recorded fill, or the amounts do not fit it.',
+    exits: '5 no report is recorded, or no purchase has such amounts.',
   },
   price: { examples: ['price list'] },
   'price fetch': {

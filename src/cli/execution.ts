@@ -2,7 +2,6 @@
 
 import { Command, Option } from 'commander'
 import {
-  acceptLate,
   cancelByHand,
   EXECUTION_STATUSES,
   type ExecutionStatus,
@@ -13,15 +12,9 @@ import { Problem } from '../core/problem.ts'
 import type { ListedExecution } from '../store/executions.ts'
 import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
-import {
-  type adjustmentJson,
-  executionJson,
-  lateJson,
-  type Outcome,
-  showJson,
-  tradeJson,
-} from './execution/json.ts'
-import { environmentOption, reasonOption, slug, wholeNumber } from './options/values.ts'
+import { type adjustmentJson, executionJson, type Outcome, showJson } from './execution/json.ts'
+import { addLateFillCommands } from './execution/late-fills.ts'
+import { environmentOption, reasonOption, slug } from './options/values.ts'
 import { confirmOnTerminal } from './terminal/confirm.ts'
 import { print, printList } from './terminal/print.ts'
 import { type Column, renderFields, renderTable } from './terminal/table.ts'
@@ -85,36 +78,7 @@ export function executionCommand(cli: Cli): Command {
       })
     })
 
-  execution
-    .command('late-fills')
-    .description('fills reported for executions that had been cancelled by then')
-    .action(() =>
-      cli.withStore((store) =>
-        printList(cli, {
-          read: (page) => store.listLateFills(page),
-          cursor: (row) => row.reportId,
-          json: lateJson,
-          columns: LATE_COLUMNS,
-        }),
-      ),
-    )
-
-  execution
-    .command('accept-late')
-    .description('record a late fill as a trade: the partner really bought')
-    .argument('<execution-id>')
-    .option('--report <number>', 'which report, when there are several', wholeNumber(1, 999_999_999))
-    .action(async (executionId: string, { report }: { report?: number }) => {
-      await confirmOnTerminal(cli, `Record the late fill of ${executionId} as a trade? It will be billed.`)
-      await cli.withStore(async (store) => {
-        const ids = { executionId, reportId: report ?? null }
-        const audit = auditEntry(cli, 'execution.accept-late', executionId, { report_id: report ?? null })
-        const trade = await store.acceptLateReport(ids, acceptLate, audit)
-        const json = { execution_id: executionId, ...tradeJson(trade) }
-        print(cli, json, () => renderFields(json))
-      })
-    })
-
+  addLateFillCommands(cli, execution)
   return execution
 }
 
@@ -147,15 +111,4 @@ const ADJUSTMENT_COLUMNS: Column<ReturnType<typeof adjustmentJson>>[] = [
   { title: 'BTC', of: (row) => row.btc_difference, right: true },
   { title: 'RECORDED', of: (row) => row.recorded_at },
   { title: 'REASON', of: (row) => row.reason },
-]
-
-const LATE_COLUMNS: Column<ReturnType<typeof lateJson>>[] = [
-  { title: 'REPORT', of: (row) => row.report_id, right: true },
-  { title: 'EXECUTION', of: (row) => row.execution_id },
-  { title: 'PLAN', of: (row) => row.partner_plan_id },
-  { title: 'ORDER', of: (row) => row.partner_order_id },
-  { title: 'USD', of: (row) => row.usd_amount, right: true },
-  { title: 'BTC', of: (row) => row.btc_amount, right: true },
-  { title: 'RECEIVED', of: (row) => row.received_at },
-  { title: 'ACCEPTED', of: (row) => row.accepted_at },
 ]

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
 import { SECOND_MS } from '../core/instant.ts'
 import { Problem } from '../core/problem.ts'
+import type { Tls } from '../http/listen/server.ts'
 import type { Listener } from '../http/listen.ts'
 import type { Metrics } from '../http/metrics.ts'
 import type { Ops } from '../http/ops-endpoints.ts'
@@ -31,8 +32,10 @@ type ServeOptions = WebhookOptions & {
   tickEvery: number | null
   tlsCert?: string
   tlsKey?: string
+  tlsSelfSigned?: true
   priceFeed: string
   rateLimit?: number
+  callsPerKey?: number
   logFormat?: 'json' | 'pretty'
   logLevel: LogLevel
   opsTokenFile?: string
@@ -57,10 +60,16 @@ export function serveCommand(cli: Cli): Command {
     )
     .addOption(new Option('--tls-cert <file>', 'certificate chain (PEM)').env('TRANCHE_TLS_CERT'))
     .addOption(new Option('--tls-key <file>', 'its private key (PEM)').env('TRANCHE_TLS_KEY'))
+    .option('--tls-self-signed', 'for a first try: TLS with a certificate made at this start')
     .addOption(priceFeedOption())
     .addOption(
       new Option('--rate-limit <number>', 'requests a second for each key; no limit by default')
         .env('TRANCHE_RATE_LIMIT')
+        .argParser(wholeNumber(1, 1_000_000)),
+    )
+    .addOption(
+      new Option('--calls-per-key <number>', 'the most calls of one key at once; 1024 by default')
+        .env('TRANCHE_CALLS_PER_KEY')
         .argParser(wholeNumber(1, 1_000_000)),
     )
     .addOption(
@@ -92,10 +101,11 @@ export function serveCommand(cli: Cli): Command {
     })
 }
 
-type Parts = { log: Log; tls: ReturnType<typeof tlsOf>; observe: Feed; ops: Ops; metrics: Metrics } & Webhooks
+type Parts = { log: Log; tls: Tls; observe: Feed; ops: Ops; metrics: Metrics } & Webhooks
 
 async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
   const [{ createLog }, { createFeed }] = await Promise.all([import('../log.ts'), import('../price/feed.ts')])
+  const { tlsOf } = await import('./serve/tls.ts')
   const log = createLog(options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'), options.logLevel)
   const warn = (message: string): void => log.warn({}, message)
   return {
@@ -128,7 +138,11 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const appOver = (store: Store | null) =>
     createApp({ ...options, store, machine: cli.machine, rateLimit: options.rateLimit ?? null })
   const front = { app: appOver(null) }
-  const listener = await listenOn({ fetch: (request) => front.app.fetch(request) }, { host, port, tls })
+  const listener = await listenOn(
+    { fetch: (request) => front.app.fetch(request) },
+    { host, port, tls, uuid: cli.machine.uuid },
+  )
+  if (tls && 'selfSignedFor' in tls) await noteSelfSigned(log, listener)
   const stopped = stopSignal(cli)
   const db = cli.globals().db
   // As a rule the first line says that all is ready. Only whoever has to wait is told what for.
@@ -167,6 +181,12 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   }
 }
 
+/** Nobody vouches for such a certificate: whoever wants to be sure compares. */
+async function noteSelfSigned(log: Log, { cert }: Listener): Promise<void> {
+  const { fingerprintOf } = await import('./serve/tls.ts')
+  log.warn({ sha256: await fingerprintOf(cert ?? '') }, 'TLS with a certificate made for this start')
+}
+
 type Running = ServeOptions & Parts & { listener: Listener; stopped: Promise<string> }
 
 /** Serves from an open database until it is told to stop, and then until what is in flight is done. */
@@ -197,13 +217,6 @@ const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).u
 /** Ends the process should anything given up on keep it alive. Does not itself keep it. */
 function endLingering(): void {
   setTimeout(() => process.exit(), LINGER_MS).unref()
-}
-
-function tlsOf({ tlsCert, tlsKey }: ServeOptions): { cert: string; key: string } | null {
-  if (tlsCert === undefined && tlsKey === undefined) return null
-  if (tlsCert === undefined || tlsKey === undefined)
-    throw new Problem('usage', '--tls-cert and --tls-key go together.')
-  return { cert: readFileSync(tlsCert, 'utf8'), key: readFileSync(tlsKey, 'utf8') }
 }
 
 /** Throws usage when the file holds no token worth the name. */

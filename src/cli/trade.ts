@@ -2,10 +2,10 @@
 
 import { Command } from 'commander'
 import { adjust, type Correction } from '../core/adjustment.ts'
-import { formatInstant } from '../core/instant.ts'
 import { btc, formatBtc, formatUsd, usd } from '../core/money.ts'
 import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
+import { correctionJson } from './execution/json.ts'
 import { amount, reasonOption } from './options/values.ts'
 import { confirmOnTerminal } from './terminal/confirm.ts'
 import { print } from './terminal/print.ts'
@@ -18,7 +18,7 @@ export function tradeCommand(cli: Cli): Command {
 
   trade
     .command('adjust')
-    .description('set a recorded fill right, by an entry of its own in the present month')
+    .description('set right what an execution comes to, by an entry of its own in the present month')
     .argument('<execution-id>')
     .requiredOption('--usd <usd>', 'what was really spent', amount)
     .requiredOption('--btc <btc>', 'what was really bought', amount)
@@ -28,7 +28,7 @@ export function tradeCommand(cli: Cli): Command {
       const right = { usd: usd(options.usd), btc: btc(options.btc), reason }
       await confirmOnTerminal(
         cli,
-        `Set the fill of ${executionId} to ${formatUsd(right.usd)} USD for ${formatBtc(right.btc)} BTC? It is billed.`,
+        `Set ${executionId} to ${formatUsd(right.usd)} USD for ${formatBtc(right.btc)} BTC? It is billed.`,
       )
       await cli.withStore(async (store) => {
         const made = await store.adjustTrade(
@@ -44,19 +44,7 @@ export function tradeCommand(cli: Cli): Command {
   return trade
 }
 
-const correctionJson = ({ adjustment, before, after }: Correction) => ({
-  execution_id: adjustment.executionId,
-  adjustment: adjustment.adjustmentId,
-  usd_amount_before: formatUsd(before.usd),
-  usd_amount: formatUsd(after.usd),
-  usd_difference: formatUsd(adjustment.usd),
-  btc_amount_before: formatBtc(before.btc),
-  btc_amount: formatBtc(after.btc),
-  btc_difference: formatBtc(adjustment.btc),
-  reason: adjustment.reason,
-  recorded_at: formatInstant(adjustment.recordedAt),
-})
-
+/** Without what the audit entry says by itself. */
 function auditDetail(made: Correction): Record<string, unknown> {
   const { execution_id: _, recorded_at: __, ...detail } = correctionJson(made)
   return detail

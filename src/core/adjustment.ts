@@ -4,12 +4,12 @@
 import type { Execution } from './execution.ts'
 import type { ExecutionId } from './execution-id.ts'
 import { type Instant, later } from './instant.ts'
-import { type Btc, formatBtc, formatUsd, UNITS, type Usd } from './money.ts'
+import { type Btc, formatBtc, formatUsd, UNITS, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
-import { FILL_BTC_MAX, type Trade } from './trade.ts'
-import { adjustSpent, leftOf, type Window } from './window.ts'
+import { FILL_BTC_MAX, FILL_USD_MAX, isFill, type Trade } from './trade.ts'
+import { adjustSpent, type Window } from './window.ts'
 
-/** What a fill comes to: dollars spent and coins bought. */
+/** What an execution comes to: dollars spent and coins bought. */
 export type Amounts = { usd: Usd; btc: Btc }
 
 export type Adjustment = Amounts & {
@@ -18,6 +18,10 @@ export type Adjustment = Amounts & {
   executionId: ExecutionId
   reason: string
   recordedAt: Instant
+  /** The late fill it was made of; null when an operator gave the amounts. */
+  reportId: number | null
+  /** The order of a further purchase; null when it is about the order of the trade. */
+  partnerOrderId: string | null
 }
 
 export type TradeSeen = {
@@ -33,39 +37,60 @@ export type TradeSeen = {
 
 export type Correction = { window: Window; adjustment: Adjustment; before: Amounts; after: Amounts }
 
-/** What a fill comes to after its adjustments; null when the trade is not a fill. */
-export function amountsOf(trade: Trade, adjustments: readonly Amounts[]): Amounts | null {
-  if (!('usdAmount' in trade.report)) return null
-  const { usdAmount, btcAmount } = trade.report
-  return adjustments.reduce<Amounts>((sum, step) => added(sum, step), { usd: usdAmount, btc: btcAmount })
+/** What an execution comes to after its adjustments. A report of failure begins at nothing. */
+export function amountsOf({ report }: Trade, adjustments: readonly Amounts[]): Amounts {
+  const first = isFill(report)
+    ? { usd: report.usdAmount, btc: report.btcAmount }
+    : { usd: ZERO_USD, btc: 0n as Btc }
+  return adjustments.reduce<Amounts>(
+    (sum, step) => ({ usd: (sum.usd + step.usd) as Usd, btc: (sum.btc + step.btc) as Btc }),
+    first,
+  )
+}
+
+/** Sets a recorded outcome right: `right` is what it should have said. Throws execution_not_found, adjustment_conflict. */
+export function adjust(seen: TradeSeen, right: Amounts & { reason: string }, now: Instant): Correction {
+  const { execution, window, trade } = seen
+  if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
+  if (!trade) {
+    throw conflict(
+      `Execution ${execution.executionId} is ${execution.status}: no report of it is recorded that could be adjusted.`,
+    )
+  }
+  return correct(
+    { ...seen, execution, window, trade },
+    { ...right, reportId: null, partnerOrderId: null },
+    now,
+  )
 }
 
 /**
- * Sets a recorded fill right: `right` is what it should have said. Throws execution_not_found, adjustment_conflict.
- * Dated like a trade: now, and never before what was recorded last, so that no month that is over gains anything.
+ * Brings an execution to `right`, by an adjustment of the difference. What is beyond its reservation, or beyond what
+ * the window has left, becomes the window's excess. Dated like a trade: now, and never before what was recorded last,
+ * so that no month that is over gains anything.
  */
-export function adjust(seen: TradeSeen, right: Amounts & { reason: string }, now: Instant): Correction {
+export function correct(
+  seen: TradeSeen & { execution: Execution; window: Window; trade: Trade },
+  { usd, btc, ...origin }: Amounts & Pick<Adjustment, 'reason' | 'reportId' | 'partnerOrderId'>,
+  now: Instant,
+): Correction {
   const { execution, window, trade, adjustments, latestId, latestRecordedAt } = seen
-  if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
-  const before = trade && amountsOf(trade, adjustments)
-  if (!before)
-    throw conflict(`Execution ${execution.executionId} is ${execution.status}: it has no fill to adjust.`)
-  const after: Amounts = { usd: right.usd, btc: right.btc }
-  refuseImpossible(after, execution)
-  const step = { usd: (after.usd - before.usd) as Usd, btc: (after.btc - before.btc) as Btc }
+  const before = amountsOf(trade, adjustments)
+  const after: Amounts = { usd, btc }
+  refuseImpossible(after)
+  const step = { usd: (usd - before.usd) as Usd, btc: (btc - before.btc) as Btc }
   if (step.usd === 0n && step.btc === 0n) {
     throw conflict(
-      `The fill of ${execution.executionId} already stands at ${formatUsd(after.usd)} USD for ${formatBtc(after.btc)} BTC.`,
+      `Execution ${execution.executionId} already stands at ${formatUsd(usd)} USD for ${formatBtc(btc)} BTC.`,
     )
   }
-  refuseUncovered(window, step.usd)
   return {
-    window: adjustSpent(window, step.usd),
+    window: adjustSpent(window, { before: before.usd, after: usd, reservation: execution.amount }),
     adjustment: {
       adjustmentId: latestId + 1,
       executionId: execution.executionId,
       ...step,
-      reason: right.reason,
+      ...origin,
       recordedAt: latestRecordedAt === null ? now : later(now, latestRecordedAt),
     },
     before,
@@ -73,31 +98,16 @@ export function adjust(seen: TradeSeen, right: Amounts & { reason: string }, now
   }
 }
 
-function refuseImpossible({ usd, btc }: Amounts, execution: Execution): void {
+/** Throws adjustment_conflict for amounts that no purchase can have. */
+export function refuseImpossible({ usd, btc }: Amounts): void {
   if (usd < 0n || btc < 0n) throw conflict('A fill is never negative.')
   if ((usd === 0n) !== (btc === 0n)) {
     throw conflict('A fill has both dollars and bitcoin, or neither: give 0 for both if nothing was bought.')
   }
-  if (btc > FILL_BTC_MAX)
-    throw conflict(`A fill is at most ${(FILL_BTC_MAX / UNITS).toLocaleString('en-US')} BTC.`)
-  if (usd <= execution.amount) return
-  throw conflict(
-    `A fill is at most its reservation: ${formatUsd(execution.amount)} USD were reserved, ${formatUsd(usd)} given.`,
-  )
+  if (btc > FILL_BTC_MAX) throw conflict(`A fill is at most ${wholes(FILL_BTC_MAX)} BTC.`)
+  if (usd > FILL_USD_MAX) throw conflict(`A fill is at most ${wholes(FILL_USD_MAX)} USD.`)
 }
 
-/** More money than was recorded has to come from what the window still has: its budget holds whatever happens. */
-function refuseUncovered(window: Window, more: Usd): void {
-  const left = leftOf(window)
-  if (more <= left) return
-  throw conflict(
-    `The window has ${formatUsd(left)} USD left of its budget; the adjustment would take ${formatUsd(more)} USD.`,
-  )
-}
-
-const added = (a: Amounts, b: Amounts): Amounts => ({
-  usd: (a.usd + b.usd) as Usd,
-  btc: (a.btc + b.btc) as Btc,
-})
+const wholes = (units: bigint): string => (units / UNITS).toLocaleString('en-US')
 
 const conflict = (message: string): Problem => new Problem('adjustment_conflict', message)

@@ -4,8 +4,7 @@
 import { assert } from './assert.ts'
 import { type Frequency, gridStart, WINDOW_MS } from './frequency.ts'
 import { type Instant, plus } from './instant.ts'
-import type { Usd } from './money.ts'
-import { ZERO_USD } from './money.ts'
+import { lesser, type Usd, ZERO_USD } from './money.ts'
 
 export type CloseReason = 'ended' | 'reset' | 'cancelled'
 
@@ -17,8 +16,10 @@ export type Window = {
   budget: Usd
   /** The sum of its open executions. */
   reserved: Usd
-  /** The sum of its trades. */
+  /** What its trades and adjustments took of the budget: `spent + excess` is what they add up to. */
   spent: Usd
+  /** What was bought beyond a reservation or beyond the budget, and stands outside it by an operator's decision. */
+  excess: Usd
   /** What can no longer be spent: zero while the window is current, the whole rest once it is closed. */
   released: Usd
   closed: { at: Instant; reason: CloseReason } | null
@@ -38,26 +39,52 @@ export function reserve(window: Window, amount: Usd): Window {
 /** What no reservation and no trade of a window claims: still to be spent, or released once it is closed. */
 export const leftOf = (window: Window): Usd => (window.closed ? window.released : unreserved(window))
 
-/** Settles a reservation: `spent` of it was spent (zero for a failure), the rest goes back to this very window. */
+/**
+ * Settles a reservation: `spent` of it was spent (zero for a failure), the rest goes back to this very window, where it
+ * covers an excess first.
+ */
 export function settle(window: Window, reservation: Usd, spent: Usd): Window {
   assert(0n <= spent && spent <= reservation, 'a fill is at most its reservation')
+  const refund = reservation - spent
+  const covered = lesser(refund, window.excess)
   return checked({
     ...window,
     reserved: (window.reserved - reservation) as Usd,
-    spent: (window.spent + spent) as Usd,
-    released: window.closed ? ((window.released + reservation - spent) as Usd) : ZERO_USD,
+    spent: (window.spent + spent + covered) as Usd,
+    excess: (window.excess - covered) as Usd,
+    released: window.closed ? ((window.released + refund - covered) as Usd) : ZERO_USD,
   })
 }
 
 /**
- * Enters money that was spent without a reservation, or takes some of it back: a late fill an operator accepts, or a
- * fill that is set right. It comes out of what the window has left, which must cover it.
+ * Enters that an execution without an open reservation comes to `after` and no longer to `before`. More is taken from
+ * what the window has left, as far as that and the execution's own reservation go; what is beyond either is excess. Less
+ * takes the window's excess away first, and goes back to the window only after that.
  */
-export function adjustSpent(window: Window, difference: Usd): Window {
+export function adjustSpent(
+  window: Window,
+  { before, after, reservation }: { before: Usd; after: Usd; reservation: Usd },
+): Window {
+  const difference = after - before
+  if (difference < 0n) return takeBack(window, -difference as Usd)
+  const within = lesser(after, reservation) - lesser(before, reservation)
+  const taken = lesser(within, leftOf(window))
   return checked({
     ...window,
-    spent: (window.spent + difference) as Usd,
-    released: window.closed ? ((window.released - difference) as Usd) : ZERO_USD,
+    spent: (window.spent + taken) as Usd,
+    excess: (window.excess + difference - taken) as Usd,
+    released: window.closed ? ((window.released - taken) as Usd) : ZERO_USD,
+  })
+}
+
+function takeBack(window: Window, amount: Usd): Window {
+  const covered = lesser(amount, window.excess)
+  const back = amount - covered
+  return checked({
+    ...window,
+    spent: (window.spent - back) as Usd,
+    excess: (window.excess - covered) as Usd,
+    released: window.closed ? ((window.released + back) as Usd) : ZERO_USD,
   })
 }
 
@@ -82,8 +109,8 @@ export function roll(
 }
 
 function checked(window: Window): Window {
-  const { budget, reserved, spent, released } = window
-  assert(reserved >= 0n && spent >= 0n && released >= 0n, 'no ledger column is negative')
+  const { budget, reserved, spent, excess, released } = window
+  assert(reserved >= 0n && spent >= 0n && excess >= 0n && released >= 0n, 'no ledger column is negative')
   assert(reserved + spent + released <= budget, 'reserved + spent + released is at most the budget')
   assert(
     !window.closed || reserved + spent + released === budget,

@@ -7,12 +7,15 @@ import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import { authenticate, isUseStale } from './auth.ts'
 import { readBody, readQuery } from './body.ts'
+import { createOneAtATime } from './one-at-a-time.ts'
 import { getDescription } from './openapi/get-description.ts'
 import { OPS_PATHS, type Ops, type OpsPath } from './ops-endpoints.ts'
 import { createRateLimit } from './rate-limit.ts'
 import { Refusal, STATUS_OF } from './refusal.ts'
+import { flawOf, isWrittenAs } from './request-line.ts'
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
+import { CALLS_PER_KEY_MAX, createTurns, type Turn } from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store'> & {
   /** Null while the database is being opened: every call is then put off. */
@@ -21,23 +24,31 @@ export type AppOptions = Omit<Services, 'store'> & {
   ops?: Ops
   /** Requests a second and key; null for no limit. */
   rateLimit: number | null
+  /** The most calls of a key at once. */
+  callsPerKey?: number | undefined
 }
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 export function createApp(options: AppOptions): H3 {
-  const { store, machine, guard, log, ops, rateLimit } = options
+  const { store, machine, guard, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
   const limit = rateLimit === null ? null : createRateLimit(rateLimit)
+  const takeTurn = createTurns(callsPerKey)
+  const oneAtATime = createOneAtATime()
   // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
 
-  for (const [path, routes] of Map.groupBy(ROUTES, (route) => route.path)) {
-    app.all(path, (event) => answer(event, routes))
+  app.use((event, next) => {
+    const flaw = flawOf(event.req)
+    return flaw ? answer(event, [], flaw) : next()
+  })
+  for (const [path, routes] of Map.groupBy([...ROUTES, getDescription], (route) => route.path)) {
+    app.all(path, (event) => answer(event, isWrittenAs(event, path) ? routes : []))
   }
   for (const path of ops ? OPS_PATHS : []) {
-    app.all(path, (event) => (ops?.admits(event) ? answerOps(event, ops, path) : answer(event, [])))
+    const isAsked = (event: H3Event) => isWrittenAs(event, path) && ops?.admits(event)
+    app.all(path, (event) => (ops && isAsked(event) ? answerOps(event, ops, path) : answer(event, [])))
   }
-  app.all(getDescription.path, (event) => answer(event, [getDescription]))
   app.all('/**', (event) => answer(event, []))
   return app
 
@@ -65,20 +76,20 @@ export function createApp(options: AppOptions): H3 {
     return text
   }
 
-  async function answer(event: H3Event, routes: readonly Route[]): Promise<string> {
+  async function answer(event: H3Event, routes: readonly Route[], flaw?: Refusal): Promise<string> {
     const started = performance.now()
     const requestId = openAnswer(event)
     const { headers } = event.res
     headers.set('content-type', 'application/json')
-    const trail: Trail = { caller: null }
-    // The router forgives a slash at the end; the contract knows no such path.
-    const known = event.url.pathname.endsWith('/') ? [] : routes
-    const outcome = await call(event, { routes: known, headers, trail }).catch(refusalOf)
+    const trail: Trail = { caller: null, turn: null }
+    const answered = flaw ? Promise.reject(flaw) : call(event, { routes, headers, trail })
+    const outcome = await answered.catch(refusalOf)
+    trail.turn?.leave()
     for (const [name, value] of Object.entries(outcome.headers)) headers.set(name, value)
     const line = {
       request_id: requestId,
       method: event.req.method,
-      route: known[0]?.path ?? null,
+      route: routes[0]?.path ?? null,
       partner_slug: trail.caller?.key.tenant.partnerSlug ?? null,
       environment: trail.caller?.key.tenant.environment ?? null,
       status: outcome.status,
@@ -88,19 +99,20 @@ export function createApp(options: AppOptions): H3 {
     else log.info(line, 'request')
     ops?.noteRequest(line)
     event.res.status = outcome.status
-    return JSON.stringify(outcome.body)
+    return outcome.text
   }
 
   async function call(event: H3Event, { routes, headers, trail }: Passage): Promise<Outcome> {
-    if (routes.some((candidate) => candidate.public)) {
-      const body = await routeFor(event.req.method, routes).handle(undefined as never)
-      return { status: 200, body, headers: {}, bug: null }
+    if (routes.some((candidate) => candidate.text)) {
+      return { status: 200, text: routeFor(event.req.method, routes).text?.() ?? '', headers: {}, bug: null }
     }
     if (!store) throw new Refusal(503, 'The database is being opened; try again.', { 'retry-after': '1' })
     const now = machine.clock()
     const caller = await authenticate(store, event.req.headers.get('authorization'), now)
     trail.caller = caller
     limit?.(caller.key.keyId, now)
+    trail.turn = takeTurn(caller.key.keyId)
+    if (trail.turn.ready) await trail.turn.ready
     if (isUseStale(caller, now)) noteUse(store, caller)
     const route = routeFor(event.req.method, routes)
     const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
@@ -114,9 +126,11 @@ export function createApp(options: AppOptions): H3 {
       params: decodeParams(event.context.params ?? {}),
       body,
       query,
+      alone: (work) => oneAtATime(caller.key.tenant.tenantId, work),
       setHeader: (name, value) => headers.set(name, value),
     }
-    return { status: 200, body: await route.handle(checked as Call<never, never>), headers: {}, bug: null }
+    const text = JSON.stringify(await route.handle(checked as Call<never, never>))
+    return { status: 200, text, headers: {}, bug: null }
   }
 
   /** Beside the request, not before its answer: a read must not wait for a write lock. */
@@ -130,9 +144,9 @@ export function createApp(options: AppOptions): H3 {
 const NOT_ALLOWED = { status: 405, type: 'application/json', text: '{"detail":"Method Not Allowed"}' }
 const FAILED = { status: 500, type: 'application/json', text: '{"detail":"Internal Server Error"}' }
 
-type Trail = { caller: KeySeen | null }
+type Trail = { caller: KeySeen | null; turn: Turn | null }
 type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }
-type Outcome = { status: number; body: unknown; headers: Record<string, string>; bug: unknown }
+type Outcome = { status: number; text: string; headers: Record<string, string>; bug: unknown }
 
 function routeFor(method: string, routes: readonly Route[]): Route {
   if (routes.length === 0) throw new Refusal(404, 'Not Found')
@@ -143,13 +157,15 @@ function routeFor(method: string, routes: readonly Route[]): Route {
 
 function refusalOf(error: unknown): Outcome {
   if (error instanceof Refusal) {
-    return { status: error.status, body: { detail: error.detail }, headers: error.headers, bug: null }
+    return { status: error.status, text: textOf(error.detail), headers: error.headers, bug: null }
   }
   const status = error instanceof Problem ? STATUS_OF[error.code] : 500
   if (status < 500 && error instanceof Problem)
-    return { status, body: { detail: error.message }, headers: {}, bug: null }
-  return { status: 500, body: { detail: 'Internal Server Error' }, headers: {}, bug: error }
+    return { status, text: textOf(error.message), headers: {}, bug: null }
+  return { status: 500, text: textOf('Internal Server Error'), headers: {}, bug: error }
 }
+
+const textOf = (detail: Refusal['detail']): string => JSON.stringify({ detail })
 
 /** Ids may hold any character, so a segment is decoded after routing; one that is not validly encoded names nothing. */
 function decodeParams(params: Record<string, string>): Record<string, string> {

@@ -47,8 +47,10 @@ export const getMonthly = route({
   path: '/partner/v1/billing/monthly',
   query: z.object({ month: month.meta(MONTH) }),
   answer: monthlyAnswer,
-  handle: async ({ store, tenant, query }) => {
-    const { statement } = await bill(store, tenant, await store.fixPeriod(query.month, tenant))
+  handle: async ({ store, tenant, query, alone }) => {
+    const { statement } = await alone(async () =>
+      bill(store, tenant, await store.fixPeriod(query.month, tenant)),
+    )
     return statementJson(statement)
   },
 })
@@ -64,8 +66,8 @@ export const getMonthlyUsers = route({
     cursor: cursor.meta(said('The next_cursor of the page before.', 'dXNlci0x')).optional(),
   }),
   answer: monthlyUsersAnswer,
-  handle: async ({ store, tenant, query }) => {
-    const { users } = await bill(store, tenant, await store.fixPeriod(query.month, tenant))
+  handle: async ({ store, tenant, query, alone }) => {
+    const { users } = await alone(async () => bill(store, tenant, await store.fixPeriod(query.month, tenant)))
     const from =
       query.cursor === undefined ? 0 : users.findIndex((user) => user.partnerUserId > (query.cursor ?? ''))
     const rest = from < 0 ? [] : users.slice(from)

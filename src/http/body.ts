@@ -1,13 +1,19 @@
 // Request bodies: bytes within a limit, text, JSON, and at last a value that a schema vouches for.
 
+import type { H3Event } from 'h3'
 import { parse as findJsonError, type ParseError } from 'jsonc-parser'
 import type { z } from 'zod'
 import { Refusal, type ValidationDetail } from './refusal.ts'
+import { asksToContinue } from './request-line.ts'
 
 export const BODY_BYTES_MAX = 64 * 1024
 
-/** Reads and checks a JSON body. Throws a Refusal: 413, 400 (not UTF-8), 422. */
-export async function readBody<T extends z.ZodType>(request: Request, schema: T): Promise<z.output<T>> {
+/** Reads and checks a JSON body. Throws a Refusal: 413, 415, 400 (not UTF-8), 422. */
+export async function readBody<T extends z.ZodType>(
+  request: H3Event['req'],
+  schema: T,
+): Promise<z.output<T>> {
+  refuseEncoded(request)
   const text = decode(await readBytes(request))
   if (text.trim() === '') throw invalid([{ type: 'missing', loc: ['body'], msg: 'Field required' }])
   const json = parseJson(text)
@@ -39,12 +45,20 @@ export function detailOf(issue: z.core.$ZodIssue, place: 'body' | 'query'): Vali
 
 export const invalid = (details: ValidationDetail[]): Refusal => new Refusal(422, details)
 
+/** The limit on its size would say little about a body that unfolds. */
+function refuseEncoded(request: H3Event['req']): void {
+  const encoding = request.headers.get('content-encoding') ?? ''
+  if (/^(identity)?$/i.test(encoding)) return
+  throw new Refusal(415, 'Content-Encoding is not supported: send the body uncompressed.')
+}
+
 const tooLarge = (): Refusal =>
   // The rest of the body is never read: the connection cannot be used again.
   new Refusal(413, `Request body is larger than ${BODY_BYTES_MAX} bytes.`, { connection: 'close' })
 
-async function readBytes(request: Request): Promise<Uint8Array> {
+async function readBytes(request: H3Event['req']): Promise<Uint8Array> {
   if (Number(request.headers.get('content-length') ?? 0) > BODY_BYTES_MAX) throw tooLarge()
+  if (asksToContinue(request)) request.runtime?.node?.res?.writeContinue()
   const reader = request.body?.getReader()
   if (!reader) return new Uint8Array()
   const chunks: Uint8Array[] = []

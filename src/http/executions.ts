@@ -107,8 +107,8 @@ export const postConfirm = route({
     const executionId = params.execution_id ?? ''
     const ids = { executionId, partnerOrderId: report.partnerOrderId }
     const confirmation = await store.changeExecution(tenant, ids, (seen, now) => confirm(seen, report, now))
-    if (confirmation.kind === 'kept_late') throw confirmation.problem
-    const { partnerOrderId, status } = confirmation.trade.report
+    if (confirmation.kind === 'refused') throw confirmation.problem
+    const { partnerOrderId, status } = report
     const answer: ConfirmedJson = {
       ok: true,
       execution_id: executionId,

@@ -18,6 +18,8 @@ export type Call<B, Q = unknown> = Services & {
   query: Q
   /** Path parameters, decoded. */
   params: Record<string, string>
+  /** Runs a long read when the tenant's others are done. */
+  alone: <T>(work: () => Promise<T>) => Promise<T>
   /** Adds a header to the answer. */
   setHeader: (name: string, value: string) => void
 }
@@ -29,8 +31,8 @@ export type Route = {
   query: z.ZodType | null
   /** The shape of its answer, with 200. */
   answer: z.ZodType
-  /** Answered to anyone, without a key. */
-  public: boolean
+  /** Its answer when that is the same for everyone, a key or none; null when it has to be worked out. */
+  text: (() => string) | null
   handle: (call: Call<never, never>) => Promise<unknown>
 }
 
@@ -53,6 +55,6 @@ export const route = <
   ...options,
   body: options.body ?? null,
   query: options.query ?? null,
-  public: false,
+  text: null,
   handle: options.handle as Route['handle'],
 })

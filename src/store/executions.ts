@@ -28,7 +28,7 @@ export interface ExecutionStore {
     limit: number,
     deliver: (execution: Execution, now: Instant) => Execution,
   ): Promise<{ executions: Execution[]; remaining: number }>
-  /** Stores a confirmation; a `kept_late` one is stored too, for its caller to refuse afterwards. */
+  /** Stores a confirmation; the report of a `refused` one is kept or counted, for its caller to refuse it afterwards. */
   changeExecution(
     tenant: Tenant,
     ids: { executionId: string; partnerOrderId: string },

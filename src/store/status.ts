@@ -12,7 +12,7 @@ export type Status = {
   unspentWindows: { count: number; released: Usd; since: Instant }
   partners: Record<'active' | 'disabled', number>
   pausedWebhooks: Tenant[]
-  /** Fills reported for cancelled executions that are no trade yet. */
+  /** Reports of fills that were refused and kept, and that no operator has decided on. */
   lateFillsUndecided: number
 }
 

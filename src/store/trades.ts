@@ -1,34 +1,39 @@
-// Trades after the fact: an operator adjusts one, or accepts a report that came too late to become one by itself.
+// Trades after the fact: an operator adjusts one, or decides on a report that was refused and kept.
 
 import type { Correction, TradeSeen } from '../core/adjustment.ts'
-import type { Confirmation, ExecutionSeen } from '../core/execution.ts'
 import type { Instant } from '../core/instant.ts'
-import type { Report, Trade } from '../core/trade.ts'
+import type { LateFill } from '../core/kept-report.ts'
+import type { Acceptance, LateFillSeen } from '../core/late-fill.ts'
 import type { AuditEntry } from './audit.ts'
 import type { ListedExecution } from './executions.ts'
 import type { PageRequest } from './paging.ts'
 
-/** A fill reported for an execution that was cancelled by then. */
-export type ListedLateFill = {
-  reportId: number
-  execution: ListedExecution
-  report: Report
-  receivedAt: Instant
-  acceptedAt: Instant | null
-}
+/** `unkept` counts the further reports of its execution of which only the number is known. */
+export type ListedLateFill = LateFill & { execution: ListedExecution; unkept: number }
+
+/** A report of an execution; without a number, its only undecided one. */
+export type LateFillIds = { executionId: string; reportId: number | null }
 
 export interface TradeStore {
-  /** Adds an adjustment to a trade; its window follows. `audit` is told what changed. Throws execution_not_found. */
+  /**
+   * Adds an adjustment to a trade; its window follows, and the late fills of its execution are decided. `audit` is told
+   * what changed. Throws execution_not_found.
+   */
   adjustTrade(
     executionId: string,
     decide: (seen: TradeSeen, now: Instant) => Correction,
     audit: (made: Correction) => AuditEntry,
   ): Promise<Correction>
-  /** Throws late_fill_not_found, or late_fill_conflict when an execution has several reports and none is named. */
+  /**
+   * Records a late fill, which decides all of the same order. Throws late_fill_not_found, and late_fill_conflict when
+   * none is named and not exactly one is undecided.
+   */
   acceptLateReport(
-    ids: { executionId: string; reportId: number | null },
-    decide: (seen: ExecutionSeen, report: Report, now: Instant) => Confirmation & { kind: 'recorded' },
-    audit: AuditEntry,
-  ): Promise<Trade>
+    ids: LateFillIds,
+    decide: (seen: LateFillSeen, late: LateFill, now: Instant) => Acceptance,
+    audit: (made: Acceptance, late: LateFill) => AuditEntry,
+  ): Promise<Acceptance>
+  /** Decides late fills without recording them: the one named, or all of an execution. Throws late_fill_not_found. */
+  dismissLateReports(ids: LateFillIds, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
   listLateFills(page: PageRequest): Promise<ListedLateFill[]>
 }

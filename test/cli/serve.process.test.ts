@@ -1,12 +1,8 @@
-// serve as a process: when it says it listens, how it stops, TLS, the scheduler inside it, and what its log holds.
+// serve as a process: when it says it listens, how it stops, the scheduler inside it, and what its log holds.
 
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
-import { get as getTls } from 'node:https'
-import { join } from 'node:path'
 import { suite, test } from 'node:test'
-import { makeCertificate } from '../support/certificate.ts'
 import { finish, start, startServe } from '../support/process.ts'
 import { halfSent, me, withKey } from '../support/serve.ts'
 import { PLAN, temporaryFolder, USER } from '../support/service.ts'
@@ -36,37 +32,6 @@ suite('serve', { concurrency: 4 }, () => {
     assert.deepEqual([code, out], [1, ''])
     assert.ok(JSON.parse(err).error.message.includes(port), err)
   })
-
-  test('TLS with a certificate of its own authority', async (t) => {
-    const cwd = temporaryFolder(t)
-    const { cert, key } = makeCertificate()
-    writeFileSync(join(cwd, 'cert.pem'), cert)
-    writeFileSync(join(cwd, 'key.pem'), key)
-    const { url } = await startServe(t, ['--tls-cert', 'cert.pem', '--tls-key', 'key.pem'], { cwd })
-    assert.match(url, /^https:/)
-    const status = await new Promise((resolve, reject) => {
-      getTls(`${url}/partner/v1/me`, { ca: cert, agent: false }, (answer) => {
-        answer.resume()
-        resolve(answer.statusCode)
-      }).on('error', reject)
-    })
-    assert.equal(status, 401)
-  })
-
-  for (const [what, cert, key] of [
-    ['is missing', null, null],
-    ['is no certificate', 'not PEM', 'not PEM'],
-  ] as const) {
-    test(`a TLS file that ${what}: exit 1 with a message, and no port opened`, async (t) => {
-      const cwd = temporaryFolder(t)
-      if (cert !== null) writeFileSync(join(cwd, 'c.pem'), cert)
-      if (key !== null) writeFileSync(join(cwd, 'k.pem'), key)
-      const argv = ['serve', '--port', '0', '--tls-cert', 'c.pem', '--tls-key', 'k.pem', '--json']
-      const { code, out, err } = await finish(t, argv, { cwd })
-      assert.deepEqual([code, out], [1, ''])
-      assert.match(JSON.parse(err).error.message, /\S/)
-    })
-  }
 
   test('--tick-every runs passes beside the API', async (t) => {
     const { cwd, key } = await withKey(t)

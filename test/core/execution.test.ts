@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
-  acceptLate,
+  type Confirmation,
   cancel,
   confirm,
   deliver,
@@ -15,13 +15,14 @@ import {
 } from '../../src/core/execution.ts'
 import type { ExecutionId } from '../../src/core/execution-id.ts'
 import { type Instant, plus } from '../../src/core/instant.ts'
+import { KEPT_REPORTS_MAX, type KeptFor, type LateFill } from '../../src/core/kept-report.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
 import { Problem, type ProblemCode } from '../../src/core/problem.ts'
-import type { Report } from '../../src/core/trade.ts'
+import { type Fill, isFill, type Report } from '../../src/core/trade.ts'
 import type { Window } from '../../src/core/window.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant
-const FILL: Report = {
+const FILL: Fill = {
   status: 'filled',
   partnerOrderId: 'o1',
   executedAt: null,
@@ -61,32 +62,49 @@ function seenIn(status: ExecutionStatus, recorded: Report | null = null): Execut
       budget: usd('60.00'),
       reserved: open ? usd('10.00') : usd('0'),
       spent: said && 'usdAmount' in said ? said.usdAmount : usd('0'),
+      excess: usd('0'),
       released: usd('0'),
       closed: null,
     } as Window,
     trade: said && { executionId: 'exec_1' as ExecutionId, recordedAt: NOW, report: said },
+    lateFills: [],
     orderHeldBy: null,
     latestRecordedAt: null,
   }
 }
 
-const codeOf = (act: () => { kind: string }): string => {
+const lateFill = (report: Fill, reportId: number): LateFill => ({
+  reportId,
+  report,
+  reason: 'execution_cancelled',
+  receivedAt: NOW,
+  acceptedAt: null,
+  decidedAt: null,
+})
+
+const codeOf = (act: () => Confirmation): string => {
   try {
-    return act().kind
+    const answer = act()
+    return answer.kind === 'refused' ? `kept ${answer.reason}` : answer.kind
   } catch (error) {
     if (error instanceof Problem) return error.code
     throw error
   }
 }
 
-// Columns: filled, partial, failed, cancelled.
-const CONFIRMED: Record<ExecutionStatus, (ProblemCode | 'recorded' | 'replayed' | 'kept_late')[]> = {
+// Columns: filled, partial, failed, cancelled. A fill that is refused is kept, whatever it is refused for.
+const CONFIRMED: Record<ExecutionStatus, (ProblemCode | 'recorded' | 'replayed' | `kept ${KeptFor}`)[]> = {
   pending: Array(4).fill('execution_pending'),
   sent: Array(4).fill('recorded'),
-  filled: ['replayed', 'execution_recorded', 'execution_recorded', 'execution_recorded'],
-  partial: ['execution_recorded', 'replayed', 'execution_recorded', 'execution_recorded'],
-  failed: ['execution_recorded', 'execution_recorded', 'replayed', 'execution_recorded'],
-  cancelled: Array(4).fill('kept_late'),
+  filled: ['replayed', 'kept execution_recorded', 'execution_recorded', 'execution_recorded'],
+  partial: ['kept execution_recorded', 'replayed', 'execution_recorded', 'execution_recorded'],
+  failed: ['kept execution_recorded', 'kept execution_recorded', 'replayed', 'execution_recorded'],
+  cancelled: [
+    'kept execution_cancelled',
+    'kept execution_cancelled',
+    'execution_cancelled',
+    'execution_cancelled',
+  ],
 }
 
 test('every report on every state of an execution has its one answer', () => {
@@ -95,40 +113,55 @@ test('every report on every state of an execution has its one answer', () => {
     assert.deepEqual(answers, CONFIRMED[status], status)
   }
   const byPartner = REPORTS.map((said) => codeOf(() => confirm(seenIn('cancelled', CANCELLED), said, NOW)))
-  assert.deepEqual(byPartner, ['execution_recorded', 'execution_recorded', 'execution_recorded', 'replayed'])
+  assert.deepEqual(byPartner, [
+    'kept execution_recorded',
+    'kept execution_recorded',
+    'execution_recorded',
+    'replayed',
+  ])
 })
 
-test('a late fill is accepted of a delivered, cancelled execution alone', () => {
-  for (const status of EXECUTION_STATUSES) {
-    const answer = codeOf(() => acceptLate(seenIn(status), FILL, NOW))
-    assert.equal(answer, status === 'cancelled' ? 'recorded' : 'late_fill_conflict', status)
-  }
+test('of one execution so many reports are kept, a repeated one once, and the rest are counted', () => {
   const seen = seenIn('cancelled')
-  const changed: [what: string, seen: ExecutionSeen, said: Report, code: ProblemCode][] = [
-    ['its own cancel report', seenIn('cancelled', CANCELLED), FILL, 'late_fill_conflict'],
-    [
-      'never delivered',
-      { ...seen, execution: { ...executionIn('cancelled'), deliveredCount: 0 } },
-      FILL,
-      'late_fill_conflict',
-    ],
-    ['more than reserved', seen, { ...FILL, usdAmount: usd('10.00000001') } as Report, 'late_fill_conflict'],
-    ['an order of another', { ...seen, orderHeldBy: 'exec_2' as ExecutionId }, FILL, 'order_id_taken'],
-    ['nothing there', { ...seen, execution: null }, FILL, 'execution_not_found'],
-  ]
-  for (const [what, state, said, code] of changed)
-    assert.equal(
-      codeOf(() => acceptLate(state, said, NOW)),
-      code,
-      what,
-    )
+  const late: LateFill[] = []
+  const keepings: string[] = []
+  for (let order = 0; order < KEPT_REPORTS_MAX + 3; order++) {
+    for (let time = 0; time < 2; time++) {
+      const answer = confirm({ ...seen, lateFills: late }, { ...FILL, partnerOrderId: `o${order}` }, NOW)
+      assert.ok(answer.kind === 'refused')
+      keepings.push(answer.keeping)
+      if (answer.keeping === 'new') late.push(lateFill(answer.report, order))
+    }
+  }
+  const kept = Array(KEPT_REPORTS_MAX).fill(['new', 'known']).flat()
+  assert.deepEqual(keepings, [...kept, ...Array(6).fill('counted')])
+})
+
+test('what was accepted is answered from the record, whatever the trade says', () => {
+  const late = { ...lateFill({ ...FILL, partnerOrderId: 'o2' }, 1), acceptedAt: NOW }
+  const seen = { ...seenIn('filled'), lateFills: [late] }
+  assert.equal(
+    codeOf(() => confirm(seen, late.report, NOW)),
+    'replayed',
+  )
+  assert.equal(
+    codeOf(() => confirm(seen, FILL, NOW)),
+    'replayed',
+  )
+})
+
+test('the refusal of a late failure speaks of no kept fill', () => {
+  assert.throws(
+    () => confirm(seenIn('cancelled'), FAILED, NOW),
+    (error) => error instanceof Problem && !/kept/.test(error.message),
+  )
 })
 
 test('a confirmation is refused before it can spend more than was reserved, or another order', () => {
   const over = { ...FILL, usdAmount: usd('10.00000001') } as Report
   assert.equal(
     codeOf(() => confirm(seenIn('sent'), over, NOW)),
-    'amount_over_reservation',
+    'kept amount_over_reservation',
   )
   assert.equal(
     codeOf(() => confirm(seenIn('sent'), { ...FILL, usdAmount: usd('10') } as Report, NOW)),
@@ -138,7 +171,7 @@ test('a confirmation is refused before it can spend more than was reserved, or a
   for (const said of REPORTS)
     assert.equal(
       codeOf(() => confirm(held, said, NOW)),
-      'order_id_taken',
+      isFill(said) ? 'kept order_id_taken' : 'order_id_taken',
     )
   assert.equal(
     codeOf(() => confirm({ ...seenIn('sent'), execution: null }, FILL, NOW)),
@@ -159,7 +192,7 @@ test('only what differs in a value that counts is another report', () => {
   for (const other of others)
     assert.equal(
       codeOf(() => confirm(seen, other, NOW)),
-      'execution_recorded',
+      'kept execution_recorded',
     )
   assert.equal(
     codeOf(() => confirm(seen, { ...FILL, usdAmount: usd('9') } as Report, NOW)),

@@ -21,7 +21,7 @@ export function scheduleOf(
   minTranche = '5.00',
   start = START,
 ): Schedule {
-  const none = { reserved: 0n as Usd, spent: 0n as Usd, released: 0n as Usd, closed: null }
+  const none = { reserved: 0n as Usd, spent: 0n as Usd, excess: 0n as Usd, released: 0n as Usd, closed: null }
   const window: Window = { windowId: 1, planId: 1, ...opening(start, frequency, usd(amount)), ...none }
   return freshSchedule(window, usd(minTranche))
 }

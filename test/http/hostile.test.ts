@@ -159,7 +159,7 @@ test('an answer that fails outside the routes ends its own connection only', asy
       return Promise.reject(new Error('on its way'))
     },
   }
-  const listener = await listenOn(broken, { host: '127.0.0.1', port: 0, tls: null })
+  const listener = await listenOn(broken, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
   t.after(() => listener.close())
   for (const _ of [1, 2]) await assert.rejects(fetch(listener.url))
   assert.equal(calls, 2)
@@ -172,7 +172,12 @@ test('TLS: clients that never finish their handshake, or speak none, harm nobody
   const { log, failures } = recordingLog()
 
   const app = createApp({ store, machine, guard: { checkUrl: async () => {} }, log, rateLimit: null })
-  const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: makeCertificate() })
+  const listener = await listenOn(app, {
+    host: '127.0.0.1',
+    port: 0,
+    tls: makeCertificate(),
+    uuid: machine.uuid,
+  })
   for (const parts of [['GET / HTTP/1.1\r\n\r\n'], ['\u0016\u0003\u0001'], [new Uint8Array(500)]])
     for (const leave of LEAVES) await play(listener.url, parts, leave)
   const stuck = await open(listener.url)

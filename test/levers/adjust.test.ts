@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, HOUR_MS } from '../../src/core/instant.ts'
+import { formatUsd, usd } from '../../src/core/money.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import {
   assertSound,
@@ -24,6 +25,7 @@ async function filled(service: Service): Promise<string> {
   return id
 }
 const ledgers = async (service: Service) => (await windowsOf(service, 'p')).map(ledgerOf)
+const excess = async (service: Service) => formatUsd((await windowsOf(service, 'p'))[0]?.excess ?? usd('-1'))
 const monthly = (service: Service, month = '2026-01') =>
   succeed(service, 'GET', `/partner/v1/billing/monthly?month=${month}`)
 const users = (service: Service, month = '2026-01') =>
@@ -34,13 +36,13 @@ const schedule = async (service: Service) =>
 test('an open window gets back what was spent less, and gives what was spent more', async (t) => {
   const service = await startService(t)
   const id = await filled(service)
-  for (const [usd, ledger] of [
+  for (const [dollars, ledger] of [
     ['5.00', '0.00 5.00 0.00 open'],
     ['10.00', '0.00 10.00 0.00 open'],
     ['0', '0.00 0.00 0.00 open'],
     ['9.99999999', '0.00 9.99999999 0.00 open'],
   ] as const) {
-    const adjusted = await adjustTo(service, id, usd, usd === '0' ? '0' : '0.001')
+    const adjusted = await adjustTo(service, id, dollars, dollars === '0' ? '0' : '0.001')
     assert.equal(adjusted.code, 0, adjusted.err)
     assert.deepEqual(await ledgers(service), [ledger])
     const [window] = await windowsOf(service, 'p')
@@ -66,33 +68,73 @@ test('a window that is over releases more or less', async (t) => {
   await assertSound(service)
 })
 
-test('an increase that the window can no longer cover is refused, whether it runs or is over', async (t) => {
+test('an increase that the window can no longer cover is excess, whether it runs or is over', async (t) => {
   const service = await startService(t)
   const id = await filled(service)
   service.advance(DAY_MS - 60_000)
   await service.tick(PRICE)
   assert.deepEqual(await ledgers(service), ['52.00 8.00 0.00 open'])
-  const refused = await adjustTo(service, id, '8.01', '0.001')
-  assert.equal(refused.code, 5)
-  assert.match(refused.err, /0\.00 USD left of its budget; the adjustment would take 0\.01/)
+  assert.equal((await adjustTo(service, id, '8.01', '0.001')).code, 0)
+  assert.deepEqual([await ledgers(service), await excess(service)], [['52.00 8.00 0.00 open'], '0.01'])
   const [other] = (await poll(service)).get('p') ?? []
   await succeed(service, 'POST', confirmPath(String(other?.execution_id)), fill('o2', '52.00'))
   service.advance(HOUR_MS)
   await service.tick(PRICE)
   assert.equal((await ledgers(service))[0], '0.00 60.00 0.00 ended')
-  assert.equal((await adjustTo(service, id, '8.01', '0.001')).code, 5)
-  assert.equal((await adjustTo(service, id, '8', '0.002')).code, 0, 'coins alone need no money')
+  assert.equal((await adjustTo(service, id, '9.00', '0.001')).code, 0)
+  assert.deepEqual([(await ledgers(service))[0], await excess(service)], ['0.00 60.00 0.00 ended', '1.00'])
+  await assertSound(service)
+  assert.equal((await adjustTo(service, id, '7.50', '0.001')).code, 0, 'less takes the excess away first')
+  assert.deepEqual([(await ledgers(service))[0], await excess(service)], ['0.00 59.50 0.50 ended', '0.00'])
   await assertSound(service)
 })
+
+test('what is above the reservation is excess, though the window has more left', async (t) => {
+  const service = await startService(t)
+  const id = await filled(service)
+  const { out } = await adjustTo(service, id, '14.00', '0.001')
+  assert.match(out, /^window_excess_usd +4\.00$/m)
+  assert.deepEqual([await ledgers(service), await excess(service)], [['0.00 10.00 0.00 open'], '4.00'])
+  assert.equal((await monthly(service)).volume_usd, '14.00')
+  await assertSound(service)
+})
+
+for (const status of ['failed', 'cancelled']) {
+  test(`a report of ${status} that was in truth a fill begins at nothing`, async (t) => {
+    const service = await startService(t)
+    const id = (await sendFirst(service, ['p'])).get('p') ?? ''
+    await succeed(service, 'POST', confirmPath(id), { partner_order_id: 'o1', status })
+    assert.equal((await adjustTo(service, id, '10.00', '0.0002')).code, 0)
+    assert.deepEqual(await ledgers(service), ['0.00 10.00 0.00 open'])
+    const january = await monthly(service)
+    assert.deepEqual(
+      [january.trade_count, january.volume_usd, january.volume_btc],
+      [0, '10.00', '0.00020000'],
+    )
+    const csv = await shell(service, [
+      'billing',
+      'export',
+      '--month',
+      '2026-01',
+      '--env',
+      'test',
+      '--report',
+      'trades',
+    ])
+    assert.match(csv, new RegExp(`,o1,${status},,,,,,\r\n.*,o1,adjustment,10\\.00,0\\.00020000,,,,wrong`))
+    await shell(service, ['billing', 'reconcile', '--month', '2026-01'])
+    await assertSound(service)
+  })
+}
 
 test('what is refused changes nothing and is not audited', async (t) => {
   const service = await startService(t)
   const id = await filled(service)
   const audited = async () => (await service.store.listAudit({ after: null, limit: 100 })).length
   const before = [await ledgers(service), await audited(), await monthly(service)]
-  for (const [usd, btc, code] of [
+  for (const [dollars, btc, code] of [
     ['8.00', '0.001', 5],
-    ['10.01', '0.001', 5],
+    ['1000000000.01', '0.001', 5],
     ['0', '0.001', 5],
     ['8.00', '0', 5],
     ['8.00', '21000000.00000001', 5],
@@ -100,7 +142,7 @@ test('what is refused changes nothing and is not audited', async (t) => {
     ['1e3', '0.001', 2],
     ['8.000000001', '0.001', 2],
   ] as const) {
-    assert.equal((await adjustTo(service, id, usd, btc)).code, code, `${usd} ${btc}`)
+    assert.equal((await adjustTo(service, id, dollars, btc)).code, code, `${dollars} ${btc}`)
   }
   for (const reason of ['', '  ', 'two\nlines', 'x'.repeat(2001)]) {
     const argv = ['trade', 'adjust', id, '--usd', '1', '--btc', '0.001', '--reason', reason]
@@ -183,7 +225,9 @@ for (const [what, sql, kinds] of TAMPERINGS) {
     db.close()
     const { code, out } = await command(service, ['--json', 'check'])
     assert.equal(code, 3)
-    const found: string[] = JSON.parse(out).findings.map(({ kind }: { kind: string }) => kind)
+    type Found = { kind: string; level: string }
+    const findings: Found[] = JSON.parse(out).findings
+    const found = findings.filter(({ level }) => level === 'error').map(({ kind }) => kind)
     assert.deepEqual(found.toSorted(), kinds.toSorted())
     assert.equal(
       (await command(service, ['billing', 'reconcile', '--month', '2026-01'])).code,

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS } from '../../src/core/instant.ts'
+import { formatUsd } from '../../src/core/money.ts'
 import {
   assertSound,
   confirmPath,
@@ -67,7 +68,7 @@ test('a report that comes later is kept, answered 409, and accepted by an operat
   await assertSound(service)
 })
 
-test('a late fill whose money the window has spent again is refused, and stays listed', async (t) => {
+test('a late fill whose money the window has spent again is excess, until something else goes back', async (t) => {
   const service = await startService(t)
   const id = await sent(service)
   await cancel(service, id)
@@ -75,19 +76,14 @@ test('a late fill whose money the window has spent again is refused, and stays l
   service.advance(DAY_MS - 60_000)
   await service.tick(PRICE)
   assert.deepEqual(await ledgers(service), ['60.00 0.00 0.00 open'])
-  const refused = await command(service, ['execution', 'accept-late', id])
-  assert.equal(refused.code, 5)
-  assert.match(refused.err, /above the 0\.00 USD its window has left/)
-  const page = { after: null, limit: 10 }
-  assert.deepEqual(
-    (await service.store.listLateFills(page)).map(({ acceptedAt }) => acceptedAt),
-    [null],
-  )
-  // What took its place ends unfilled: now there is room.
+  await shell(service, ['execution', 'accept-late', id])
+  const excess = async () => (await windowsOf(service, 'p')).map((window) => formatUsd(window.excess))
+  assert.deepEqual([await ledgers(service), await excess()], [['60.00 0.00 0.00 open'], ['9.00']])
+  await assertSound(service)
+  // What took its place ends unfilled: its money covers the excess first.
   const [again] = (await executionsOf(service, 'p')).filter(({ status }) => status === 'pending')
   await cancel(service, again?.executionId ?? '')
-  await shell(service, ['execution', 'accept-late', id])
-  assert.deepEqual(await ledgers(service), ['0.00 9.00 0.00 open'])
+  assert.deepEqual([await ledgers(service), await excess()], [['0.00 9.00 0.00 open'], ['0.00']])
   await assertSound(service)
 })
 

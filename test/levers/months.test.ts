@@ -5,8 +5,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { adjust } from '../../src/core/adjustment.ts'
-import { acceptLate, cancelByHand } from '../../src/core/execution.ts'
+import { cancelByHand } from '../../src/core/execution.ts'
 import { DAY_MS, HOUR_MS, type Instant, later, monthOf, plus } from '../../src/core/instant.ts'
+import { acceptLate } from '../../src/core/late-fill.ts'
 import { btc, formatUsd, type Usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
@@ -77,7 +78,7 @@ async function play(service: Service, key: string, { kind, pick, share, hours }:
   } else if (kind === 'cancel') {
     await unlessRefused(store.cancelExecution(executionId, (at, now) => cancelByHand(at, 'gone', now), AUDIT))
   } else if (kind === 'accept') {
-    await unlessRefused(store.acceptLateReport({ executionId, reportId: null }, acceptLate, AUDIT))
+    await unlessRefused(store.acceptLateReport({ executionId, reportId: null }, acceptLate, () => AUDIT))
   } else {
     const right = { usd: part, btc: btc(share === 0 ? '0' : `0.${1000 + share}`), reason: 'wrong' }
     await unlessRefused(

@@ -93,6 +93,7 @@ suite('the contract', () => {
     for (const { method, path } of WITH_BODY) {
       await refuse(service, 400, method, path, new Uint8Array([0xff]))
       await refuse(service, 413, method, path, ' '.repeat(BODY_BYTES_MAX + 1))
+      await refuse(service, 415, method, path, '{}', { headers: { 'content-encoding': 'gzip' } })
       for (const body of ['{', '', '[]']) await refuse(service, 422, method, path, body)
     }
   })

@@ -1,10 +1,12 @@
 // A partner, its users and its operator doing everything the service lets them, in no good order.
 
 import assert from 'node:assert/strict'
-import { acceptLate, type Execution } from '../../src/core/execution.ts'
+import { adjust } from '../../src/core/adjustment.ts'
+import type { Execution } from '../../src/core/execution.ts'
 import { FREQUENCIES } from '../../src/core/frequency.ts'
 import { DAY_MS, HOUR_MS, plus } from '../../src/core/instant.ts'
-import { type Usd, usd } from '../../src/core/money.ts'
+import { acceptLate } from '../../src/core/late-fill.ts'
+import { btc, type Usd, usd } from '../../src/core/money.ts'
 import type { Tenant } from '../../src/core/partner.ts'
 import type { PlanRequest } from '../../src/core/plan.ts'
 import { Problem } from '../../src/core/problem.ts'
@@ -31,13 +33,15 @@ export type Chaos = Simulation & {
 
 const USERS = ['u1', 'u2', 'u3']
 
+const note = ({ refusals }: Chaos, { code }: Problem) => refusals.set(code, (refusals.get(code) ?? 0) + 1)
+
 /** Runs an action that may be refused; anything but a refusal of the closed list is a bug. */
 async function tryTo<T>(chaos: Chaos, action: Promise<T>): Promise<T | null> {
   try {
     return await action
   } catch (error) {
     if (!(error instanceof Problem)) throw error
-    chaos.refusals.set(error.code, (chaos.refusals.get(error.code) ?? 0) + 1)
+    note(chaos, error)
     return null
   }
 }
@@ -58,6 +62,7 @@ export async function stir(chaos: Chaos): Promise<void> {
   if (happens(0.4)) await trade(chaos, tenant)
   if (happens(0.1)) await repeat(chaos)
   if (happens(0.03)) await decideLate(chaos)
+  if (happens(0.03)) await adjustOne(chaos)
   upsetClock(chaos)
 }
 
@@ -89,6 +94,7 @@ async function confirmOne(chaos: Chaos, tenant: Tenant, execution: Execution): P
   const said = anyReport(chaos, execution.amount)
   const answer = await tryTo(chaos, report(chaos.store, tenant, execution.executionId, said))
   if (answer?.kind === 'recorded') chaos.recorded.set(execution.executionId, { tenant, said })
+  if (answer?.kind === 'refused') note(chaos, answer.problem)
 }
 
 function anyReport({ happens, between, pick, recorded }: Chaos, amount: Usd): Report {
@@ -124,12 +130,38 @@ async function repeat(chaos: Chaos): Promise<void> {
 
 async function decideLate(chaos: Chaos): Promise<void> {
   for (const late of await chaos.store.listLateFills({ after: null, limit: 1_000 })) {
-    if (late.acceptedAt !== null || !chaos.happens(0.5)) continue
+    if (late.decidedAt !== null || !chaos.happens(0.5)) continue
     const { executionId, tenant } = late.execution
     const ids = { executionId, reportId: late.reportId }
-    const trade = await tryTo(chaos, chaos.store.acceptLateReport(ids, acceptLate, AUDIT))
-    if (trade) chaos.recorded.set(executionId, { tenant, said: trade.report })
+    if (chaos.happens(0.2)) {
+      await chaos.store.dismissLateReports(ids, () => AUDIT)
+      continue
+    }
+    // Whatever it became, a trade or an adjustment beside one: the same report is answered as recorded from now on.
+    const made = await tryTo(
+      chaos,
+      chaos.store.acceptLateReport(ids, acceptLate, () => AUDIT),
+    )
+    if (made) chaos.recorded.set(executionId, { tenant, said: late.report })
   }
+}
+
+/** Sets right what some execution came to: to nothing, to a part, or to more than was reserved for it. */
+async function adjustOne(chaos: Chaos): Promise<void> {
+  const { store, recorded, pick, between } = chaos
+  if (recorded.size === 0) return
+  const [executionId] = pick([...recorded])
+  const amount = (await store.findExecution(executionId))?.execution.amount ?? usd('1.00')
+  const dollars = ((amount * BigInt(between(0, 15))) / 10n) as Usd
+  const right = { usd: dollars, btc: btc(dollars === 0n ? '0' : `0.0${between(1, 9)}`), reason: 'wrong' }
+  await tryTo(
+    chaos,
+    store.adjustTrade(
+      executionId,
+      (seen, now) => adjust(seen, right, now),
+      () => AUDIT,
+    ),
+  )
 }
 
 /** Machines sleep, and clocks are set: forwards, and backwards. */

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { linkUser } from '../../src/core/user.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -144,4 +145,29 @@ test('four processes that create one database at once all find it ready', async 
     'dd',
   ])
   assert.deepEqual(await store.findFaults(), [])
+})
+
+test('a process that writes without a break leaves the lock to an operator', async (t) => {
+  const { file, store } = await withPlans(t, 1)
+  const acme = await store.findTenant('acme', 'test')
+  assert.ok(acme)
+  const linkSlowly = (name: string) =>
+    store.changeUser(acme, name, (seen, now) => {
+      const until = performance.now() + 20
+      while (performance.now() < until);
+      const request = {
+        partnerUserId: name,
+        consentAccepted: true,
+        consentVersion: 'v',
+        consentTimestamp: now,
+      }
+      return linkUser(seen, request, now)
+    })
+  // Starts, opens the file and writes one row, while this process has six seconds of writes before it.
+  const operator = act(t, 'create', file, 'bolt-two')
+  const flood = await Promise.all(Array.from({ length: 300 }, (_, i) => linkSlowly(`u${i}`)))
+  assert.equal(await operator.ended, 0, operator.err())
+  const added = await store.findPartner('bolt-two')
+  const last = flood.at(-1)?.user.createdAt
+  assert.ok(added && last && added.createdAt < last, `${added?.createdAt} and ${last}`)
 })

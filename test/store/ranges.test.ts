@@ -11,6 +11,7 @@ import type { Database } from '../../src/store/sqlite/file/connection.ts'
 import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
 import { createLedger } from '../../src/store/sqlite/ledger/ledger.ts'
+import { createStops } from '../../src/store/sqlite/ledger/stops.ts'
 import { createPassStore } from '../../src/store/sqlite/pass/passes.ts'
 import { createPageRunner } from '../../src/store/sqlite/pass/plan-page.ts'
 import { createPriceBook } from '../../src/store/sqlite/pass/prices.ts'
@@ -30,9 +31,11 @@ async function prepared(t: TestContext): Promise<{ db: Database; scheduler: Pass
   await migrate(db, file, () => T0)
   const connection = connect(db, () => T0)
   const time = createTenantTime(connection)
+  const ledger = createLedger(db)
+  const stops = createStops(connection, ledger, time)
   const parts = {
     book: createPriceBook(db),
-    runPage: createPageRunner(db, createLedger(db), time),
+    runPage: createPageRunner(db, { ledger, stops, time }),
     writeWakeUps: createWakeUpWriter(db),
     sandboxDue: createSandboxDue(connection, time),
     file,

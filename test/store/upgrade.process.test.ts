@@ -99,6 +99,30 @@ suite('upgrade', { concurrency: 3 }, () => {
     assert.deepEqual(schemaOf(file), schemaOf(fresh))
   })
 
+  test('reports kept by the first release: fills wait for a decision unless it was made, failures are gone', async (t) => {
+    const file = await firstSchema(t)
+    const db = new SQLite(file)
+    db.pragma('foreign_keys = off')
+    const insert = db.prepare(
+      `insert into late_reports (execution_id, tenant_id, fingerprint, partner_order_id, status, usd_amount, btc_amount,
+         execution_price, failure_reason, received_at, accepted_at)
+       select execution_id, tenant_id, ?, ?, ?, ?, ?, ?, ?, 1, ? from executions`,
+    )
+    insert.run('a', 'o1', 'filled', 1_000_000, 10, 6_000_000_000_000, null, 2)
+    insert.run('b', 'o2', 'partial', 1_000_000, 10, 6_000_000_000_000, null, null)
+    insert.run('c', 'o3', 'failed', null, null, null, 'no money', null)
+    db.close()
+    const { out } = await trancheHere(file, 'execution', 'late-fills', '--json')
+    const rows = JSON.parse(out) as Record<string, unknown>[]
+    assert.deepEqual(
+      rows.map((row) => [row.partner_order_id, row.reason, row.decided_at]),
+      [
+        ['o1', 'execution_cancelled', '1970-01-01T00:00:00.002Z'],
+        ['o2', 'execution_cancelled', null],
+      ],
+    )
+  })
+
   test('every command upgrades on its way, several at once only once', async (t) => {
     const file = await firstSchema(t)
     const ends = await Promise.all(

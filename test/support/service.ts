@@ -67,7 +67,7 @@ export async function startService(
   const store = await openStore(file, { clock: machine.clock, create: true })
   const guard = createGuard({ allow: [parseCidr('127.0.0.0/8')] })
   const app = createApp({ store: wrap(store), machine, guard, log, rateLimit, ...more?.(store, machine) })
-  const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null })
+  const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
   t.after(async () => {
     await listener.close()
     store.close()

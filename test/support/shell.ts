@@ -45,7 +45,7 @@ export function openShell(t: Pick<TestContext, 'after'>): Shell {
     const store = await openStore(file, { clock: machine.clock, create: false })
     const guard = { checkUrl: async () => {} }
     const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null })
-    const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null })
+    const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
     t.after(async () => {
       await listener.close()
       store.close()

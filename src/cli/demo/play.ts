@@ -84,7 +84,7 @@ export async function runDemo<T>(
       log: silentLog,
       rateLimit: null,
     })
-    const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null })
+    const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
     try {
       const path = syntheticPath(seed, (LENGTH_MS + TAIL_MS) / PATH_STEP_MS)
       const quote = () => priceAt(path, machine.clock())

@@ -1,10 +1,10 @@
 // An execution and what became of it, as JSON: its trade, its adjustments, a fill that came late.
 
-import { type Adjustment, amountsOf } from '../../core/adjustment.ts'
+import { type Adjustment, amountsOf, type Correction } from '../../core/adjustment.ts'
 import { idempotencyKey } from '../../core/execution.ts'
 import { formatInstant } from '../../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../core/money.ts'
-import type { Report, Trade } from '../../core/trade.ts'
+import { isFill, type Report, type Trade } from '../../core/trade.ts'
 import type { ListedExecution } from '../../store/executions.ts'
 import type { ListedLateFill } from '../../store/trades.ts'
 
@@ -39,7 +39,7 @@ export const showJson = (row: ListedExecution, { trade, adjustments }: Outcome) 
   adjustments: adjustments.map(adjustmentJson),
 })
 
-/** What a fill comes to after its adjustments; nothing where there are none. */
+/** What an execution comes to after its adjustments; nothing where there are none. */
 function adjustedJson(trade: Trade | null, adjustments: Adjustment[]) {
   const amounts = trade && adjustments.length > 0 ? amountsOf(trade, adjustments) : null
   return amounts === null
@@ -53,16 +53,32 @@ export const adjustmentJson = (adjustment: Adjustment) => ({
   btc_difference: formatBtc(adjustment.btc),
   reason: adjustment.reason,
   recorded_at: formatInstant(adjustment.recordedAt),
+  report_id: adjustment.reportId,
+  partner_order_id: adjustment.partnerOrderId,
+})
+
+export const correctionJson = ({ adjustment, window, before, after }: Correction) => ({
+  execution_id: adjustment.executionId,
+  adjustment: adjustment.adjustmentId,
+  usd_amount_before: formatUsd(before.usd),
+  usd_amount: formatUsd(after.usd),
+  usd_difference: formatUsd(adjustment.usd),
+  btc_amount_before: formatBtc(before.btc),
+  btc_amount: formatBtc(after.btc),
+  btc_difference: formatBtc(adjustment.btc),
+  window_excess_usd: formatUsd(window.excess),
+  reason: adjustment.reason,
+  recorded_at: formatInstant(adjustment.recordedAt),
 })
 
 const reportJson = (report: Report) => ({
   status: report.status,
   partner_order_id: report.partnerOrderId,
-  usd_amount: 'usdAmount' in report ? formatUsd(report.usdAmount) : null,
-  btc_amount: 'usdAmount' in report ? formatBtc(report.btcAmount) : null,
-  execution_price: 'usdAmount' in report ? formatPrice(report.executionPrice) : null,
-  partner_fee_usd: 'usdAmount' in report && report.partnerFee !== null ? formatUsd(report.partnerFee) : null,
-  failure_reason: 'failureReason' in report ? report.failureReason : null,
+  usd_amount: isFill(report) ? formatUsd(report.usdAmount) : null,
+  btc_amount: isFill(report) ? formatBtc(report.btcAmount) : null,
+  execution_price: isFill(report) ? formatPrice(report.executionPrice) : null,
+  partner_fee_usd: isFill(report) && report.partnerFee !== null ? formatUsd(report.partnerFee) : null,
+  failure_reason: isFill(report) ? null : report.failureReason,
   executed_at: report.executedAt === null ? null : formatInstant(report.executedAt),
 })
 
@@ -87,5 +103,8 @@ export const lateJson = (row: ListedLateFill) => {
     ...report,
     received_at: formatInstant(row.receivedAt),
     accepted_at: row.acceptedAt === null ? null : formatInstant(row.acceptedAt),
+    reason: row.reason,
+    decided_at: row.decidedAt === null ? null : formatInstant(row.decidedAt),
+    unkept_reports: row.unkept,
   }
 }

@@ -110,6 +110,7 @@ const WINDOW: Omit<Window, 'start' | 'end'> = {
   budget: BUDGET,
   reserved: ZERO_USD,
   spent: ZERO_USD,
+  excess: ZERO_USD,
   released: ZERO_USD,
   closed: null,
 }

@@ -125,6 +125,7 @@ const MEANING: Record<number, string> = {
   404: 'Nothing of this name in the environment of the key.',
   409: 'In conflict with what is recorded.',
   413: 'The body is too large.',
+  415: 'The body is compressed.',
   422: 'Fields are missing or wrong; every one is listed.',
   429: 'Too many requests for this key.',
   500: 'A failure of the service.',

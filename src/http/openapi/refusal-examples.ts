@@ -46,6 +46,12 @@ export const BODY_REFUSALS: readonly RefusalExample[] = [
     `The limit is ${BODY_BYTES_MAX / 1024} KiB`,
     `Request body is larger than ${BODY_BYTES_MAX} bytes.`,
   ),
+  refusal(
+    415,
+    'encoded',
+    'The body is compressed',
+    'Content-Encoding is not supported: send the body uncompressed.',
+  ),
   refusal(422, 'not_json', 'loc has the offset where it breaks', [
     wrong('json_invalid', ['body', 1], 'JSON decode error'),
   ]),

@@ -12,6 +12,8 @@ export type AdjustmentRow = {
   btc_amount: bigint
   reason: string
   recorded_at: bigint
+  report_id: bigint | null
+  partner_order_id: string | null
 }
 export const adjustmentOf = (row: AdjustmentRow): Adjustment => ({
   adjustmentId: Number(row.adjustment_id),
@@ -20,6 +22,8 @@ export const adjustmentOf = (row: AdjustmentRow): Adjustment => ({
   btc: row.btc_amount as Btc,
   reason: row.reason,
   recordedAt: instant(row.recorded_at),
+  reportId: row.report_id === null ? null : Number(row.report_id),
+  partnerOrderId: row.partner_order_id,
 })
 export const adjustmentParams = (adjustment: Adjustment) => ({
   adjustment_id: adjustment.adjustmentId,
@@ -28,4 +32,6 @@ export const adjustmentParams = (adjustment: Adjustment) => ({
   btc_amount: adjustment.btc,
   reason: adjustment.reason,
   recorded_at: adjustment.recordedAt,
+  report_id: adjustment.reportId,
+  partner_order_id: adjustment.partnerOrderId,
 })

@@ -12,6 +12,7 @@ export type WindowRow = {
   budget: bigint
   reserved: bigint
   spent: bigint
+  excess: bigint
   released: bigint
   closed_at: bigint | null
   close_reason: string | null
@@ -24,6 +25,7 @@ export const windowOf = (row: WindowRow): Window => ({
   budget: row.budget as Usd,
   reserved: row.reserved as Usd,
   spent: row.spent as Usd,
+  excess: row.excess as Usd,
   released: row.released as Usd,
   closed:
     row.closed_at === null ? null : { at: instant(row.closed_at), reason: row.close_reason as CloseReason },
@@ -32,6 +34,7 @@ export const windowParams = (window: Window) => ({
   window_id: window.windowId,
   reserved: window.reserved,
   spent: window.spent,
+  excess: window.excess,
   released: window.released,
   closed_at: window.closed?.at ?? null,
   close_reason: window.closed?.reason ?? null,

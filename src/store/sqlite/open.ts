@@ -20,9 +20,11 @@ import { createMonitoringStore } from './health/monitoring.ts'
 import { createStatusStore } from './health/status.ts'
 import { createConfirmations } from './ledger/confirmations.ts'
 import { createExecutionStore } from './ledger/executions.ts'
+import { createLateReports } from './ledger/late-reports.ts'
 import { createLedger } from './ledger/ledger.ts'
 import { createPlanStore } from './ledger/plans.ts'
 import { createRecords } from './ledger/records.ts'
+import { createStops } from './ledger/stops.ts'
 import { createTradeStore } from './ledger/trades.ts'
 import { createMonthStore, reportedUntil } from './months/months.ts'
 import { createPassStore } from './pass/passes.ts'
@@ -56,20 +58,23 @@ function assemble(connection: Connection, file: string): Store {
   const audit = createAuditLog(db)
   const time = createTenantTime(connection)
   const ledger = createLedger(db)
-  const confirmations = createConfirmations(db, ledger, time)
+  const stops = createStops(connection, ledger, time)
+  const lateReports = createLateReports(db)
+  const confirmations = createConfirmations(db, { ledger, time, lateReports })
   const records = createRecords(db, ledger)
+  const trading = { ledger, stops, audit, time, confirmations, lateReports, records }
   const book = createPriceBook(db)
   const writeWakeUps = createWakeUpWriter(db)
-  const runPage = createPageRunner(db, ledger, time)
+  const runPage = createPageRunner(db, { ledger, stops, time })
   const sandboxDue = createSandboxDue(connection, time)
   return {
     ...createPartnerStore(connection, audit),
     ...createKeyStore(connection, audit),
     ...createTierStore(connection, audit),
-    ...createUserStore(connection, { ledger, audit, time, file }),
+    ...createUserStore(connection, { stops, audit, time, file }),
     ...createPlanStore(connection, ledger, time),
-    ...createExecutionStore(connection, { ledger, audit, time, confirmations, records }),
-    ...createTradeStore(connection, { ledger, audit, time, confirmations, records }),
+    ...createExecutionStore(connection, trading),
+    ...createTradeStore(connection, trading),
     ...createWebhookStore(connection),
     ...createPassStore(connection, { book, runPage, writeWakeUps, sandboxDue, file }),
     ...createPriceStore(connection, book, file),

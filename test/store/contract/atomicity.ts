@@ -132,7 +132,7 @@ export const atomicityContract: Contract = {
         store.changeExecution(acme, { executionId, partnerOrderId: 'o1' }, (now) => {
           seen.push(now.execution?.status)
           const { execution, window } = now
-          if (!execution || !window || now.trade) return { kind: 'replayed', trade: now.trade as never }
+          if (!execution || !window || now.trade) return { kind: 'replayed', report: said }
           return {
             kind: 'recorded',
             execution: { ...execution, status: 'partial' },

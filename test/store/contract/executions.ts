@@ -1,8 +1,9 @@
 // Executions are handed out once, confirmed once, and never spend what they have not reserved.
 
 import assert from 'node:assert/strict'
-import { acceptLate, LEASE_MS } from '../../../src/core/execution.ts'
+import { LEASE_MS } from '../../../src/core/execution.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'
+import { acceptLate } from '../../../src/core/late-fill.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import {
   AUDIT,
@@ -24,7 +25,7 @@ import {
 } from '../world.ts'
 
 const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
-  store.acceptLateReport({ executionId, reportId }, acceptLate, AUDIT)
+  store.acceptLateReport({ executionId, reportId }, acceptLate, () => AUDIT)
 
 const windowOf = async ({ store }: World, executionId: string) => {
   const window = (await store.findExecution(executionId))?.window
@@ -145,8 +146,8 @@ export const executionContract: Contract = {
     const { executionId } = await firstTranche(world)
     await sendPlan(store, acme, { status: 'cancelled' })
     const said = filled(usd('9.50'), 'o1')
-    for (let i = 0; i < 2; i++) assert.equal((await report(store, acme, executionId, said)).kind, 'kept_late')
-    assert.equal((await report(store, acme, executionId, failed('o2'))).kind, 'kept_late')
+    for (let i = 0; i < 2; i++) assert.equal((await report(store, acme, executionId, said)).kind, 'refused')
+    await assert.rejects(report(store, acme, executionId, failed('o2')), problem('execution_cancelled'))
     const [late, another] = await store.listLateFills({ after: null, limit: 10 })
     assert.equal(another, undefined)
     assert.deepEqual([late?.execution.executionId, late?.acceptedAt, late?.report], [executionId, null, said])
@@ -168,14 +169,16 @@ export const executionContract: Contract = {
     const { executionId } = await firstTranche(world)
     await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
     await setUser(store, acme, 'u1', 'disabled')
-    const tooMuch = filled(usd('10.01'), 'o1')
-    await report(store, acme, executionId, tooMuch)
-    await assert.rejects(accept(world, executionId), problem('late_fill_conflict'))
+    await report(store, acme, executionId, filled(usd('1000000000.01'), 'o1'))
+    await assert.rejects(accept(world, executionId), problem('adjustment_conflict'), 'nobody buys that')
     await report(store, acme, executionId, filled(usd('10.00'), 'o2'))
     await assert.rejects(accept(world, executionId), problem('late_fill_conflict'), 'two reports, none named')
+    await assert.rejects(accept(world, executionId, 99), problem('late_fill_not_found'))
     const [, second] = await store.listLateFills({ after: null, limit: 10 })
-    const trade = await accept(world, executionId, second?.reportId ?? null)
-    assert.equal(trade.report.partnerOrderId, 'o2')
+    const made = await accept(world, executionId, second?.reportId ?? null)
+    assert.ok(made.kind === 'recorded')
+    assert.equal(made.trade.report.partnerOrderId, 'o2')
+    await assert.rejects(accept(world, executionId, second?.reportId), problem('late_fill_conflict'))
     assert.deepEqual(await store.findFaults(), [])
   },
 
@@ -186,7 +189,7 @@ export const executionContract: Contract = {
     await sendPlan(store, acme, { status: 'cancelled' })
     await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
     // Kept, because money may have moved; but what nobody was ever told to buy becomes no trade.
-    assert.equal((await report(store, acme, executionId, filled(usd('10')))).kind, 'kept_late')
+    assert.equal((await report(store, acme, executionId, filled(usd('10')))).kind, 'refused')
     await assert.rejects(accept(world, executionId), problem('late_fill_conflict'))
     assert.equal((await store.findExecution(executionId))?.execution.status, 'cancelled')
     assert.deepEqual(await store.findFaults(), [])

@@ -148,11 +148,11 @@ export const tenancyContract: Contract = {
     world.advance(8 * 60 * MINUTE_MS)
     await tick(world, '60000')
     const [second] = await poll(store, acme)
-    for (const said of [filled(usd('10'), 'o1'), failed('o1')]) {
-      await assert.rejects(report(store, acme, second?.executionId ?? '', said), (error: Error) => {
-        return problem('order_id_taken')(error) && error.message.includes(first.executionId)
-      })
-    }
+    const isTaken = (error: Error) =>
+      problem('order_id_taken')(error) && error.message.includes(first.executionId)
+    await assert.rejects(report(store, acme, second?.executionId ?? '', failed('o1')), isTaken)
+    const refused = await report(store, acme, second?.executionId ?? '', filled(usd('10'), 'o1'))
+    assert.ok(refused.kind === 'refused' && isTaken(refused.problem))
     assert.deepEqual(await store.findFaults(), [])
   },
 

@@ -9,6 +9,8 @@ import { AWAKE, OF_TENANT } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { AuditLog } from './audit.ts'
 
+const PLANS = '(select plan_id from plans join tenants using (tenant_id) where partner_slug = :slug)'
+
 export function createPartnerStore({ db, read, write }: Connection, audit: AuditLog): PartnerStore {
   const sql = {
     find: db.prepare<[string], PartnerRow>('select * from partners where partner_slug = ?'),
@@ -31,10 +33,13 @@ export function createPartnerStore({ db, read, write }: Connection, audit: Audit
        where ${OF_TENANT} and (:before is null or p.created_at < :before)
        order by t.partner_slug, t.environment`,
     ),
-    // A partner's status, hold and minimum reach all of its schedules at once.
-    reschedule: db.prepare(
-      `update schedules set awake = ${AWAKE}, floor = min(:min_tranche, budget)
-       where plan_id in (select plan_id from plans join tenants using (tenant_id) where partner_slug = :slug)`,
+    // A partner's status, hold and minimum reach all of its schedules at once; only those are written that change.
+    wake: db.prepare(
+      `update schedules set awake = not awake where plan_id in ${PLANS} and awake <> ${AWAKE}`,
+    ),
+    setFloor: db.prepare(
+      `update schedules set floor = min(:min_tranche, budget)
+       where plan_id in ${PLANS} and floor <> min(:min_tranche, budget)`,
     ),
   }
 
@@ -56,10 +61,12 @@ export function createPartnerStore({ db, read, write }: Connection, audit: Audit
 
     changePartner: (slug, decide, entry) =>
       write((now) => {
-        const partner = decide(found(slug), now)
+        const seen = found(slug)
+        const partner = decide(seen, now)
         const { name, status, minTranche: min_tranche, updatedAt: updated_at } = partner
         sql.update.run({ slug, name, status, min_tranche, held: partner.held ? 1 : 0, updated_at })
-        sql.reschedule.run({ slug, min_tranche })
+        if (partner.status !== seen.status || partner.held !== seen.held) sql.wake.run({ slug })
+        if (min_tranche !== seen.minTranche) sql.setFloor.run({ slug, min_tranche })
         audit.add(entry, now)
         return partner
       }),

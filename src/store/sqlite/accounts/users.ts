@@ -1,21 +1,26 @@
 // The users of a tenant.
 
+import type { Instant } from '../../../core/instant.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import type { User } from '../../../core/user.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type UserRow, userOf, userParams } from '../../rows/user.ts'
 import type { UserStore } from '../../users.ts'
 import { SELECT_USER } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
-import type { Ledger } from '../ledger/ledger.ts'
+import type { StopCounts, Stops } from '../ledger/stops.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { AuditLog } from './audit.ts'
 import { createEraser } from './erase-user.ts'
 
-type Parts = { ledger: Ledger; audit: AuditLog; time: TenantTime; file: string }
+type Decide = Parameters<UserStore['changeUser']>[2]
+type Step = { stopping: bigint | null; changed: ({ user: User } & StopCounts) | null }
+type Parts = { stops: Stops; audit: AuditLog; time: TenantTime; file: string }
 
 export function createUserStore(connection: Connection, parts: Parts): UserStore {
   const { db, read } = connection
-  const { ledger, audit, time, file } = parts
+  const { stops, audit, time, file } = parts
   const sql = {
     find: db.prepare<object, UserRow>(SELECT_USER),
     list: db.prepare<object, UserRow & TenantRow>(
@@ -36,37 +41,46 @@ export function createUserStore(connection: Connection, parts: Parts): UserStore
       `insert into consents (user_id, consent_version, consent_timestamp, received_at)
        values (:user_id, :consent_version, :consent_timestamp, :received_at) on conflict do nothing`,
     ),
-    plans: db.prepare('select plan_id from plans where tenant_id = :tenant and user_id = :user_id').pluck(),
-    pause: db.prepare(
-      `update plans set status = 'paused', updated_at = :now
-       where plan_id = :plan_id and tenant_id = :tenant and status = 'active'`,
-    ),
+  }
+
+  /** One transaction of a change. What is left of a disable under way, `stopping`, is finished before the answer. */
+  function change(tenant: Tenant, partnerUserId: string, decide: Decide, now: Instant): Step {
+    const scope = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
+    const row = sql.find.get(scope)
+    const seen = row ? userOf(row) : null
+    const { user, stopsPlans } = decide(seen, now)
+    const stopping = row && stops.isStopping(row.user_id) ? row.user_id : null
+    // Linked again only when all of the user's plans are stopped.
+    if (stopping !== null && user.status === 'linked') return { stopping, changed: null }
+    if (user !== seen) put(user, scope, now)
+    const changed = { user, plansPaused: 0, executionsCancelled: 0 }
+    if (!stopsPlans || (stopping === null && seen?.status === 'disabled')) return { stopping: null, changed }
+    if (stopping !== null) return { stopping, changed }
+    const { user_id } = sql.find.get(scope) as UserRow
+    const stopped = stops.begin(tenant, user_id, now)
+    return { stopping: stopped ? null : user_id, changed: { ...changed, ...stopped } }
+  }
+
+  function put(user: User, scope: { tenant: number; partner_user_id: string }, now: Instant): void {
+    const { user_id } = sql.put.get({ ...userParams(user), ...scope }) as { user_id: bigint }
+    sql.keepConsent.run({
+      user_id,
+      consent_version: user.consentVersion,
+      consent_timestamp: user.consentTimestamp,
+      received_at: now,
+    })
   }
 
   return {
-    changeUser: (tenant, partnerUserId, decide) =>
-      time.write(tenant, (now) => {
-        const scope = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
-        const row = sql.find.get(scope)
-        const { user, stopsPlans } = decide(row ? userOf(row) : null, now)
-        const { user_id } = sql.put.get({ ...userParams(user), ...scope }) as { user_id: bigint }
-        sql.keepConsent.run({
-          user_id,
-          consent_version: user.consentVersion,
-          consent_timestamp: user.consentTimestamp,
-          received_at: now,
-        })
-        let plansPaused = 0
-        let executionsCancelled = 0
-        if (stopsPlans) {
-          for (const planId of sql.plans.all({ tenant: tenant.tenantId, user_id }).map(Number)) {
-            executionsCancelled += ledger.cancelOpen(planId, now)
-            plansPaused += sql.pause.run({ plan_id: planId, tenant: tenant.tenantId, now }).changes
-            ledger.wake(planId)
-          }
-        }
-        return { user, plansPaused, executionsCancelled }
-      }),
+    async changeUser(tenant, partnerUserId, decide) {
+      for (;;) {
+        const { stopping, changed } = await time.write(tenant, (now) =>
+          change(tenant, partnerUserId, decide, now),
+        )
+        const stopped = stopping === null ? null : await stops.finish(tenant, stopping)
+        if (changed) return { ...changed, ...stopped }
+      }
+    },
 
     listUsers: (tenant, { after, limit }) =>
       read(() => sql.list.all({ tenant: tenant.tenantId, after: after ?? 0, limit }).map(listedUser)),

@@ -4,7 +4,7 @@ import SQLite from 'better-sqlite3'
 import { type Instant, later } from '../../../core/instant.ts'
 import { nativeBinding } from './addon.ts'
 import { whenFree } from './when-free.ts'
-import { createWriter } from './writer.ts'
+import { createWriter, type Write } from './writer.ts'
 
 export type Database = SQLite.Database
 
@@ -13,8 +13,11 @@ export type Connection = {
   clock: () => Instant
   /** Runs `work` on one consistent snapshot. */
   read<T>(work: () => T): Promise<T>
-  /** Runs `work` in an immediate transaction and resolves once it is on disk; a throw undoes `work` alone. */
-  write<T>(work: (now: Instant) => T): Promise<T>
+  /**
+   * Runs `work` in an immediate transaction and resolves once it is on disk; a throw undoes `work` alone. `lane` is the
+   * id of the tenant on whose behalf it is done.
+   */
+  write: Write
 }
 
 /** Pages of write-ahead log between checkpoints: fewer, larger ones cost less under load. */

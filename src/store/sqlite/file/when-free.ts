@@ -5,7 +5,9 @@ import { isBusy } from './errors.ts'
 
 /** How long a read or write waits for another process before it gives up. */
 export const LOCK_WAIT_MAX_MS = 15_000
-const BACKOFF_MS = [1, 1, 2, 2, 3, 5, 8, 13, 21]
+/** The longest pause between two tries; a process that holds the lock a lot leaves it free for longer than that. */
+export const LOCK_LOOK_MS = 5
+const BACKOFF_MS = [1, 1, 2, 2, 3, LOCK_LOOK_MS]
 
 /** Tries `work` again for as long as another process holds the lock. Throws database_locked when it stays held. */
 export async function whenFree<T>(work: () => T): Promise<T> {
@@ -16,7 +18,7 @@ export async function whenFree<T>(work: () => T): Promise<T> {
       if (!isBusy(error)) throw error
       if (waitedMs >= LOCK_WAIT_MAX_MS) throw lockedTooLong()
     }
-    const ms = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)] ?? 1
+    const ms = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)] ?? LOCK_LOOK_MS
     await new Promise((resolve) => setTimeout(resolve, ms))
     waitedMs += ms
   }

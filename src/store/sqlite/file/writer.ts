@@ -1,12 +1,19 @@
 // The write queue of a connection. Writes that arrive together share one commit, and so one wait for the disk;
-// each stands in a savepoint of its own, so that one that is refused undoes nothing but itself.
+// each is in a savepoint of its own, so that one that is refused undoes nothing but itself. Whose writes they are
+// decides the order: the tenants take turns, so that one of them cannot keep the others waiting.
 
 import type { Database } from 'better-sqlite3'
 import type { Instant } from '../../../core/instant.ts'
+import { createLanes } from '../../../lanes.ts'
+import { createLockShare } from './lock-share.ts'
 import { whenFree } from './when-free.ts'
 
-/** The most writes that share a commit: enough to spread the cost of a sync, few enough to keep the lock short. */
+/** The most writes that share a commit: enough to spread the cost of a sync. */
 const COMMIT_SHARE_MAX = 64
+/** The work after which a commit takes no further write, so that neither the lock nor the event loop is held long. */
+const COMMIT_WORK_MS = 50
+/** The lane of writes that are no tenant's: an operator's, a pass's. */
+const HOUSE = 0
 
 type Job = {
   work: (now: Instant) => unknown
@@ -15,10 +22,10 @@ type Job = {
 }
 type Outcome = { job: Job } & ({ ok: true; value: unknown } | { ok: false; error: unknown })
 
-export function createWriter(
-  db: Database,
-  clock: () => Instant,
-): <T>(work: (now: Instant) => T) => Promise<T> {
+/** Runs `work` in the turn of its lane, a tenant's id. */
+export type Write = <T>(work: (now: Instant) => T, lane?: number) => Promise<T>
+
+export function createWriter(db: Database, clock: () => Instant): Write {
   const sql = {
     begin: db.prepare('begin immediate'),
     commit: db.prepare('commit'),
@@ -27,12 +34,13 @@ export function createWriter(
     release: db.prepare('release job'),
     undo: db.prepare('rollback to job'),
   }
-  const queue: Job[] = []
+  const queue = createLanes<Job>()
+  const share = createLockShare()
   let draining = false
 
-  return (work) =>
+  return (work, lane = HOUSE) =>
     new Promise((resolve, reject) => {
-      queue.push({ work, resolve, reject })
+      queue.add(lane, { work, resolve, reject })
       if (draining) return
       draining = true
       // Not at once: the other requests of this turn of the event loop join the same commit.
@@ -40,23 +48,33 @@ export function createWriter(
     })
 
   async function drain(): Promise<void> {
-    while (queue.length > 0) {
+    while (queue.size > 0) {
       try {
+        await share.turn()
         await whenFree(() => sql.begin.run())
       } catch (error) {
-        for (const job of queue.splice(0)) job.reject(error)
+        for (let job = queue.take(); job; job = queue.take()) job.reject(error)
         break
       }
-      commitTogether(queue.splice(0, COMMIT_SHARE_MAX))
+      share.hold(commitTogether)
+      // Between two commits whoever asked for something else is answered.
+      if (queue.size > 0) await new Promise((resolve) => setImmediate(resolve))
     }
     draining = false
   }
 
   // From begin to commit without an await: no other request's statement can come between.
-  function commitTogether(jobs: Job[]): void {
+  function commitTogether(): void {
+    const jobs: Job[] = []
     const outcomes: Outcome[] = []
+    const begun = performance.now()
     try {
-      for (const job of jobs) outcomes.push(attempt(job))
+      do {
+        const job = queue.take()
+        if (!job) break
+        jobs.push(job)
+        outcomes.push(attempt(job))
+      } while (jobs.length < COMMIT_SHARE_MAX && performance.now() - begun < COMMIT_WORK_MS)
       sql.commit.run()
     } catch (error) {
       if (db.inTransaction) sql.rollback.run()

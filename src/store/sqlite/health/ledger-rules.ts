@@ -1,6 +1,6 @@
 // Every rule of the ledger, recomputed from executions, trades and adjustments.
 
-import { formatUsd, type Usd } from '../../../core/money.ts'
+import { type Btc, formatBtc, formatUsd, type Usd } from '../../../core/money.ts'
 import { IS_OPEN, TENANT_NAME } from '../expressions.ts'
 
 export type Rule = { kind: string; sql: string; message: (row: Record<string, unknown>) => string }
@@ -12,7 +12,7 @@ const WINDOW = `${TENANT_NAME} || ' plan ' || p.partner_plan_id as place, w.wind
 const OF_WINDOW = `from windows w join plans p on p.plan_id = w.plan_id join tenants t on t.tenant_id = p.tenant_id`
 const EXECUTION = `'execution ' || e.execution_id as place, null as start`
 
-/** Dollars of a trade's adjustments, for the rules that add up what a window spent. */
+/** Dollars of a trade's adjustments, for the rules that add up what was bought. */
 const ADJUSTED_USD = `left join (select execution_id, sum(usd_amount) as usd from adjustments group by execution_id) a
           on a.execution_id = e.execution_id`
 
@@ -30,15 +30,26 @@ export const LEDGER_RULES: Rule[] = [
   },
   {
     kind: 'window_spent',
-    sql: `select ${WINDOW}, w.spent, x.sum as expected ${OF_WINDOW} join (
+    sql: `select ${WINDOW}, w.spent + w.excess as entered, x.sum as expected ${OF_WINDOW} join (
         select w.window_id, coalesce(sum(d.usd_amount), 0) + coalesce(sum(a.usd), 0) as sum from windows w
         left join executions e on e.plan_id = w.plan_id and e.window_id = w.window_id
         left join trades d on d.execution_id = e.execution_id
         ${ADJUSTED_USD}
         group by w.window_id) x on x.window_id = w.window_id
-      where w.spent <> x.sum`,
+      where w.spent + w.excess <> x.sum`,
     message: (row) =>
-      `spent is ${money(row.spent)}, its trades and their adjustments add up to ${money(row.expected)}`,
+      `spent and excess are ${money(row.entered)}, its trades and their adjustments add up to ${money(row.expected)}`,
+  },
+  {
+    // Nothing but an operator's decision puts money outside a budget.
+    kind: 'window_excess',
+    sql: `select ${WINDOW}, w.excess ${OF_WINDOW} where w.excess > 0 and not exists (
+        select 1 from executions e
+        where e.plan_id = w.plan_id and e.window_id = w.window_id and (
+          exists (select 1 from adjustments a where a.execution_id = e.execution_id)
+          or exists (select 1 from late_reports l where l.execution_id = e.execution_id and l.accepted_at is not null)))`,
+    message: (row) =>
+      `has an excess of ${money(row.excess)}, and no operator accepted or adjusted anything in it`,
   },
   {
     kind: 'window_budget',
@@ -79,9 +90,14 @@ export const LEDGER_RULES: Rule[] = [
     message: (row) => `is ${row.status}, its trade is ${row.trade_status ?? 'missing'}`,
   },
   {
+    // Above its reservation stands only what was reported so, kept, and accepted by an operator.
     kind: 'trade_amount',
     sql: `select ${EXECUTION}, d.usd_amount, e.amount_usd from executions e
-      join trades d on d.execution_id = e.execution_id where d.usd_amount > e.amount_usd`,
+      join trades d on d.execution_id = e.execution_id
+      where d.usd_amount > e.amount_usd and not exists (
+        select 1 from late_reports l
+        where l.execution_id = d.execution_id and l.accepted_at is not null
+          and l.partner_order_id = d.partner_order_id and l.usd_amount = d.usd_amount)`,
     message: (row) => `spent ${money(row.usd_amount)} of a reservation of ${money(row.amount_usd)}`,
   },
   {
@@ -97,27 +113,40 @@ export const LEDGER_RULES: Rule[] = [
     kind: 'execution_open',
     sql: `select ${EXECUTION}, e.status from executions e
       join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id
-      where ${IS_OPEN} and (p.status = 'cancelled' or u.status = 'disabled')`,
+      left join stops s on s.user_id = u.user_id and s.ended_at is null
+      where ${IS_OPEN} and (p.status = 'cancelled' or (u.status = 'disabled' and s.user_id is null))`,
     message: (row) => `is ${row.status} although its plan is cancelled or its user disabled`,
   },
   {
     kind: 'adjustment_place',
     sql: `select 'adjustment ' || a.adjustment_id as place, null as start
       from adjustments a left join trades d on d.execution_id = a.execution_id
-      where d.usd_amount is null or d.tenant_id <> a.tenant_id or d.plan_id <> a.plan_id or d.user_id <> a.user_id
+      where d.execution_id is null or d.tenant_id <> a.tenant_id or d.plan_id <> a.plan_id or d.user_id <> a.user_id
         or a.recorded_at < d.recorded_at`,
     message: () =>
-      'does not belong to the fill, plan, user or tenant its records say, or was made before the fill',
+      'does not belong to the trade, plan, user or tenant its records say, or was made before the trade',
   },
   {
+    // How much above a reservation they go is an operator's word, and each is digested.
     kind: 'adjustment_amount',
-    sql: `select ${EXECUTION}, d.usd_amount + sum(a.usd_amount) as usd, e.amount_usd
+    sql: `select ${EXECUTION}, coalesce(d.usd_amount, 0) + sum(a.usd_amount) as usd,
+        coalesce(d.btc_amount, 0) + sum(a.btc_amount) as btc
       from adjustments a join trades d on d.execution_id = a.execution_id
         join executions e on e.execution_id = a.execution_id
-      group by e.execution_id
-      having d.usd_amount + sum(a.usd_amount) not between 0 and e.amount_usd or d.btc_amount + sum(a.btc_amount) < 0`,
+      group by e.execution_id having usd < 0 or btc < 0 or (usd = 0) <> (btc = 0)`,
     message: (row) =>
-      `its adjustments bring the fill to ${money(row.usd)} USD of a reservation of ` +
-      `${money(row.amount_usd)}, or its coins below nothing`,
+      `its adjustments bring it to ${money(row.usd)} USD and ${formatBtc(row.btc as Btc)} BTC: no purchase is that`,
+  },
+  {
+    // An accepted late fill is an adjustment with the amounts its report leads to, of an order nothing else holds.
+    kind: 'adjustment_report',
+    sql: `select 'adjustment ' || a.adjustment_id as place, null as start
+      from adjustments a left join late_reports l on l.report_id = a.report_id
+      where a.report_id is not null and (l.execution_id is not a.execution_id or l.accepted_at is null
+        or (a.partner_order_id is not null and (
+          l.partner_order_id <> a.partner_order_id or l.usd_amount <> a.usd_amount or l.btc_amount <> a.btc_amount
+          or exists (select 1 from trades d
+            where d.tenant_id = a.tenant_id and d.partner_order_id = a.partner_order_id))))`,
+    message: () => 'does not say what the accepted report says, or its order is recorded twice',
   },
 ]

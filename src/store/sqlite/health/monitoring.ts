@@ -59,23 +59,29 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
 
     async readBacklog(now) {
       const backlog: Backlog = { open: 0, due: 0, oldestDueAt: null }
-      let after: OpenKey = { tenant_id: -1n, created_at: 0n, execution_id: '' }
-      for (;;) {
-        const rows = await read(() => sql.openAfter.all({ ...after, now, limit: PAGE_ROWS }))
-        for (const row of rows) {
-          backlog.open += 1
-          if (row.due === 0n) continue
-          backlog.due += 1
-          // How long something waits is nobody's alarm in a sandbox.
-          if (row.sandbox === 1n) continue
-          const createdAt = instant(row.created_at)
-          if (backlog.oldestDueAt === null || createdAt < backlog.oldestDueAt) backlog.oldestDueAt = createdAt
-        }
-        const last = rows.at(-1)
-        if (rows.length < PAGE_ROWS || last === undefined) return backlog
-        after = last
-        await breathe()
+      const seen = (row: OpenRow): void => {
+        backlog.open += 1
+        if (row.due === 0n) return
+        backlog.due += 1
+        // How long something waits is nobody's alarm in a sandbox.
+        if (row.sandbox === 1n) return
+        const createdAt = instant(row.created_at)
+        if (backlog.oldestDueAt === null || createdAt < backlog.oldestDueAt) backlog.oldestDueAt = createdAt
       }
+      for (const tenant_id of await read(() => sql.tenants.all())) {
+        for (const walk of [sql.pendingAfter, sql.leasedAfter]) {
+          let after: OpenKey = { tenant_id, lease_expires_at: FIRST, created_at: FIRST, execution_id: '' }
+          for (;;) {
+            const rows = await read(() => walk.all({ ...after, now, limit: PAGE_ROWS }))
+            rows.forEach(seen)
+            const last = rows.at(-1)
+            if (rows.length < PAGE_ROWS || last === undefined) break
+            after = { ...after, ...last }
+            await breathe()
+          }
+        }
+      }
+      return backlog
     },
 
     async countPlans() {
@@ -95,10 +101,20 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
   }
 }
 
-type OpenKey = { tenant_id: bigint; created_at: bigint; execution_id: string }
+/** Below every instant. */
+const FIRST = -(2n ** 62n)
+type OpenKey = { tenant_id: bigint; lease_expires_at: bigint; created_at: bigint; execution_id: string }
 type OpenRow = OpenKey & { sandbox: bigint; due: bigint }
 type PassRow = { tick_id: bigint; at: bigint; finished_at: bigint | null }
 type CreatedRow = { environment: Environment; n: bigint; last: ExecutionId }
+
+/** A page of a tenant's open executions, in the order of their index. */
+const openAfter = (place: string): string =>
+  `select e.lease_expires_at, e.created_at, e.execution_id, s.tenant_id is not null as sandbox,
+     ${UNLEASED_IN_OWN_TIME} as due
+   from executions e left join sandboxes s on s.tenant_id = e.tenant_id
+   where ${IS_OPEN} and e.tenant_id = :tenant_id and ${place}
+   order by e.lease_expires_at, e.created_at, e.execution_id limit :limit`
 
 function prepare({ db }: Connection) {
   return {
@@ -114,13 +130,16 @@ function prepare({ db }: Connection) {
     passesAfter: db.prepare<object, PassRow>(
       'select tick_id, at, finished_at from ticks where tick_id > :after order by tick_id',
     ),
-    openAfter: db.prepare<object, OpenRow>(
-      `select e.tenant_id, e.created_at, e.execution_id, s.tenant_id is not null as sandbox,
-         ${UNLEASED_IN_OWN_TIME} as due
-       from executions e left join sandboxes s on s.tenant_id = e.tenant_id
-       where ${IS_OPEN}
-         and (e.tenant_id, e.created_at, e.execution_id) > (:tenant_id, :created_at, :execution_id)
-       order by e.tenant_id, e.created_at, e.execution_id limit :limit`,
+    tenants: db.prepare<[], bigint>('select tenant_id from tenants').pluck(),
+    pendingAfter: db.prepare<object, OpenRow>(
+      openAfter(
+        `e.lease_expires_at is null and (e.created_at, e.execution_id) > (:created_at, :execution_id)`,
+      ),
+    ),
+    leasedAfter: db.prepare<object, OpenRow>(
+      openAfter(
+        `(e.lease_expires_at, e.created_at, e.execution_id) > (:lease_expires_at, :created_at, :execution_id)`,
+      ),
     ),
     newestPlan: db.prepare<[], bigint | null>('select max(plan_id) from plans').pluck(),
     plansBetween: db.prepare<object, { status: keyof PlanCounts; n: bigint }>(

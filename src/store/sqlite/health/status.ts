@@ -19,13 +19,7 @@ export function createStatusStore(connection: Connection): StatusStore {
     pausedWebhooks: db.prepare<[], TenantRow>(
       "select t.* from webhooks w join tenants t using (tenant_id) where w.status = 'paused' order by tenant_id",
     ),
-    undecided: db
-      .prepare<[], bigint>(
-        `select count(distinct l.execution_id) from late_reports l
-         left join trades d on d.execution_id = l.execution_id
-         where l.status in ('filled', 'partial') and d.execution_id is null`,
-      )
-      .pluck(),
+    undecided: db.prepare<[], bigint>('select count(*) from late_reports where decided_at is null').pluck(),
     migrations: db.prepare<[], bigint>('select count(*) from migrations').pluck(),
   }
   const counted = <K extends string>(names: readonly K[], rows: Count[]): Record<K, number> =>

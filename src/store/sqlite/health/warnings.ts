@@ -16,6 +16,7 @@ import { isCorrupt } from '../file/errors.ts'
 import { acquireLock } from '../file/lock.ts'
 import { lockFile, realName, walBytes, walFile } from '../file/own-files.ts'
 import { createSchedulerReader } from './scheduler.ts'
+import { mispricedTrades, undecidedLateFills } from './trade-warnings.ts'
 
 const KEY_ENDS_WITHIN_DAYS = 14
 const MIB = 2 ** 20
@@ -28,6 +29,8 @@ export function createWarnings(connection: Connection): CheckStore['findWarnings
   const { db, read, clock } = connection
   const looks: Look[] = [
     ...[keysThatEnd, stuckExecutions, pausedWebhooks, unspentWindows].map((look) => look(db)),
+    undecidedLateFills(db),
+    mispricedTrades(db),
     clockSetBack(db),
     ...(db.memory ? [] : [largeLog(db), openFiles(db), leftImport(db)]),
   ]

@@ -1,6 +1,6 @@
 // What a confirmation is decided on, and what it leaves behind, for the transactions of executions and trades.
 
-import type { Confirmation, ExecutionSeen } from '../../../core/execution.ts'
+import type { ExecutionSeen, Recorded } from '../../../core/execution.ts'
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
@@ -10,11 +10,14 @@ import { SELECT_EXECUTION } from '../expressions.ts'
 import type { Database } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import { tradeDigest } from './digests.ts'
+import type { LateReports } from './late-reports.ts'
 import type { Ledger } from './ledger.ts'
 
 export type Confirmations = ReturnType<typeof createConfirmations>
 
-export function createConfirmations(db: Database, ledger: Ledger, time: TenantTime) {
+type Parts = { ledger: Ledger; time: TenantTime; lateReports: LateReports }
+
+export function createConfirmations(db: Database, { ledger, time, lateReports }: Parts) {
   const sql = {
     execution: db.prepare<object, ExecutionRow>(
       `${SELECT_EXECUTION} where e.tenant_id = :tenant and e.execution_id = :execution_id`,
@@ -25,7 +28,9 @@ export function createConfirmations(db: Database, ledger: Ledger, time: TenantTi
     orderHolder: db
       .prepare<object, string>(
         `select execution_id from trades where tenant_id = :tenant and partner_order_id = :order
-         and execution_id <> :execution_id`,
+           and execution_id <> :execution_id
+         union all select execution_id from adjustments where tenant_id = :tenant and partner_order_id = :order
+           and execution_id <> :execution_id`,
       )
       .pluck(),
     settle: db.prepare(
@@ -50,6 +55,7 @@ export function createConfirmations(db: Database, ledger: Ledger, time: TenantTi
         execution: row ? executionOf(row) : null,
         window: row ? ledger.find(row.window_id) : null,
         trade: trade ? tradeOf(trade) : null,
+        lateFills: row ? lateReports.of(row.execution_id) : [],
         orderHeldBy: (sql.orderHolder.get({ ...scope, order: ids.partnerOrderId }) ??
           null) as ExecutionId | null,
         latestRecordedAt: time.latestRecordedAt(tenant.tenantId),
@@ -57,7 +63,7 @@ export function createConfirmations(db: Database, ledger: Ledger, time: TenantTi
     },
 
     /** Stores a confirmation: the trade, its execution's new status, the window's ledger. */
-    record(tenant: Tenant, recorded: Confirmation & { kind: 'recorded' }): void {
+    record(tenant: Tenant, recorded: Recorded): void {
       const { execution, window, trade } = recorded
       const scope = { tenant: tenant.tenantId, execution_id: execution.executionId }
       sql.settle.run({ ...scope, status: execution.status })

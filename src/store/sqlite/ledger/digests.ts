@@ -3,15 +3,20 @@
 
 import { createHash } from 'node:crypto'
 import type { Adjustment } from '../../../core/adjustment.ts'
-import { reportFingerprint, type Trade } from '../../../core/trade.ts'
+import { type Report, reportFingerprint, type Trade } from '../../../core/trade.ts'
 
 export const tradeDigest = ({ executionId, recordedAt, report }: Trade): string =>
   digestOf([executionId, recordedAt, reportFingerprint(report)])
 
 export const adjustmentDigest = (adjustment: Adjustment): string => {
-  const { adjustmentId, executionId, usd, btc, reason, recordedAt } = adjustment
-  return digestOf([adjustmentId, executionId, usd.toString(), btc.toString(), reason, recordedAt])
+  const { adjustmentId, executionId, usd, btc, reason, recordedAt, reportId, partnerOrderId } = adjustment
+  const content = [adjustmentId, executionId, usd.toString(), btc.toString(), reason, recordedAt]
+  // Those that an operator worded hash as they did before there were others.
+  return digestOf(reportId === null ? content : [...content, reportId, partnerOrderId])
 }
+
+/** Of a bounded size, however long the report is. */
+export const reportDigest = (report: Report): string => digestOf([reportFingerprint(report)])
 
 const digestOf = (content: unknown[]): string =>
   createHash('sha256').update(JSON.stringify(content)).digest('hex')

@@ -1,76 +1,77 @@
 // Executions: polled, confirmed, cancelled, listed.
 
-import { reportFingerprint } from '../../../core/trade.ts'
+import type { Execution } from '../../../core/execution.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { Tenant } from '../../../core/partner.ts'
 import type { ExecutionStore } from '../../executions.ts'
-import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
-import { reportParams } from '../../rows/report.ts'
+import { executionOf } from '../../rows/execution.ts'
 import type { AuditLog } from '../accounts/audit.ts'
-import {
-  IS_OPEN,
-  IS_STUCK,
-  OF_TENANT,
-  SELECT_EXECUTION,
-  SELECT_LISTED_EXECUTION,
-  unleasedAt,
-} from '../expressions.ts'
+import { IS_STUCK, OF_TENANT, SELECT_LISTED_EXECUTION } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Confirmations } from './confirmations.ts'
+import { createDueList } from './due-list.ts'
+import type { LateReports } from './late-reports.ts'
 import type { Ledger } from './ledger.ts'
 import { type ListedExecutionRow, listedExecution, type Records } from './records.ts'
+import type { Stops } from './stops.ts'
 
-const DUE = `e.tenant_id = :tenant and ${IS_OPEN} and ${unleasedAt(':now')}`
-
+type DuePage = { executions: Execution[]; remaining: number }
+type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution; now: Instant }
 type Parts = {
   ledger: Ledger
+  stops: Stops
   audit: AuditLog
   time: TenantTime
   confirmations: Confirmations
+  lateReports: LateReports
   records: Records
 }
 
 export function createExecutionStore(connection: Connection, parts: Parts): ExecutionStore {
-  const { ledger, audit, time, confirmations, records } = parts
+  const { ledger, stops, audit, time, confirmations, lateReports, records } = parts
   const { read, write } = connection
   const sql = prepare(connection)
+  const dueList = createDueList(connection.db)
+
+  /** Leases the first `limit` of what is due, and counts the rest. */
+  function hand(tenant: Tenant, { limit, deliver, now }: Handing): DuePage {
+    const executions = dueList.first(tenant, now, limit).map((row) => deliver(executionOf(row), now))
+    for (const execution of executions) {
+      sql.deliver.run({
+        tenant: tenant.tenantId,
+        execution_id: execution.executionId,
+        status: execution.status,
+        delivered_count: execution.deliveredCount,
+        lease_expires_at: execution.leaseExpiresAt,
+      })
+    }
+    return { executions, remaining: dueList.count(tenant, now) }
+  }
 
   return {
     async deliverDue(tenant, limit, deliver) {
-      const scope = { tenant: tenant.tenantId }
-      // Most polls find nothing: they take no write lock and wait for no disk.
-      const nothing = await read(() => {
-        const now = time.of(tenant.tenantId, connection.clock())
-        return sql.anyDue.get({ ...scope, now }) === 0n
-      })
-      if (nothing) return { executions: [], remaining: 0 }
-      return time.write(tenant, (now) => {
-        const executions = sql.due.all({ ...scope, now, limit }).map((row) => deliver(executionOf(row), now))
-        for (const execution of executions) {
-          sql.deliver.run({
-            ...scope,
-            execution_id: execution.executionId,
-            status: execution.status,
-            delivered_count: execution.deliveredCount,
-            lease_expires_at: execution.leaseExpiresAt,
-          })
-        }
-        return { executions, remaining: Number(sql.countDue.get({ ...scope, now })) }
-      })
+      for (;;) {
+        // Most polls find nothing: they take no write lock and wait for no disk.
+        const found = await read(() => {
+          if (stops.isAnyStopping(tenant)) return 'stopping'
+          return dueList.isEmpty(tenant, time.of(tenant.tenantId, connection.clock())) ? 'nothing' : 'due'
+        })
+        if (found === 'nothing') return { executions: [], remaining: 0 }
+        // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
+        if (found === 'stopping') await stops.finishAll(tenant)
+        const page = await time.write(tenant, (now) =>
+          stops.isAnyStopping(tenant) ? null : hand(tenant, { limit, deliver, now }),
+        )
+        if (page) return page
+      }
     },
 
     changeExecution: (tenant, ids, decide) =>
       time.write(tenant, (now) => {
         const confirmation = decide(confirmations.seen(tenant, ids), now)
         if (confirmation.kind === 'recorded') confirmations.record(tenant, confirmation)
-        if (confirmation.kind === 'kept_late') {
-          sql.keepLate.run({
-            execution_id: confirmation.execution.executionId,
-            tenant: tenant.tenantId,
-            fingerprint: reportFingerprint(confirmation.report),
-            ...reportParams(confirmation.report),
-            received_at: now,
-          })
-        }
+        if (confirmation.kind === 'refused') lateReports.keep(tenant, confirmation, now)
         return confirmation
       }),
 
@@ -99,22 +100,10 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
 function prepare({ db }: Connection) {
   return {
-    due: db.prepare<object, ExecutionRow>(
-      `${SELECT_EXECUTION} where ${DUE} order by e.created_at, e.execution_id limit :limit`,
-    ),
-    anyDue: db.prepare<object, bigint>(`select exists (select 1 from executions e where ${DUE})`).pluck(),
-    countDue: db.prepare<object, bigint>(`select count(*) from executions e where ${DUE}`).pluck(),
     deliver: db.prepare(
       `update executions set status = :status, delivered_count = :delivered_count,
          lease_expires_at = :lease_expires_at
        where tenant_id = :tenant and execution_id = :execution_id`,
-    ),
-    keepLate: db.prepare(
-      `insert into late_reports (execution_id, tenant_id, fingerprint, partner_order_id, status, usd_amount,
-         btc_amount, execution_price, partner_fee_usd, executed_at, failure_reason, received_at)
-       values (:execution_id, :tenant, :fingerprint, :partner_order_id, :status, :usd_amount,
-         :btc_amount, :execution_price, :partner_fee_usd, :executed_at, :failure_reason, :received_at)
-       on conflict do nothing`,
     ),
     cancel: db.prepare(
       `update executions set status = 'cancelled', cancelled_at = :cancelled_at, cancel_reason = :cancel_reason

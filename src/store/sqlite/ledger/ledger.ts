@@ -1,15 +1,14 @@
 // Windows and what hangs on them, for the transactions of the other files: no transaction of its own.
 
-import { cancel } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
 import { freshSchedule, type Schedule } from '../../../core/schedule-state.ts'
 import { type CloseReason, close, type Opening, reserve, type Window } from '../../../core/window.ts'
-import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import { scheduleParams } from '../../rows/schedule.ts'
 import { type WindowRow, windowOf, windowParams } from '../../rows/window.ts'
-import { AWAKE, IS_OPEN, SELECT_EXECUTION } from '../expressions.ts'
+import { AWAKE } from '../expressions.ts'
 import type { Database } from '../file/connection.ts'
+import { createCancelOpen } from './cancel-open.ts'
 
 export type Ledger = ReturnType<typeof createLedger>
 
@@ -22,7 +21,7 @@ export function createLedger(db: Database) {
        values (:plan_id, :window_start, :window_end, :budget) returning *`,
     ),
     writeWindow: db.prepare(
-      `update windows set reserved = :reserved, spent = :spent, released = :released,
+      `update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released,
          closed_at = :closed_at, close_reason = :close_reason
        where window_id = :window_id`,
     ),
@@ -38,12 +37,6 @@ export function createLedger(db: Database) {
     ),
     dropSchedule: db.prepare('delete from schedules where plan_id = ?'),
     wake: db.prepare(`update schedules set awake = ${AWAKE} where plan_id = ?`),
-    openExecutions: db.prepare<[number], ExecutionRow>(
-      `${SELECT_EXECUTION} where e.plan_id = ? and ${IS_OPEN}`,
-    ),
-    cancelExecution: db.prepare(
-      `update executions set status = 'cancelled', cancelled_at = :now where execution_id = :execution_id`,
-    ),
   }
 
   const ledger = {
@@ -94,18 +87,7 @@ export function createLedger(db: Database) {
       sql.wake.run(planId)
     },
 
-    /** Ends every open execution of a plan; each reservation goes back to its own window. Returns how many. */
-    cancelOpen(planId: number, now: Instant): number {
-      const open = sql.openExecutions.all(planId).map(executionOf)
-      for (const execution of open) {
-        const window = ledger.find(execution.windowId)
-        if (!window) throw new Error(`execution ${execution.executionId} has no window`)
-        const ended = cancel(execution, window, now)
-        sql.cancelExecution.run({ execution_id: execution.executionId, now })
-        ledger.write(ended.window)
-      }
-      return open.length
-    },
+    cancelOpen: createCancelOpen(db),
   }
   return ledger
 }

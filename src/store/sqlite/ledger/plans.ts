@@ -42,7 +42,7 @@ export function createPlanStore(connection: Connection, ledger: Ledger, time: Te
         const params = { ...scope, ...planParams(change.plan) }
         const planId = plan?.planId ?? Number(sql.insert.get(params))
         if (plan) sql.update.run({ ...params, plan_id: planId })
-        if (change.cancelsExecutions) ledger.cancelOpen(planId, now)
+        if (change.cancelsExecutions) ledger.cancelOpen([planId], now)
         if (change.close) ledger.closeCurrent(planId, change.close, now)
         if (change.open) ledger.open(planId, change.open, sql.minTranche.get(tenant.tenantId) as Usd)
         ledger.wake(planId)

@@ -1,16 +1,18 @@
-// Trades after the fact: adjusted by an operator, or made of a report that came too late.
+// Trades after the fact: adjusted by an operator, or made of a report that was refused and kept.
 
+import type { Adjustment } from '../../../core/adjustment.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { LateFill } from '../../../core/kept-report.ts'
 import { Problem } from '../../../core/problem.ts'
 import { adjustmentParams } from '../../rows/adjustment.ts'
-import { instant, instantOrNull } from '../../rows/instant.ts'
-import { type ReportRow, reportOf } from '../../rows/report.ts'
-import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
-import type { TradeStore } from '../../trades.ts'
+import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
+import type { LateFillIds, TradeStore } from '../../trades.ts'
 import type { AuditLog } from '../accounts/audit.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Confirmations } from './confirmations.ts'
 import { adjustmentDigest } from './digests.ts'
+import type { LateReports } from './late-reports.ts'
 import type { Ledger } from './ledger.ts'
 import type { Records } from './records.ts'
 
@@ -19,52 +21,65 @@ type Parts = {
   audit: AuditLog
   time: TenantTime
   confirmations: Confirmations
+  lateReports: LateReports
   records: Records
 }
 
 export function createTradeStore(connection: Connection, parts: Parts): TradeStore {
-  const { ledger, audit, time, confirmations, records } = parts
+  const { ledger, audit, time, confirmations, lateReports, records } = parts
   const { read, write } = connection
   const sql = prepare(connection)
+  const latestId = () => Number(sql.latestId.get() ?? 0n)
+  const insert = (adjustment: Adjustment) =>
+    sql.insert.run({ ...adjustmentParams(adjustment), digest: adjustmentDigest(adjustment) })
 
   return {
     adjustTrade: (executionId, decide, entryOf) =>
       write((real) => {
         const record = records.get(executionId)
         const { tenantId } = record.execution.tenant
-        const made = decide(
-          {
-            ...record,
-            latestId: Number(sql.latestId.get() ?? 0n),
-            latestRecordedAt: time.latestRecordedAt(tenantId),
-          },
-          time.of(tenantId, real),
-        )
-        const { adjustment } = made
-        sql.insert.run({ ...adjustmentParams(adjustment), digest: adjustmentDigest(adjustment) })
+        const now = time.of(tenantId, real)
+        const latestRecordedAt = time.latestRecordedAt(tenantId)
+        const made = decide({ ...record, latestId: latestId(), latestRecordedAt }, now)
+        insert(made.adjustment)
         ledger.write(made.window)
+        lateReports.decideAll(executionId, now)
         audit.add(entryOf(made), real)
         return made
       }),
 
-    acceptLateReport: ({ executionId, reportId }, decide, entry) =>
+    acceptLateReport: (ids, decide, entryOf) =>
       write((real) => {
-        const rows = sql.lateReports.all({ execution_id: executionId, report_id: reportId })
-        const [row, another] = rows
-        if (!row) throw new Problem('late_fill_not_found', `Execution ${executionId} has no late fill.`)
-        if (another) throw severalReports(executionId, rows)
-        const tenant = tenantOf(row)
-        const now = time.of(tenant.tenantId, real)
-        const report = reportOf(row)
-        const recorded = decide(
-          confirmations.seen(tenant, { executionId, partnerOrderId: report.partnerOrderId }),
-          report,
-          now,
-        )
-        confirmations.record(tenant, recorded)
-        sql.acceptLate.run({ report_id: row.report_id, now })
-        audit.add(entry, real)
-        return recorded.trade
+        const { executionId } = ids
+        const late = chosen(ids, lateReports.of(executionId))
+        const { execution, adjustments } = records.get(executionId)
+        const now = time.of(execution.tenant.tenantId, real)
+        const { partnerOrderId } = late.report
+        const seen = confirmations.seen(execution.tenant, { executionId, partnerOrderId })
+        const made = decide({ ...seen, adjustments, latestId: latestId() }, late, now)
+        if (made.kind === 'recorded') confirmations.record(execution.tenant, made)
+        else {
+          insert(made.adjustment)
+          ledger.write(made.window)
+        }
+        lateReports.accept(executionId, late, now)
+        audit.add(entryOf(made, late), real)
+        return made
+      }),
+
+    dismissLateReports: (ids, entryOf) =>
+      write((real) => {
+        const { executionId, reportId } = ids
+        const { execution } = records.get(executionId)
+        const now: Instant = time.of(execution.tenant.tenantId, real)
+        const dismissed = lateReports
+          .of(executionId)
+          .filter((late) => late.decidedAt === null && (reportId === null || late.reportId === reportId))
+        if (dismissed.length === 0) throw nothingToDecide(ids)
+        if (reportId === null) lateReports.decideAll(executionId, now)
+        else lateReports.decide(reportId, now)
+        audit.add(entryOf(dismissed), real)
+        return dismissed
       }),
 
     listLateFills: ({ after, limit }) =>
@@ -72,23 +87,10 @@ export function createTradeStore(connection: Connection, parts: Parts): TradeSto
         sql.lateFills.all({ after: after ?? 0, limit }).map((row) => {
           const execution = records.execution(row.execution_id)
           if (!execution) throw new Error(`late report ${row.report_id} has no execution`)
-          return {
-            reportId: Number(row.report_id),
-            execution,
-            report: reportOf(row),
-            receivedAt: instant(row.received_at),
-            acceptedAt: instantOrNull(row.accepted_at),
-          }
+          return { ...lateFillOf(row), execution, unkept: Number(row.unkept_reports) }
         }),
       ),
   }
-}
-
-type LateReportRow = ReportRow & {
-  report_id: bigint
-  execution_id: string
-  received_at: bigint
-  accepted_at: bigint | null
 }
 
 function prepare({ db }: Connection) {
@@ -96,29 +98,41 @@ function prepare({ db }: Connection) {
     latestId: db.prepare<[], bigint | null>('select max(adjustment_id) from adjustments').pluck(),
     insert: db.prepare(
       `insert into adjustments (adjustment_id, execution_id, tenant_id, plan_id, user_id, usd_amount, btc_amount,
-         reason, recorded_at, digest)
+         reason, recorded_at, report_id, partner_order_id, digest)
        select :adjustment_id, execution_id, tenant_id, plan_id, user_id, :usd_amount, :btc_amount,
-         :reason, :recorded_at, :digest
+         :reason, :recorded_at, :report_id, :partner_order_id, :digest
        from trades where execution_id = :execution_id`,
     ),
-    lateReports: db.prepare<object, LateReportRow & TenantRow>(
-      `select l.*, t.partner_slug, t.environment from late_reports l join tenants t using (tenant_id)
-       where l.execution_id = :execution_id and l.status in ('filled', 'partial')
-         and (:report_id is null or l.report_id = :report_id)
-       order by l.report_id`,
-    ),
-    acceptLate: db.prepare('update late_reports set accepted_at = :now where report_id = :report_id'),
-    lateFills: db.prepare<object, LateReportRow>(
-      `select * from late_reports where report_id > :after and status in ('filled', 'partial')
-       order by report_id limit :limit`,
+    lateFills: db.prepare<object, LateFillRow & { unkept_reports: bigint }>(
+      `select l.*, e.unkept_reports from late_reports l join executions e on e.execution_id = l.execution_id
+       where l.report_id > :after order by l.report_id limit :limit`,
     ),
   }
 }
 
-function severalReports(executionId: string, rows: LateReportRow[]): Problem {
-  const ids = rows.map((row) => row.report_id).join(', ')
-  return new Problem(
+/** The report that is named, or the only undecided one. */
+function chosen(ids: LateFillIds, late: LateFill[]): LateFill {
+  const { executionId, reportId } = ids
+  if (reportId !== null) {
+    const named = late.find((one) => one.reportId === reportId)
+    if (!named) throw nothingToDecide(ids)
+    return named
+  }
+  const [only, another] = late.filter((one) => one.decidedAt === null)
+  if (only && !another) return only
+  if (late.length === 0) throw nothingToDecide(ids)
+  const numbers = late.map((one) => one.reportId).join(', ')
+  const what = another ? 'several late fills to decide on' : 'no late fill left to decide on'
+  throw new Problem(
     'late_fill_conflict',
-    `Execution ${executionId} has several late reports (${ids}): name one with --report.`,
+    `Execution ${executionId} has ${what} (${numbers}): name one with --report.`,
   )
 }
+
+const nothingToDecide = ({ executionId, reportId }: LateFillIds): Problem =>
+  new Problem(
+    'late_fill_not_found',
+    reportId === null
+      ? `Execution ${executionId} has no late fill.`
+      : `Execution ${executionId} has no late fill ${reportId} to decide on.`,
+  )

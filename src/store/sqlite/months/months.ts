@@ -1,12 +1,13 @@
 // What a month comes to, and the bound below which nothing is dated any more once it has been reported.
 
 import type { Activity } from '../../../core/fees.ts'
-import { DAY_MS, earlier, type Instant, later, plus } from '../../../core/instant.ts'
+import { earlier, type Instant, later, plus } from '../../../core/instant.ts'
 import { type Btc, type Usd, ZERO_USD } from '../../../core/money.ts'
 import type { MonthStore, UserLine } from '../../months.ts'
 import { instant } from '../../rows/instant.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
+import { createSlices } from './slices.ts'
 import { createTradeLines, IN_PERIOD } from './trade-lines.ts'
 
 /** How many trades, and what they add up to. SQLite's sum over integers is exact, and fails rather than overflows. */
@@ -59,6 +60,8 @@ export function createMonthStore(connection: Connection, time: TenantTime): Mont
     ),
   }
 
+  const slices = createSlices(connection)
+
   return {
     fixPeriod: async (period, tenant = null) => {
       if (await read(() => sql.isClosed.get(period.month) === 1n)) return { ...period, final: true }
@@ -85,29 +88,27 @@ export function createMonthStore(connection: Connection, time: TenantTime): Mont
       const lines = new Map<string, UserLine>()
       const plans = new Set<bigint>()
       const activity = { ...NO_ACTIVITY }
-      for (const slice of daysOf(period)) {
-        const scope = { tenant: tenant.tenantId, ...slice }
-        const day = await read(() => ({
+      for await (const scope of slices({ ...period, tenant: tenant.tenantId })) {
+        const slice = await read(() => ({
           byPlan: sql.byPlan.all(scope),
           adjusted: sql.adjusted.all(scope),
           outcomes: new Map(sql.outcomes.all(scope).map((row) => [row.status, Number(row.n)])),
           created: Number(sql.created.get(scope)),
           cancelled: Number(sql.cancelled.get(scope)),
         }))
-        for (const row of day.byPlan) plans.add(row.plan_id)
-        for (const row of [...day.byPlan, ...day.adjusted.map(withoutTrades)]) {
+        for (const row of slice.byPlan) plans.add(row.plan_id)
+        for (const row of [...slice.byPlan, ...slice.adjusted.map(withoutTrades)]) {
           const line = added(lines.get(row.partner_user_id), row)
           lines.set(row.partner_user_id, line)
           activity.volume = (activity.volume + row.volume) as Usd
           activity.btc = (activity.btc + row.btc) as Btc
           activity.partnerFees = (activity.partnerFees + row.fees) as Usd
         }
-        activity.executionsCreated += day.created
-        activity.executionsFilled += day.outcomes.get('filled') ?? 0
-        activity.executionsPartial += day.outcomes.get('partial') ?? 0
-        activity.executionsFailed += day.outcomes.get('failed') ?? 0
-        activity.executionsCancelled += (day.outcomes.get('cancelled') ?? 0) + day.cancelled
-        await new Promise((resolve) => setImmediate(resolve))
+        activity.executionsCreated += slice.created
+        activity.executionsFilled += slice.outcomes.get('filled') ?? 0
+        activity.executionsPartial += slice.outcomes.get('partial') ?? 0
+        activity.executionsFailed += slice.outcomes.get('failed') ?? 0
+        activity.executionsCancelled += (slice.outcomes.get('cancelled') ?? 0) + slice.cancelled
       }
       const users = [...lines.values()].sort((a, b) => (a.partnerUserId < b.partnerUserId ? -1 : 1))
       // Somebody whose only entry is an adjustment has a line, and is not active.
@@ -133,18 +134,6 @@ const NO_ACTIVITY: Activity = {
   volume: ZERO_USD,
   btc: 0n as Btc,
   partnerFees: ZERO_USD,
-}
-
-/** A month day by day: each read is short, so serve goes on answering and the write-ahead log can be emptied. */
-function* daysOf({
-  start,
-  end,
-}: {
-  start: Instant
-  end: Instant
-}): Generator<{ start: Instant; end: Instant }> {
-  for (let from = start; from < end; from = plus(from, DAY_MS))
-    yield { start: from, end: earlier(plus(from, DAY_MS), end) }
 }
 
 const added = (line: UserLine | undefined, row: LineSums): UserLine => ({

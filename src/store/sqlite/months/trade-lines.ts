@@ -33,7 +33,7 @@ export function createTradeLines({
        order by d.recorded_at, d.execution_id limit :limit`,
     ),
     adjustments: db.prepare<object, AdjustmentLineRow>(
-      `select a.*, d.partner_order_id, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
+      `select a.*, d.partner_order_id as trade_order_id, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
        from adjustments a join trades d on d.execution_id = a.execution_id
          join tenants t on t.tenant_id = a.tenant_id join users u on u.user_id = a.user_id
          join plans p on p.plan_id = a.plan_id
@@ -62,7 +62,7 @@ export function createTradeLines({
 
 type LineNames = TenantRow & { partner_user_id: string; partner_plan_id: string }
 type TradeLineRow = TradeRow & LineNames
-type AdjustmentLineRow = AdjustmentRow & LineNames & { partner_order_id: string }
+type AdjustmentLineRow = AdjustmentRow & LineNames & { trade_order_id: string }
 
 const tradeLineOf = (row: TradeLineRow): TradeLine => ({
   tenant: tenantOf(row),
@@ -79,7 +79,11 @@ const adjustmentLineOf = (row: AdjustmentLineRow): TradeLine => ({
   partnerUserId: row.partner_user_id,
   partnerPlanId: row.partner_plan_id,
   recordedAt: instant(row.recorded_at),
-  entry: { kind: 'adjustment', partnerOrderId: row.partner_order_id, adjustment: adjustmentOf(row) },
+  entry: {
+    kind: 'adjustment',
+    partnerOrderId: row.partner_order_id ?? row.trade_order_id,
+    adjustment: adjustmentOf(row),
+  },
 })
 
 /** Both in the order of an export. Ids are ASCII: comparing them here is comparing them as SQLite does. */

@@ -11,13 +11,16 @@ import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedul
 import { tenantsById } from '../accounts/tenants.ts'
 import type { Database } from '../file/connection.ts'
 import type { Ledger } from '../ledger/ledger.ts'
+import type { Stops } from '../ledger/stops.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 
 type TermsRow = { frequency: string; amount_usd: bigint; min_tranche: bigint }
 
 export type RunPage = ReturnType<typeof createPageRunner>
 
-export function createPageRunner(db: Database, ledger: Ledger, time: TenantTime) {
+type Parts = { ledger: Ledger; stops: Stops; time: TenantTime }
+
+export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
   const sql = prepare(db)
   const find = tenantsById(db)
   const tenants = new Map<number, Tenant>()
@@ -53,9 +56,10 @@ export function createPageRunner(db: Database, ledger: Ledger, time: TenantTime)
     const fired: Fired[] = []
     let executionId = (sql.latestId.get() ?? null) as ExecutionId | null
     const timeOf = time.ofPlans(real)
+    const isStopping = stops.ofPlans()
     for (const planId of planIds) {
       const row = sql.awake.get(planId)
-      if (!row) continue
+      if (!row || isStopping(planId)) continue
       const now = timeOf(planId)
       counts.plansEvaluated += 1
       const seen = scheduleOf(row)

@@ -47,9 +47,9 @@ export function createTenantTime({ db, write }: Pick<Connection, 'db' | 'write'>
       return shift ? shifted(shift, real) : real
     },
 
-    /** A write whose `now` is the tenant's own. */
+    /** A write whose `now` is the tenant's own, in that tenant's lane. */
     write: <T>(tenant: Tenant, work: (now: Instant) => T): Promise<T> =>
-      write((real) => work(time.of(tenant.tenantId, real))),
+      write((real) => work(time.of(tenant.tenantId, real)), tenant.tenantId),
 
     isSandbox: (tenantId: number): boolean => sql.shift.get(tenantId) !== undefined,
 

@@ -1,0 +1,97 @@
+// execution late-fills, accept-late and dismiss-late: reports of purchases that were refused, and an operator's decision.
+
+import type { Command } from 'commander'
+import { type Acceptance, acceptLate } from '../../core/late-fill.ts'
+import { auditEntry } from '../audit-entry.ts'
+import type { Cli } from '../context.ts'
+import { reasonOption, wholeNumber } from '../options/values.ts'
+import { confirmOnTerminal } from '../terminal/confirm.ts'
+import { print, printList } from '../terminal/print.ts'
+import { type Column, renderFields } from '../terminal/table.ts'
+import { correctionJson, lateJson, tradeJson } from './json.ts'
+
+const REASONS = `
+REASON says why a report was refused:
+  execution_cancelled      the execution was cancelled by then
+  execution_recorded       another outcome is on record
+  amount_over_reservation  it is above what was reserved
+  order_id_taken           another execution holds its order id`
+
+export function addLateFillCommands(cli: Cli, execution: Command): void {
+  execution
+    .command('late-fills')
+    .description('fills that partners reported and were refused: real money may have moved')
+    .addHelpText('after', REASONS)
+    .action(() =>
+      cli.withStore((store) =>
+        printList(cli, {
+          read: (page) => store.listLateFills(page),
+          cursor: (row) => row.reportId,
+          json: lateJson,
+          columns: COLUMNS,
+        }),
+      ),
+    )
+
+  execution
+    .command('accept-late')
+    .description('record a late fill: the partner really bought, whatever the reservation was')
+    .argument('<execution-id>')
+    .addOption(reportOption(execution))
+    .action(async (executionId: string, { report }: { report?: number }) => {
+      await confirmOnTerminal(cli, `Record the late fill of ${executionId}? It will be billed.`)
+      await cli.withStore(async (store) => {
+        const ids = { executionId, reportId: report ?? null }
+        const made = await store.acceptLateReport(ids, acceptLate, (_, { reportId }) =>
+          auditEntry(cli, 'execution.accept-late', executionId, { report_id: reportId }),
+        )
+        const json = acceptanceJson(executionId, made)
+        print(cli, json, () => renderFields(json))
+      })
+    })
+
+  execution
+    .command('dismiss-late')
+    .description('decide that the late fills of an execution are no purchases of their own; they stay listed')
+    .argument('<execution-id>')
+    .addOption(reportOption(execution))
+    .addOption(reasonOption('why, for whoever looks at it later'))
+    .action(async (executionId: string, { report, reason }: { report?: number; reason: string }) => {
+      await confirmOnTerminal(cli, `Dismiss what was reported of ${executionId}? It will not be billed.`)
+      await cli.withStore(async (store) => {
+        const dismissed = await store.dismissLateReports({ executionId, reportId: report ?? null }, (late) =>
+          auditEntry(cli, 'execution.dismiss-late', executionId, {
+            report_ids: late.map(({ reportId }) => reportId),
+            reason,
+          }),
+        )
+        const json = {
+          execution_id: executionId,
+          report_ids: dismissed.map(({ reportId }) => reportId),
+          reason,
+        }
+        print(cli, json, () => renderFields({ ...json, report_ids: json.report_ids.join(', ') }))
+      })
+    })
+}
+
+const reportOption = (execution: Command) =>
+  execution
+    .createOption('--report <number>', 'which report, when there are several')
+    .argParser(wholeNumber(1, 999_999_999))
+
+const acceptanceJson = (executionId: string, made: Acceptance) =>
+  made.kind === 'adjusted' ? correctionJson(made) : { execution_id: executionId, ...tradeJson(made.trade) }
+
+const COLUMNS: Column<ReturnType<typeof lateJson>>[] = [
+  { title: 'REPORT', of: (row) => row.report_id, right: true },
+  { title: 'EXECUTION', of: (row) => row.execution_id },
+  { title: 'PLAN', of: (row) => row.partner_plan_id },
+  { title: 'ORDER', of: (row) => row.partner_order_id },
+  { title: 'USD', of: (row) => row.usd_amount, right: true },
+  { title: 'BTC', of: (row) => row.btc_amount, right: true },
+  { title: 'REASON', of: (row) => row.reason },
+  { title: 'RECEIVED', of: (row) => row.received_at },
+  { title: 'ACCEPTED', of: (row) => row.accepted_at },
+  { title: 'DECIDED', of: (row) => row.decided_at },
+]

@@ -1,0 +1,28 @@
+// Reports of purchases that a rule refused: money may have moved, so they are kept for an operator to decide on.
+
+import type { Instant } from './instant.ts'
+import type { ProblemCode } from './problem.ts'
+import type { Fill } from './trade.ts'
+
+/** The most reports kept of one execution. Further ones are counted: twenty say that something is wrong. */
+export const KEPT_REPORTS_MAX = 20
+
+/** The rules whose breach does not undo a purchase. A report is kept under the code of the one that refused it. */
+export const KEPT_FOR = [
+  'execution_cancelled',
+  'execution_recorded',
+  'order_id_taken',
+  'amount_over_reservation',
+] as const satisfies readonly ProblemCode[]
+export type KeptFor = (typeof KEPT_FOR)[number]
+
+export type LateFill = {
+  reportId: number
+  report: Fill
+  reason: KeptFor
+  receivedAt: Instant
+  /** When an operator recorded it. */
+  acceptedAt: Instant | null
+  /** When an operator was done with it: accepted it, dismissed it, or adjusted its execution. */
+  decidedAt: Instant | null
+}

@@ -1,0 +1,90 @@
+// Late fills: an operator decides that a report which was refused and kept tells of a real purchase.
+
+import { type Adjustment, amountsOf, type Correction, correct, refuseImpossible } from './adjustment.ts'
+import { type ExecutionSeen, isOpen, orderTaken, type Recorded, tradeOf } from './execution.ts'
+import type { Instant } from './instant.ts'
+import type { LateFill } from './kept-report.ts'
+import { type Btc, lesser, type Usd, ZERO_USD } from './money.ts'
+import { Problem } from './problem.ts'
+import type { Fill, Trade } from './trade.ts'
+import { adjustSpent, settle, type Window } from './window.ts'
+
+export type LateFillSeen = ExecutionSeen & { adjustments: readonly Adjustment[]; latestId: number }
+
+/** An execution without an outcome gets its trade; one that has a trade, which never changes, gets an adjustment. */
+export type Acceptance = Recorded | ({ kind: 'adjusted' } & Correction)
+
+/** Records a late fill. Throws execution_not_found, late_fill_conflict, order_id_taken, adjustment_conflict. */
+export function acceptLate(seen: LateFillSeen, late: LateFill, now: Instant): Acceptance {
+  const { execution, window, trade } = seen
+  const { report, reportId } = late
+  if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
+  if (late.acceptedAt !== null) throw conflict(`Report ${reportId} has been accepted already.`)
+  if (execution.deliveredCount === 0) {
+    throw conflict(`Execution ${execution.executionId} was never delivered, so it cannot have been filled.`)
+  }
+  const taken = orderTaken(seen.orderHeldBy, report)
+  if (taken) throw taken
+  if (trade) return { kind: 'adjusted', ...acceptBeside({ ...seen, execution, window, trade }, late, now) }
+  refuseImpossible({ usd: report.usdAmount, btc: report.btcAmount })
+  return {
+    kind: 'recorded',
+    execution: { ...execution, status: report.status },
+    window: entered(window, { reservation: execution.amount, isReserved: isOpen(execution) }, report),
+    trade: tradeOf(seen, execution, report, now),
+  }
+}
+
+/** The window with the whole fill in it, out of its reservation as far as that is still there. */
+function entered(
+  window: Window,
+  { reservation, isReserved }: { reservation: Usd; isReserved: boolean },
+  { usdAmount }: Fill,
+): Window {
+  if (!isReserved) return adjustSpent(window, { before: ZERO_USD, after: usdAmount, reservation })
+  const within = lesser(usdAmount, reservation)
+  return adjustSpent(settle(window, reservation, within), { before: within, after: usdAmount, reservation })
+}
+
+type Recording = LateFillSeen & {
+  execution: NonNullable<ExecutionSeen['execution']>
+  window: Window
+  trade: Trade
+}
+
+/**
+ * A report on an execution that has its trade. With the order id of the trade, it says anew what that order came to;
+ * with another one, it tells of a further purchase.
+ */
+function acceptBeside(seen: Recording, { report, reportId }: LateFill, now: Instant): Correction {
+  const { trade, adjustments } = seen
+  const reported = { usd: report.usdAmount, btc: report.btcAmount }
+  const reason = `late fill accepted: report ${reportId}`
+  if (report.partnerOrderId !== trade.report.partnerOrderId) {
+    if (adjustments.some(({ partnerOrderId }) => partnerOrderId === report.partnerOrderId)) {
+      throw undecidable(report, 'is recorded already as a further purchase')
+    }
+    const after = plus(amountsOf(trade, adjustments), reported)
+    return correct(seen, { ...after, reason, reportId, partnerOrderId: report.partnerOrderId }, now)
+  }
+  const isFurther = (one: Adjustment) => one.partnerOrderId !== null
+  const further = adjustments.filter(isFurther)
+  // An operator who adjusted after a further purchase gave one sum for all orders: what is in it of each is unknown.
+  const since = further[0]?.adjustmentId ?? Number.POSITIVE_INFINITY
+  if (adjustments.some((one) => one.reportId === null && one.adjustmentId > since)) {
+    throw undecidable(report, 'was adjusted together with others')
+  }
+  return correct(seen, { ...further.reduce(plus, reported), reason, reportId, partnerOrderId: null }, now)
+}
+
+const plus = (a: { usd: Usd; btc: Btc }, b: { usd: Usd; btc: Btc }) => ({
+  usd: (a.usd + b.usd) as Usd,
+  btc: (a.btc + b.btc) as Btc,
+})
+
+const conflict = (message: string): Problem => new Problem('late_fill_conflict', message)
+
+const undecidable = (report: Fill, why: string): Problem =>
+  conflict(
+    `Order ${report.partnerOrderId} ${why}: say with "trade adjust" what the execution comes to in all.`,
+  )

@@ -1,0 +1,76 @@
+// Node's HTTP server as listhen makes it, and nothing else of listhen: no search for a port, no closing, no printing.
+
+import type { RequestListener, Server } from 'node:http'
+import type { Server as TlsServer } from 'node:https'
+
+/** PEM texts. */
+export type Certificate = { cert: string; key: string }
+/** What to speak: plain HTTP, TLS with this certificate, or TLS with one that is made for these names now. */
+export type Tls = Certificate | { selfSignedFor: readonly string[] } | null
+
+/** How long a certificate holds that was made for a first try. */
+const SELF_SIGNED_DAYS = 7
+
+export type OpenServer = {
+  server: Server | TlsServer
+  /** What it shows its clients, as PEM; null without TLS. */
+  cert: string | null
+}
+
+/** A server that is closed: it has `handle`, and no port yet. */
+export async function makeServer(handle: RequestListener, tls: Tls): Promise<OpenServer> {
+  const { listen } = await import('listhen')
+  const { server, https } = await listen(handle, {
+    // listhen cannot make a server without opening it, and an error at that moment would end the process. Any free
+    // port of this machine cannot fail; the one that was asked for is bound by `bind`, which knows what to say.
+    hostname: '127.0.0.1',
+    port: { port: 0, host: NOWHERE },
+    public: false,
+    https: tls === null ? false : certificateOf(tls),
+    // Says nothing about ports.
+    isTest: true,
+    isProd: false,
+    showURL: false,
+    open: false,
+    clipboard: false,
+    // It would end the process at a signal, calls in flight or not.
+    autoClose: false,
+  })
+  for (const event of ['connection', 'secureConnection', 'request'])
+    dropFollowers(server, event, tls !== null)
+  await new Promise((resolve) => server.close(resolve))
+  return { server, cert: https === false ? null : https.cert }
+}
+
+/**
+ * A list of addresses without one. listhen looks for a free port on the addresses it is given, by opening and closing
+ * it, and another program may take it in between. With no address to look on it leaves the port to the system.
+ */
+const NOWHERE = Object.assign([], { toString: () => 'nowhere' }) as unknown as string
+
+/** listhen takes text for a file name unless it begins with a PEM block, and openssl writes remarks before one. */
+function fromFirstBlock(pem: string): string {
+  const start = pem.indexOf('-----BEGIN')
+  if (start < 0) throw new Error('The TLS certificate and its key must be PEM texts.')
+  return pem.slice(start)
+}
+
+function certificateOf(tls: NonNullable<Tls>) {
+  if ('selfSignedFor' in tls) return { domains: [...tls.selfSignedFor], validityDays: SELF_SIGNED_DAYS }
+  return secureContextOf(tls)
+}
+
+/** As Node and listhen take it. Throws when one of them is not PEM. */
+export const secureContextOf = ({ cert, key }: Certificate): Certificate => ({
+  cert: fromFirstBlock(cert),
+  key: fromFirstBlock(key),
+})
+
+/**
+ * Takes away the bookkeeping of http-shutdown, which listhen puts behind the listeners that Node or we have for an
+ * event. It writes on every socket and at every answer, and could only end a stop in a way that loses answers.
+ */
+function dropFollowers(server: Server, event: string, isTls: boolean): void {
+  const own = event === 'secureConnection' && !isTls ? 0 : 1
+  for (const listener of server.listeners(event).slice(own)) server.off(event, listener as () => void)
+}

@@ -1,0 +1,30 @@
+// Long reads, one after the other for each tenant: each of them already shares the event loop with everything else, and
+// side by side a tenant's crowd of them would leave the others nothing of it.
+
+import { Refusal } from './refusal.ts'
+
+/** The most that wait for a tenant's turn: a year of months and their users. */
+const WAITING_MAX = 32
+
+/** Runs `work` when what the tenant asked for before is done. Throws a Refusal: 429, when too much of it waits. */
+export function createOneAtATime(): <T>(tenantId: number, work: () => Promise<T>) => Promise<T> {
+  const lines = new Map<number, { length: number; last: Promise<unknown> }>()
+  return async (tenantId, work) => {
+    const line = lines.get(tenantId) ?? { length: 0, last: Promise.resolve() }
+    if (line.length > WAITING_MAX) {
+      throw new Refusal(429, `Too many reports at once: at most ${WAITING_MAX} wait for their turn.`, {
+        'retry-after': '1',
+      })
+    }
+    const mine = line.last.then(work)
+    line.last = mine.catch(() => {})
+    line.length += 1
+    lines.set(tenantId, line)
+    try {
+      return await mine
+    } finally {
+      line.length -= 1
+      if (line.length === 0) lines.delete(tenantId)
+    }
+  }
+}

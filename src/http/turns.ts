@@ -1,0 +1,65 @@
+// Whose turn it is. While there is little to do, every call is handled as it comes. When the calls of one turn of the
+// event loop take too long, the others wait, and the keys take turns: one key's crowd delays nobody else's call.
+
+import { createLanes } from '../lanes.ts'
+import { Refusal } from './refusal.ts'
+
+/** The most calls of one key at once, in hand or waiting: more than any connection pool. */
+export const CALLS_PER_KEY_MAX = 1_024
+/** The handling after which a turn of the event loop ends, so that sockets, timers and /healthz get theirs. */
+const TURN_MS = 10
+
+export type Turn = {
+  /** Resolves when the call may be handled; null when that is at once. */
+  ready: Promise<void> | null
+  /** To be called when it is answered. */
+  leave: () => void
+}
+
+/** Gives each call its turn. Throws a Refusal: 429, when the key has `callsPerKey` calls here already. */
+export function createTurns(callsPerKey: number): (keyId: string) => Turn {
+  const here = new Map<string, number>()
+  const waiting = createLanes<() => void>()
+  /** When the handling of this turn of the event loop is to end; null before its first call. */
+  let endsAt: number | null = null
+
+  function open(): void {
+    endsAt = performance.now() + TURN_MS
+    setImmediate(next)
+  }
+
+  async function next(): Promise<void> {
+    endsAt = null
+    if (waiting.size > 0) open()
+    while (endsAt !== null && performance.now() < endsAt) {
+      const go = waiting.take()
+      if (!go) break
+      go()
+      // That call goes on first, as far as it gets without waiting.
+      await null
+    }
+  }
+
+  function mayGoOn(): boolean {
+    if (endsAt === null) open()
+    return waiting.size === 0 && endsAt !== null && performance.now() < endsAt
+  }
+
+  return (keyId) => {
+    const calls = here.get(keyId) ?? 0
+    if (calls >= callsPerKey) {
+      throw new Refusal(429, `Too many calls at once: at most ${callsPerKey} for each key.`, {
+        'retry-after': '1',
+      })
+    }
+    here.set(keyId, calls + 1)
+    return {
+      ready: mayGoOn() ? null : new Promise((go) => waiting.add(keyId, go)),
+      leave() {
+        const left = (here.get(keyId) ?? 0) - 1
+        if (left > 0) here.set(keyId, left)
+        else here.delete(keyId)
+      },
+    }
+  }
+}

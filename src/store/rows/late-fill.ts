@@ -1,0 +1,23 @@
+// A late fill: the row and the value.
+
+import type { KeptFor, LateFill } from '../../core/kept-report.ts'
+import type { Fill } from '../../core/trade.ts'
+import { instant, instantOrNull } from './instant.ts'
+import { type ReportRow, reportOf } from './report.ts'
+
+export type LateFillRow = ReportRow & {
+  report_id: bigint
+  execution_id: string
+  reason: string
+  received_at: bigint
+  accepted_at: bigint | null
+  decided_at: bigint | null
+}
+export const lateFillOf = (row: LateFillRow): LateFill => ({
+  reportId: Number(row.report_id),
+  report: reportOf(row) as Fill,
+  reason: row.reason as KeptFor,
+  receivedAt: instant(row.received_at),
+  acceptedAt: instantOrNull(row.accepted_at),
+  decidedAt: instantOrNull(row.decided_at),
+})

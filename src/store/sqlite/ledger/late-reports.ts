@@ -1,0 +1,79 @@
+// The reports that were refused and kept, for the transactions of executions and trades.
+
+import type { Refused } from '../../../core/execution.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { LateFill } from '../../../core/kept-report.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
+import { reportParams } from '../../rows/report.ts'
+import type { Database } from '../file/connection.ts'
+import { reportDigest } from './digests.ts'
+
+export type LateReports = ReturnType<typeof createLateReports>
+
+export function createLateReports(db: Database) {
+  const sql = {
+    of: db.prepare<[string], LateFillRow>(
+      'select * from late_reports where execution_id = ? order by report_id',
+    ),
+    keep: db.prepare(
+      `insert into late_reports (execution_id, tenant_id, fingerprint, partner_order_id, status, usd_amount,
+         btc_amount, execution_price, partner_fee_usd, executed_at, reason, received_at)
+       values (:execution_id, :tenant, :fingerprint, :partner_order_id, :status, :usd_amount,
+         :btc_amount, :execution_price, :partner_fee_usd, :executed_at, :reason, :received_at)`,
+    ),
+    count: db.prepare(
+      'update executions set unkept_reports = unkept_reports + 1 where execution_id = :execution_id',
+    ),
+    accept: db.prepare('update late_reports set accepted_at = :now where report_id = :report_id'),
+    decideOrder: db.prepare(
+      `update late_reports set decided_at = :now
+       where execution_id = :execution_id and partner_order_id = :order and decided_at is null`,
+    ),
+    decide: db.prepare(
+      'update late_reports set decided_at = :now where report_id = :report_id and decided_at is null',
+    ),
+    decideAll: db.prepare(
+      'update late_reports set decided_at = :now where execution_id = :execution_id and decided_at is null',
+    ),
+    countNone: db.prepare(
+      'update executions set unkept_reports = 0 where execution_id = :execution_id and unkept_reports > 0',
+    ),
+  }
+
+  const lateReports = {
+    /** All that are kept of an execution, oldest first. */
+    of: (executionId: string): LateFill[] => sql.of.all(executionId).map(lateFillOf),
+
+    /** Keeps or counts the report of a refused confirmation, or leaves it at the one that is kept already. */
+    keep(tenant: Tenant, { execution, report, reason, keeping }: Refused, now: Instant): void {
+      const { executionId } = execution
+      if (keeping === 'counted') sql.count.run({ execution_id: executionId })
+      if (keeping !== 'new') return
+      const { failure_reason: _, ...params } = reportParams(report)
+      sql.keep.run({
+        execution_id: executionId,
+        tenant: tenant.tenantId,
+        fingerprint: reportDigest(report),
+        ...params,
+        reason,
+        received_at: now,
+      })
+    },
+
+    /** Notes that one was recorded: it decides all that were reported of its order. */
+    accept(executionId: string, { reportId, report }: LateFill, now: Instant): void {
+      sql.accept.run({ report_id: reportId, now })
+      sql.decideOrder.run({ execution_id: executionId, order: report.partnerOrderId, now })
+    },
+
+    decide: (reportId: number, now: Instant) => sql.decide.run({ report_id: reportId, now }),
+
+    /** Notes that an operator is done with an execution: with what was kept of it, and with what was only counted. */
+    decideAll(executionId: string, now: Instant): void {
+      sql.decideAll.run({ execution_id: executionId, now })
+      sql.countNone.run({ execution_id: executionId })
+    },
+  }
+  return lateReports
+}

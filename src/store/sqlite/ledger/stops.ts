@@ -1,0 +1,139 @@
+// Disables of users. Whatever its user's plans, a disable is in force from its first transaction on: the user is
+// disabled in it, and so are the first plans. A user with more plans than one transaction should hold has the others
+// stopped page by page, and until then nothing fires for the user and nothing of the user's tenant is handed out
+// (docs/decisions/0034-a-disable-of-many-plans.md).
+
+import type { Instant } from '../../../core/instant.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import { AWAKE } from '../expressions.ts'
+import type { Connection } from '../file/connection.ts'
+import type { TenantTime } from '../sandbox/tenant-time.ts'
+import type { Ledger } from './ledger.ts'
+
+/** Plans stopped in one transaction: some ten milliseconds of work. */
+const PLANS_PER_PAGE = 250
+
+export type StopCounts = { plansPaused: number; executionsCancelled: number }
+export type Stops = ReturnType<typeof createStops>
+
+type StopRow = { user_id: bigint; plan_id: bigint; plans_paused: bigint; executions_cancelled: bigint }
+
+export function createStops({ db }: Connection, ledger: Ledger, time: TenantTime) {
+  const sql = prepare(db)
+
+  /** Stops the plans that follow `after`. `last` is null when there are no more. */
+  function stopPage(userId: bigint, after: bigint, now: Instant): StopCounts & { last: bigint | null } {
+    const planIds = sql.plans.all({ user_id: userId, after, limit: PLANS_PER_PAGE })
+    const plans = JSON.stringify(planIds.map(Number))
+    const executionsCancelled = ledger.cancelOpen(planIds, now)
+    const plansPaused = sql.pause.run({ plans, now }).changes
+    sql.sleep.run({ plans })
+    const last = planIds.length < PLANS_PER_PAGE ? null : (planIds.at(-1) ?? null)
+    return { plansPaused, executionsCancelled, last }
+  }
+
+  /** Goes on with a stop by one page. */
+  function goOn(stop: StopRow, now: Instant): void {
+    const page = stopPage(stop.user_id, stop.plan_id, now)
+    sql.note.run({
+      user_id: stop.user_id,
+      plan_id: page.last ?? stop.plan_id,
+      plans_paused: page.plansPaused,
+      executions_cancelled: page.executionsCancelled,
+      ended_at: page.last === null ? now : null,
+    })
+  }
+
+  const stops = {
+    /** In the transaction that disables a user. Returns null when there is more to do: `finish` does it. */
+    begin({ tenantId }: Tenant, userId: bigint, now: Instant): StopCounts | null {
+      const { last, plansPaused, executionsCancelled } = stopPage(userId, 0n, now)
+      if (last === null) return { plansPaused, executionsCancelled }
+      sql.begin.run({
+        user_id: userId,
+        tenant: tenantId,
+        plan_id: last,
+        plans_paused: plansPaused,
+        executions_cancelled: executionsCancelled,
+        now,
+      })
+      return null
+    },
+
+    /** Whether a user's plans are still being stopped. */
+    isStopping: (userId: bigint): boolean => sql.ofUser.get({ user_id: userId }) !== undefined,
+
+    /** Whether those of any user of a tenant are. */
+    isAnyStopping: (tenant: Tenant): boolean => sql.ofTenant.get({ tenant: tenant.tenantId }) !== undefined,
+
+    /** Tells of each plan whether its user's plans are still being stopped. */
+    ofPlans(): (planId: number) => boolean {
+      const users = new Set(sql.users.all())
+      if (users.size === 0) return () => false
+      return (planId) => users.has(sql.userOfPlan.get(planId) ?? 0n)
+    },
+
+    /** Stops the rest of a user's plans, and returns what the whole stop came to. */
+    async finish(tenant: Tenant, userId: bigint): Promise<StopCounts> {
+      for (;;) {
+        const counts = await time.write(tenant, (now) => {
+          const stop = sql.ofUser.get({ user_id: userId })
+          if (stop) goOn(stop, now)
+          return stop ? null : sql.counts.get({ user_id: userId })
+        })
+        if (counts === undefined) return { plansPaused: 0, executionsCancelled: 0 }
+        if (counts) {
+          return {
+            plansPaused: Number(counts.plans_paused),
+            executionsCancelled: Number(counts.executions_cancelled),
+          }
+        }
+      }
+    },
+
+    /** Stops what is left of every disable in a tenant: also one whose process was ended in the middle of it. */
+    async finishAll(tenant: Tenant): Promise<void> {
+      const goOnWithAny = (now: Instant): boolean => {
+        const stop = sql.ofTenant.get({ tenant: tenant.tenantId })
+        if (stop) goOn(stop, now)
+        return stop !== undefined
+      }
+      while (await time.write(tenant, goOnWithAny));
+    },
+  }
+  return stops
+}
+
+function prepare(db: Connection['db']) {
+  return {
+    plans: db
+      .prepare<object, bigint>(
+        'select plan_id from plans where user_id = :user_id and plan_id > :after order by plan_id limit :limit',
+      )
+      .pluck(),
+    pause: db.prepare(
+      `update plans set status = 'paused', updated_at = :now
+       where plan_id in (select value from json_each(:plans)) and status = 'active'`,
+    ),
+    sleep: db.prepare(
+      `update schedules set awake = 0
+       where plan_id in (select value from json_each(:plans)) and awake = 1 and not ${AWAKE}`,
+    ),
+    begin: db.prepare(
+      `insert or replace into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)
+       values (:user_id, :tenant, :plan_id, :plans_paused, :executions_cancelled, :now)`,
+    ),
+    note: db.prepare(
+      `update stops set plan_id = :plan_id, plans_paused = plans_paused + :plans_paused,
+         executions_cancelled = executions_cancelled + :executions_cancelled, ended_at = :ended_at
+       where user_id = :user_id`,
+    ),
+    ofUser: db.prepare<object, StopRow>('select * from stops where user_id = :user_id and ended_at is null'),
+    ofTenant: db.prepare<object, StopRow>(
+      'select * from stops where tenant_id = :tenant and ended_at is null limit 1',
+    ),
+    counts: db.prepare<object, StopRow>('select * from stops where user_id = :user_id'),
+    users: db.prepare<[], bigint>('select user_id from stops where ended_at is null').pluck(),
+    userOfPlan: db.prepare<[number], bigint>('select user_id from plans where plan_id = ?').pluck(),
+  }
+}

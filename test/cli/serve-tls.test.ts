@@ -1,0 +1,85 @@
+// serve over TLS as a process: certificates from files, and one that is made for a first try.
+
+import assert from 'node:assert/strict'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { get } from 'node:https'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { connect, type PeerCertificate } from 'node:tls'
+import { makeCertificate } from '../support/certificate.ts'
+import { finish, startServe } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
+
+suite('serve over TLS', { concurrency: 4 }, () => {
+  test('with a certificate of its own authority', async (t) => {
+    const cwd = temporaryFolder(t)
+    const { cert, key } = makeCertificate()
+    writeFileSync(join(cwd, 'cert.pem'), cert)
+    writeFileSync(join(cwd, 'key.pem'), key)
+    const { url } = await startServe(t, ['--tls-cert', 'cert.pem', '--tls-key', 'key.pem'], { cwd })
+    assert.match(url, /^https:/)
+    assert.equal(await statusOf(`${url}/partner/v1/me`, cert), 401)
+  })
+
+  for (const [what, cert, key] of [
+    ['is missing', null, null],
+    ['is no certificate', 'not PEM', 'not PEM'],
+    ['is damaged', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n', 'not PEM'],
+  ] as const) {
+    test(`a TLS file that ${what}: exit 1 with a message, and no port opened`, async (t) => {
+      const cwd = temporaryFolder(t)
+      if (cert !== null) writeFileSync(join(cwd, 'c.pem'), cert)
+      if (key !== null) writeFileSync(join(cwd, 'k.pem'), key)
+      const argv = ['serve', '--port', '0', '--tls-cert', 'c.pem', '--tls-key', 'k.pem', '--json']
+      const { code, out, err } = await finish(t, argv, { cwd })
+      assert.deepEqual([code, out], [1, ''])
+      assert.match(JSON.parse(err).error.message, /\S/)
+    })
+  }
+
+  test('--tls-self-signed: TLS at once, no file but the database, the fingerprint in the log', async (t) => {
+    const cwd = temporaryFolder(t)
+    // An empty environment: no openssl, nor anything else, can be found.
+    const served = await startServe(t, ['--tls-self-signed'], { cwd })
+    const { sha256 } = JSON.parse(await served.line('certificate made for this start'))
+    const shown = await certificateOf(served.url)
+    assert.equal(shown.fingerprint256, sha256)
+    // Whoever trusts exactly this certificate can verify it, by its name and by its address.
+    const pem = `-----BEGIN CERTIFICATE-----\n${shown.raw.toString('base64')}\n-----END CERTIFICATE-----\n`
+    for (const host of ['localhost', '127.0.0.1'])
+      assert.equal(await statusOf(`${served.url.replace('127.0.0.1', host)}/healthz`, pem), 200, host)
+    assert.deepEqual(
+      readdirSync(cwd).filter((name) => !name.startsWith('tranche.db')),
+      [],
+    )
+    served.child.kill('SIGTERM')
+    assert.equal(await served.ended, 0)
+  })
+
+  test('--tls-self-signed beside a certificate is a contradiction', async (t) => {
+    const argv = ['serve', '--port', '0', '--tls-self-signed', '--tls-cert', 'c.pem', '--json']
+    const { code, err } = await finish(t, argv, { cwd: temporaryFolder(t) })
+    assert.equal(code, 2)
+    assert.match(JSON.parse(err).error.message, /leave out --tls-cert/)
+  })
+})
+
+const statusOf = (url: string, ca: string): Promise<number | undefined> =>
+  new Promise((resolve, reject) => {
+    // The certificate itself is trusted, not whoever signed it.
+    const options = { ca, agent: false, allowPartialTrustChain: true, family: 4 }
+    get(url, options, (answer) => {
+      answer.resume()
+      resolve(answer.statusCode)
+    }).on('error', reject)
+  })
+
+const certificateOf = (url: string): Promise<PeerCertificate> =>
+  new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(url)
+    const socket = connect({ host: hostname, port: Number(port), rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerCertificate())
+      socket.end()
+    })
+    socket.on('error', reject)
+  })

@@ -1,0 +1,82 @@
+// A stop: what is in flight is answered, nothing more is done, and no client can hold it up.
+
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { createApp } from '../../src/http/app.ts'
+import { type Listener, listenOn } from '../../src/http/listen.ts'
+import { silentLog } from '../../src/log.ts'
+import { type Service, startService, USER } from '../support/service.ts'
+import { converse, statuses } from './conversation.ts'
+import { head } from './raw.ts'
+import { DUE, link, PRICE, plan, poll, USERS } from './steps.ts'
+
+/** How long a stop may take with nothing left to do: well under the limit of 30 s that operators see. */
+const STOP_MS = 5_000
+
+const BODY = JSON.stringify(USER)
+const postHead = (key: string) =>
+  head('POST', USERS, key, [`Content-Length: ${BODY.length}`, 'Expect: 100-continue'])
+
+/** A service with something due, and a second door to it that the test may close. */
+async function withDoor(t: TestContext): Promise<{ service: Service; door: Listener }> {
+  const service = await startService(t)
+  await link(service, 'p')
+  await plan(service, 'p', 'p')
+  await service.tick(PRICE)
+  const { store } = service
+  const machine = { clock: service.now, random: () => new Uint8Array(), uuid: () => 'u', osUser: () => 'u' }
+  const guard = { checkUrl: async () => {} }
+  const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null })
+  const door = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: () => 'u' })
+  t.after(() => door.end())
+  return { service, door }
+}
+
+async function within<T>(ms: number, work: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => late.reject(new Error(`not within ${ms} ms`)), ms)
+  return Promise.race([work, late.promise]).finally(() => clearTimeout(timer))
+}
+
+for (const when of ['together with the rest of the call before', 'after the answer before'] as const) {
+  test(`a poll sent during a stop, ${when}, leases nothing`, async (t) => {
+    const { service, door } = await withDoor(t)
+    const client = await converse(door.url)
+    client.socket.write(postHead(service.key))
+    await client.until(/100 Continue/)
+    const closed = door.close()
+    const due = head('GET', DUE, service.key)
+    if (when === 'after the answer before') {
+      client.socket.write(BODY)
+      await client.until(/\r\n\r\n\{/)
+      client.socket.write(due)
+    } else client.socket.write(BODY + due)
+    // The client never ends its side.
+    await within(STOP_MS, closed)
+    assert.deepEqual(statuses(client.received()), [100, 200])
+    assert.match(client.received(), /^connection: close\r$/im)
+    assert.equal((await poll(service)).get('p')?.[0]?.delivered_count, 1)
+  })
+}
+
+test('calls sent ahead are answered if they were begun, and the last answer says that it is the last', async (t) => {
+  const { service, door } = await withDoor(t)
+  const client = await converse(door.url)
+  client.socket.write(head('GET', '/partner/v1/me', service.key).repeat(3) + postHead(service.key))
+  await client.until(/100 Continue/)
+  const closed = door.close()
+  client.socket.write(BODY)
+  await within(STOP_MS, closed)
+  assert.deepEqual(statuses(client.received()), [200, 200, 200, 100, 200])
+  assert.equal(client.received().match(/^connection: close\r$/gim)?.length, 1)
+})
+
+test('clients that keep their connection open, idle or not, do not delay a stop', async (t) => {
+  const { service, door } = await withDoor(t)
+  const clients = await Promise.all([1, 2, 3].map(() => converse(door.url)))
+  const [idle, , half] = clients
+  idle?.socket.write(head('GET', '/partner/v1/me', service.key))
+  await idle?.until(/\r\n\r\n\{/)
+  half?.socket.write('GET /partner/v1/me HTTP/1.1\r\nHo')
+  await within(STOP_MS, door.close())
+})

@@ -1,0 +1,138 @@
+// What never becomes a call: it is refused in the form of every other error, and takes nobody else's answer.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { startService, USER } from '../support/service.ts'
+import { converse, statuses } from './conversation.ts'
+import { exchange, head, type RawAnswer } from './raw.ts'
+import { USERS } from './steps.ts'
+
+const ME = '/partner/v1/me'
+const BODY = JSON.stringify(USER)
+
+function assertRefused(answer: RawAnswer, status: number, what: string): void {
+  assert.equal(answer.status, status, what)
+  assert.equal(answer.headers.get('content-type'), 'application/json', what)
+  assert.equal(answer.headers.get('cache-control'), 'no-store', what)
+  assert.match(answer.headers.get('x-request-id') ?? '', /^[A-Za-z0-9._-]{1,128}$/, what)
+  const body = JSON.parse(answer.body)
+  assert.deepEqual(Object.keys(body), ['detail'], what)
+  assert.match(body.detail, /\w/, what)
+}
+
+test('whatever is refused before it is a call has the body and the headers of every error', async (t) => {
+  const { url, key } = await startService(t)
+  const bearer = `Authorization: Bearer ${key}`
+  const cases: Record<string, [text: string, status: number]> = {
+    'not HTTP': ['hello\r\n\r\n', 400],
+    'a version that is none': ['GET / HTTP/9.9\r\n\r\n', 400],
+    'no Host': [`GET ${ME} HTTP/1.1\r\n${bearer}\r\n\r\n`, 400],
+    'no Host at an unknown path': ['GET /metrics HTTP/1.1\r\n\r\n', 400],
+    'two lengths': [head('POST', USERS, key, ['Content-Length: 2', 'Content-Length: 3']), 400],
+    'an expectation nobody has': [
+      `${head('POST', USERS, key, ['Expect: 200-ok', 'Content-Length: 2'])}{}`,
+      417,
+    ],
+    'headers too large': [head('GET', ME, key, [`X-Padding: ${'p'.repeat(40_000)}`]), 431],
+    'chunks that announce too much': [
+      `${head('POST', USERS, key, ['Transfer-Encoding: chunked'])}5;${'e'.repeat(40_000)}\r\nhello\r\n`,
+      413,
+    ],
+  }
+  for (const [what, [text, status]] of Object.entries(cases))
+    assertRefused(await exchange(url, [text]), status, what)
+  // HTTP/1.0 knows no Host.
+  const old = await exchange(url, [`GET ${ME} HTTP/1.0\r\n${bearer}\r\n\r\n`])
+  assert.equal(old.status, 200)
+})
+
+test('rubbish behind calls is refused after they are answered', async (t) => {
+  const { url, key } = await startService(t)
+  const client = await converse(url)
+  client.socket.write(`${head('POST', USERS, key, [`Content-Length: ${BODY.length}`])}${BODY}rubbish\r\n\r\n`)
+  await client.ended
+  client.socket.destroy()
+  assert.deepEqual(statuses(client.received()), [200, 400])
+})
+
+test('a body is asked for only when it is wanted', async (t) => {
+  const { url, key } = await startService(t)
+  const asking = (bearer: string, length: number, path = USERS): string =>
+    head('POST', path, bearer, [`Content-Length: ${length}`, 'Expect: 100-continue'])
+  const cases: [what: string, text: string, answers: number[]][] = [
+    ['no key of ours', asking('sse_test_nothing', BODY.length), [401]],
+    ['too long', asking(key, 70_000), [413]],
+    ['no route', asking(key, BODY.length, '/nowhere'), [404]],
+    ['the wrong method', asking(key, BODY.length, ME), [405]],
+  ]
+  for (const [what, text, answers] of cases) {
+    const client = await converse(url)
+    client.socket.write(text)
+    await client.until(/"detail":.*\}/)
+    assert.deepEqual(statuses(client.received()), answers, what)
+    client.socket.destroy()
+  }
+  const client = await converse(url)
+  client.socket.write(asking(key, BODY.length))
+  await client.until(/100 Continue\r\n\r\n/)
+  client.socket.write(BODY)
+  await client.until(/"partner_user_id"/)
+  assert.deepEqual(statuses(client.received()), [100, 200])
+  client.socket.destroy()
+})
+
+const MIB = 1024 * 1024
+
+for (const framing of ['Content-Length: 900000', 'Transfer-Encoding: chunked'])
+  test(`a client that sends all of a large body before it reads is told 413 (${framing})`, async (t) => {
+    const { url, key } = await startService(t)
+    const client = await converse(url)
+    client.socket.pause()
+    const text = 'y'.repeat(900_000)
+    const body = framing.startsWith('T') ? `dbba0\r\n${text}\r\n0\r\n\r\n` : text
+    client.socket.write(head('POST', USERS, key, [framing]))
+    for (let at = 0; at < body.length; at += 50_000) {
+      client.socket.write(body.slice(at, at + 50_000))
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+    client.socket.resume()
+    await client.until(/"detail":.*\}/)
+    assert.deepEqual(statuses(client.received()), [413])
+    assert.equal(client.socket.errored, null)
+    client.socket.destroy()
+  })
+
+test('a client that goes on sending for ever is cut off', async (t) => {
+  const { url, key } = await startService(t)
+  const client = await converse(url)
+  client.socket.write(head('POST', USERS, key, ['Content-Length: 9007199254740991']))
+  let sent = 0
+  const closed = new Promise((resolve) => client.socket.once('close', resolve))
+  const send = setInterval(() => {
+    if (client.socket.writable && client.socket.writableLength < MIB) {
+      client.socket.write('y'.repeat(100_000))
+      sent += 100_000
+    }
+  }, 5)
+  t.after(() => clearInterval(send))
+  await closed
+  assert.deepEqual(statuses(client.received()), [413])
+  assert.ok(sent < 64 * MIB, `${sent}`)
+})
+
+test('a compressed body is refused, and told why', async (t) => {
+  const { call, url, key } = await startService(t)
+  const zipped = gzipSync(BODY)
+  const headers = { 'content-encoding': 'gzip' }
+  const answer = await call('POST', USERS, zipped, { headers })
+  assert.equal(answer.status, 415)
+  assert.match(answer.body.detail, /uncompressed/)
+  assert.equal((await call('POST', USERS, zipped, { headers, key: null })).status, 401)
+  // Under a name that says it is as it is, it is taken.
+  const plain = { 'content-encoding': 'identity' }
+  assert.equal((await call('POST', USERS, BODY, { headers: plain })).status, 200)
+  // Nothing is read of it: the answer comes before the body.
+  const lines = ['Content-Encoding: br', 'Content-Length: 500', 'Expect: 100-continue']
+  assert.equal((await exchange(url, [head('POST', USERS, key, lines)])).status, 415)
+})

@@ -1,0 +1,30 @@
+// The queue in which lanes take turns.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createLanes } from '../src/lanes.ts'
+
+test('lanes take turns, and within a lane it is first come, first served', () => {
+  const lanes = createLanes<string>()
+  for (let i = 1; i <= 4; i++) lanes.add('crowd', `crowd ${i}`)
+  lanes.add('other', 'other 1')
+  lanes.add(7, 'seven 1')
+  lanes.add('other', 'other 2')
+  assert.equal(lanes.size, 7)
+  const taken: (string | undefined)[] = []
+  for (let i = 0; i < 4; i++) taken.push(lanes.take())
+  // Whoever comes back joins the end of the line.
+  lanes.add(7, 'seven 2')
+  while (lanes.size > 0) taken.push(lanes.take())
+  assert.deepEqual(taken, [
+    'crowd 1',
+    'other 1',
+    'seven 1',
+    'crowd 2',
+    'other 2',
+    'crowd 3',
+    'seven 2',
+    'crowd 4',
+  ])
+  assert.equal(lanes.take(), undefined)
+})

@@ -1,0 +1,112 @@
+// How much of the disk a partner can take with one call, whatever it sends.
+
+import assert from 'node:assert/strict'
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { plus } from '../../src/core/instant.ts'
+import { KEPT_REPORTS_MAX } from '../../src/core/kept-report.ts'
+import { usd } from '../../src/core/money.ts'
+import { REASON_MAX } from '../../src/core/text.ts'
+import { linkUser } from '../../src/core/user.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import { temporaryFolder } from '../support/service.ts'
+import { failed, filled, firstTranche, link, openWorld, report, sendPlan, T0 } from './world.ts'
+
+const KIB = 1024
+const CONFIRMATIONS = 20_000
+const CALLS = 400
+/** The longest id there is, in characters that take the most bytes. */
+const longest = (n: number): string => [...`${n}:${'𝓐'.repeat(255)}`].slice(0, 255).join('')
+
+async function worldOnDisk(t: TestContext) {
+  const file = join(temporaryFolder(t), 'tranche.db')
+  const world = await openWorld(t, async (_, now) => openStore(file, { clock: now, create: true }))
+  const size = (): number => {
+    const db = new SQLite(file)
+    db.pragma('wal_checkpoint(truncate)')
+    db.close()
+    return statSync(file).size + statSync(`${file}-wal`).size
+  }
+  return { ...world, size }
+}
+
+test('twenty thousand reports on one cancelled execution add a few kB, and are counted', async (t) => {
+  const world = await worldOnDisk(t)
+  const { store, acme, size } = world
+  const { executionId } = await firstTranche(world)
+  await sendPlan(store, acme, { status: 'cancelled' })
+  const before = size()
+  for (let from = 0; from < CONFIRMATIONS; from += 200) {
+    await Promise.all(
+      Array.from({ length: 200 }, (_, i) => {
+        const order = longest(from + i)
+        const said =
+          i % 2 === 0 ? filled(usd('10'), order) : { ...failed(order), failureReason: 'x'.repeat(REASON_MAX) }
+        return report(store, acme, executionId, said).catch(() => null)
+      }),
+    )
+  }
+  const grown = size() - before
+  assert.ok(grown <= 64 * KIB, `${grown} bytes`)
+  const listed = await store.listLateFills({ after: null, limit: 1_000 })
+  assert.equal(listed.length, KEPT_REPORTS_MAX)
+  assert.equal(listed[0]?.unkept, CONFIRMATIONS / 2 - KEPT_REPORTS_MAX)
+  const [found] = (await store.findWarnings()).filter(({ kind }) => kind === 'late_fills')
+  assert.match(found?.message ?? '', /^20 reports.*; 9980 more were counted and not kept$/)
+  assert.deepEqual(await store.findFaults(), [])
+})
+
+type World = Awaited<ReturnType<typeof worldOnDisk>>
+// The bounds that decision 32 states.
+const COSTS: Record<string, { call: (world: World, n: number) => Promise<unknown>; bytesMax: number }> = {
+  'a new user': {
+    call: ({ store, acme }, n) => link(store, acme, longest(n), longest(n)),
+    bytesMax: 16 * KIB,
+  },
+  'another consent of a user': {
+    call: ({ store, acme }, n) =>
+      store.changeUser(acme, 'u1', (seen, now) =>
+        linkUser(
+          seen,
+          {
+            partnerUserId: 'u1',
+            consentAccepted: true,
+            consentVersion: longest(n),
+            consentTimestamp: plus(T0, n),
+          },
+          now,
+        ),
+      ),
+    bytesMax: 8 * KIB,
+  },
+  'a new plan': {
+    call: ({ store, acme }, n) => sendPlan(store, acme, { partnerPlanId: longest(n) }),
+    bytesMax: 8 * KIB,
+  },
+  'another amount of a plan': {
+    call: ({ store, acme }, n) => sendPlan(store, acme, { amount: usd(`${100 + n}.00`) }),
+    bytesMax: KIB,
+  },
+  'the same user and plan again': {
+    call: async ({ store, acme }) => {
+      await link(store, acme)
+      await sendPlan(store, acme)
+    },
+    bytesMax: 32,
+  },
+}
+
+for (const [what, { call, bytesMax }] of Object.entries(COSTS)) {
+  test(`${what} costs at most ${bytesMax} bytes of disk`, async (t) => {
+    const world = await worldOnDisk(t)
+    await link(world.store, world.acme)
+    await sendPlan(world.store, world.acme)
+    const before = world.size()
+    for (let n = 0; n < CALLS; n++) await call(world, n)
+    const each = (world.size() - before) / CALLS
+    t.diagnostic(`${what}: ${Math.round(each)} bytes`)
+    assert.ok(each <= bytesMax, `${each} bytes`)
+  })
+}
