@@ -1,7 +1,7 @@
 // Plans: the state table of POST /plans and the window reset rule.
 
 import { type Frequency, gridStart, WINDOW_MS } from './frequency.ts'
-import { type Instant, later, plus } from './instant.ts'
+import { type Instant, LATEST, later, plus } from './instant.ts'
 import { type Usd, usd } from './money.ts'
 import { Problem } from './problem.ts'
 import type { User } from './user.ts'
@@ -15,6 +15,9 @@ export const PLAN_AMOUNT_MIN = usd('1.00')
 export const PLAN_AMOUNT_MAX = usd('1000000.00')
 /** Decimal places of that amount: whole cents. */
 export const PLAN_AMOUNT_PLACES = 2
+
+/** The latest start_date: the first window, even the longest, ends in a year of four digits. */
+export const PLAN_START_MAX = plus(LATEST, -WINDOW_MS['bi-weekly'])
 
 export type PlanTerms = {
   partnerUserId: string

@@ -69,12 +69,15 @@ export function spentBy(report: Report): Usd {
 
 export const isFill = (report: Report): report is Fill => 'usdAmount' in report
 
-/** Whether two reports say the same thing: compared by value, field by field. */
+/** Whether two reports say the same thing: compared by value, field by field. An empty reason says what none says. */
 export function sameReport(a: Report, b: Report): boolean {
-  return reportFingerprint(a) === reportFingerprint(b)
+  return reportFingerprint(withoutEmptyReason(a)) === reportFingerprint(withoutEmptyReason(b))
 }
 
-/** One text per distinct report, for comparing and for hashing. */
+const withoutEmptyReason = (report: Report): Report =>
+  isFill(report) ? report : { ...report, failureReason: report.failureReason || null }
+
+/** One text per distinct report, for comparing and for hashing. Digests on file are made of it: it never changes. */
 export function reportFingerprint(report: Report): string {
   const common = [report.status, report.partnerOrderId, report.executedAt]
   const rest = isFill(report)

@@ -52,28 +52,34 @@ export function createApp(options: AppOptions): H3 {
   app.all('/**', (event) => answer(event, []))
   return app
 
+  /** Sets what every answer has, and returns the id of the call. */
+  function openAnswer(event: H3Event): string {
+    const given = event.req.headers.get('x-request-id') ?? ''
+    const requestId = REQUEST_ID.test(given) ? given : machine.uuid()
+    event.res.headers.set('x-request-id', requestId)
+    event.res.headers.set('cache-control', 'no-store')
+    return requestId
+  }
+
   async function answerOps(event: H3Event, ops: Ops, path: OpsPath): Promise<string> {
     const { headers } = event.res
-    headers.set('cache-control', 'no-store')
+    const requestId = openAnswer(event)
     const asked = event.req.method === 'GET' ? ops.answer(path) : Promise.resolve(NOT_ALLOWED)
     const { status, type, text } = await asked.catch((err) => {
-      log.error({ route: path, err }, 'ops request failed')
+      log.error({ request_id: requestId, route: path, err }, 'ops request failed')
       return FAILED
     })
     if (status === 405) headers.set('allow', 'GET')
     headers.set('content-type', type)
-    log.debug({ method: event.req.method, route: path, status }, 'ops request')
+    log.debug({ request_id: requestId, method: event.req.method, route: path, status }, 'ops request')
     event.res.status = status
     return text
   }
 
   async function answer(event: H3Event, routes: readonly Route[], flaw?: Refusal): Promise<string> {
     const started = performance.now()
-    const given = event.req.headers.get('x-request-id') ?? ''
-    const requestId = REQUEST_ID.test(given) ? given : machine.uuid()
+    const requestId = openAnswer(event)
     const { headers } = event.res
-    headers.set('x-request-id', requestId)
-    headers.set('cache-control', 'no-store')
     headers.set('content-type', 'application/json')
     const trail: Trail = { caller: null, turn: null }
     const answered = flaw ? Promise.reject(flaw) : call(event, { routes, headers, trail })

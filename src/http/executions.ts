@@ -9,7 +9,7 @@ import type { Tenant } from '../core/partner.ts'
 import { REASON_MAX } from '../core/text.ts'
 import { FILL_BTC_MAX, FILL_FEE_MAX, FILL_PRICE_MAX, REPORT_STATUSES, type Report } from '../core/trade.ts'
 import { type ConfirmedJson, confirmedAnswer, type DueJson, duePageAnswer } from './answer-schemas.ts'
-import { datetime, decimal, id, oneOf, said, text } from './fields.ts'
+import { datetime, decimal, id, oneOf, remark, said } from './fields.ts'
 import { route } from './route.ts'
 
 /** The most executions one poll is handed. */
@@ -54,8 +54,13 @@ export const noFillBody = z.object({
   ...common,
   status: oneOf(REPORT_STATUSES),
   ...when,
-  failure_reason: text({ max: REASON_MAX, min: 0, lines: true })
-    .meta(said('Why nothing was bought; recommended with failed.', 'insufficient funds'))
+  failure_reason: remark({ max: REASON_MAX })
+    .meta(
+      said(
+        `Why nothing was bought; recommended with failed. Kept to ${REASON_MAX} characters, control characters as spaces.`,
+        'insufficient funds',
+      ),
+    )
     .nullish(),
 })
 const unknownBody = z.object({ ...common, status: oneOf(REPORT_STATUSES), ...when })
@@ -81,7 +86,7 @@ type Body = z.output<typeof fillBody> & z.output<typeof noFillBody>
 function reportOf(body: Body): Report {
   const common = { partnerOrderId: body.partner_order_id, executedAt: body.executed_at ?? null }
   if (body.status === 'failed' || body.status === 'cancelled') {
-    return { status: body.status, ...common, failureReason: body.failure_reason ?? null }
+    return { status: body.status, ...common, failureReason: body.failure_reason || null }
   }
   return {
     status: body.status,

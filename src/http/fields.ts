@@ -32,9 +32,13 @@ export function field<T>(schema: z.core.JSONSchema.BaseSchema, parse: (input: un
     .meta(schema)
 }
 
-/** Text of 1 to `max` characters, without control characters unless `lines` are wanted. Never trimmed. */
-export const text = ({ max = TEXT_MAX, min = 1, lines = false } = {}) =>
-  field({ type: 'string', minLength: min, maxLength: max }, (input) => parseText(input, { max, min, lines }))
+/** Text of 1 to `max` characters, without control characters. Never trimmed. */
+export const text = ({ max = TEXT_MAX } = {}) =>
+  field({ type: 'string', minLength: 1, maxLength: max }, (input) => parseText(input, { max }))
+
+/** Text that is taken whatever it holds, and kept as far as it can be shown. */
+export const remark = ({ max }: { max: number }) =>
+  field({ type: 'string' }, (input) => (typeof input === 'string' ? showable(input, max) : notText))
 
 /**
  * What the API description says of a field: words, and a value as it is sent. Under a name of our own, because zod
@@ -43,9 +47,11 @@ export const text = ({ max = TEXT_MAX, min = 1, lines = false } = {}) =>
 export const said = (description: string, example: unknown) => ({ description, [SAMPLE]: example })
 export const SAMPLE = 'x-sample'
 
-/** An id that a path may have to carry: `.` and `..` are the two segments that every URL parser takes away. */
-export const id = () =>
-  field({ type: 'string', minLength: 1, maxLength: ID_MAX }, (input) => {
+export const id = () => text({ max: ID_MAX })
+
+/** An id that a path has to carry: `.` and `..` are the two segments that every URL parser takes away. */
+export const pathId = () =>
+  field({ type: 'string', minLength: 1, maxLength: ID_MAX, not: { enum: ['.', '..'] } }, (input) => {
     if (input !== '.' && input !== '..') return parseText(input, { max: ID_MAX })
     return new FieldError('value_error', 'Value error, must not be "." or ".."')
   })
@@ -105,10 +111,13 @@ function patternOf({ placesMax = 18, above, atLeast }: DecimalBounds<bigint>): s
   return `^${positive ? '' : '-?'}\\d{1,18}(\\.\\d{1,${placesMax}})?$`
 }
 
-export const datetime = () =>
+/** An instant of the years 1 to 9999; one later than `limit.atMost` is refused in the words of `limit.beyond`. */
+export const datetime = (limit?: { atMost: Instant; beyond: string }) =>
   field({ type: 'string', format: 'date-time' }, (input): Instant | FieldError => {
     if (typeof input !== 'string') return new FieldError('datetime_type', 'Input should be a valid datetime')
     const parsed = parseInstant(input)
+    if (parsed.ok && limit && parsed.at > limit.atMost)
+      return new FieldError('value_error', `Value error, ${limit.beyond}`)
     if (parsed.ok) return parsed.at
     if (parsed.problem === 'no_offset')
       return new FieldError('timezone_aware', 'Input should have timezone info')
@@ -123,27 +132,29 @@ export const notText = new FieldError('string_type', 'Input should be a valid st
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the same, line breaks and tabs allowed
-const CONTROL_BUT_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/
+const CONTROL_BUT_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g
 
-export function parseText(
-  input: unknown,
-  { max = TEXT_MAX, min = 1, lines = false } = {},
-): string | FieldError {
+function parseText(input: unknown, { max }: { max: number }): string | FieldError {
   if (typeof input !== 'string') return notText
+  if (input === '') return new FieldError('string_too_short', 'String should have at least 1 character')
   const length = [...input].length
-  if (length < min) {
-    return new FieldError(
-      'string_too_short',
-      `String should have at least ${min} ${min === 1 ? 'character' : 'characters'}`,
-    )
-  }
   if (length > max) return new FieldError('string_too_long', `String should have at most ${max} characters`)
   // Half a surrogate pair cannot be stored: two different ids would become one.
   if (!input.isWellFormed()) return new FieldError('value_error', 'Value error, must be valid Unicode text')
-  if ((lines ? CONTROL_BUT_LINES : CONTROL).test(input)) {
+  if (CONTROL.test(input)) {
     return new FieldError('value_error', 'Value error, must not contain control characters')
   }
   return input
+}
+
+/**
+ * Control characters become spaces (line breaks and tabs stay), half surrogate pairs U+FFFD, and what is beyond `max`
+ * characters is cut, with an ellipsis as the last one kept.
+ */
+function showable(input: string, max: number): string {
+  const clean = input.toWellFormed().replace(CONTROL_BUT_LINES, ' ')
+  const characters = [...clean]
+  return characters.length <= max ? clean : `${characters.slice(0, max - 1).join('')}…`
 }
 
 function spoken(values: readonly string[]): string {

@@ -8,11 +8,12 @@ import {
   PLAN_AMOUNT_MAX,
   PLAN_AMOUNT_MIN,
   PLAN_AMOUNT_PLACES,
+  PLAN_START_MAX,
   PLAN_STATUSES,
   writePlan,
 } from '../core/plan.ts'
 import { planAnswer } from './answer-schemas.ts'
-import { bool, datetime, decimal, id, oneOf, said } from './fields.ts'
+import { bool, datetime, decimal, id, oneOf, pathId, said } from './fields.ts'
 import { planJson } from './resource-json.ts'
 import { route } from './route.ts'
 
@@ -21,7 +22,7 @@ const WINDOW_DAYS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format
 )
 
 export const planBody = z.object({
-  partner_user_id: id().meta(said('The owner; linked, and for ever the same.', 'user-1')),
+  partner_user_id: pathId().meta(said('The owner; linked, and for ever the same.', 'user-1')),
   partner_plan_id: id().meta(said('Your id of the plan.', 'plan-1')),
   amount_usd: decimal(usd, {
     placesMax: PLAN_AMOUNT_PLACES,
@@ -37,7 +38,7 @@ export const planBody = z.object({
   smart_timing_enabled: bool()
     .meta(said('When false, the plan produces no executions. True for a new plan.', true))
     .optional(),
-  start_date: datetime()
+  start_date: datetime({ atMost: PLAN_START_MAX, beyond: 'windows must end before the year 10000' })
     .meta(
       said(
         'No window begins before it; a date alone is midnight UTC. By default now. On a re-send it counts only when ' +

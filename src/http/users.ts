@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { EMAIL_MAX } from '../core/text.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
 import { userAnswer, userChangedAnswer } from './answer-schemas.ts'
-import { bool, datetime, id, oneOf, said, text } from './fields.ts'
+import { bool, datetime, oneOf, pathId, said, text } from './fields.ts'
 import { userJson } from './resource-json.ts'
 import { route } from './route.ts'
 
@@ -12,7 +12,12 @@ import { route } from './route.ts'
 const PATCH_STATUSES = ['disabled', 'linked'] as const satisfies readonly UserStatus[]
 
 export const userBody = z.object({
-  partner_user_id: id().meta(said('Your id of the user: permanent, never given to another one.', 'user-1')),
+  partner_user_id: pathId().meta(
+    said(
+      'Your id of the user: permanent, never given to another one. Not `.` or `..`, which no client can send in a path.',
+      'user-1',
+    ),
+  ),
   email: text({ max: EMAIL_MAX }).meta(said('Contact or relay address.', 'user@example.com')).nullish(),
   auth_provider: text().meta(said('Where the user signs in.', 'apple')).nullish(),
   consent_accepted: bool().meta(said('Must be true.', true)),

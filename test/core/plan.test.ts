@@ -2,10 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { WINDOW_MS } from '../../src/core/frequency.ts'
-import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
+import { FREQUENCIES, WINDOW_MS } from '../../src/core/frequency.ts'
+import { DAY_MS, formatInstant, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { usd } from '../../src/core/money.ts'
 import {
+  PLAN_START_MAX,
   type Plan,
   type PlanChange,
   type PlanRequest,
@@ -246,6 +247,15 @@ test('what a plan refuses, and that a cancelled one may be re-sent', () => {
     if (code) assert.throws(write, (error) => error instanceof Problem && error.code === code, code)
     else assert.equal(write().plan, seen.plan)
   }
+})
+
+test('the windows of the latest start_date end in a year of four digits', () => {
+  for (const frequency of FREQUENCIES) {
+    const { open } = created({ startDate: PLAN_START_MAX, frequency })
+    assert.match(formatInstant(open?.end ?? NOW), /^9999-/, frequency)
+  }
+  const past = created({ startDate: plus(PLAN_START_MAX, 1), frequency: 'bi-weekly' })
+  assert.doesNotMatch(formatInstant(past.open?.end ?? NOW), /^9999-/)
 })
 
 test('a plan of a disabled user can be cancelled', () => {

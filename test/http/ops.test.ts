@@ -68,6 +68,21 @@ test('this machine sees them without a key, and nobody who came through a proxy'
   await assertHidden(service, { forwarded: 'for=192.0.2.1' })
 })
 
+test('their answers have the id of the call, like all others', async (t) => {
+  const service = await startMonitored(t)
+  const made = new Set<string | null>()
+  for (const path of OPS_PATHS) {
+    for (const method of ['GET', 'POST', 'HEAD']) {
+      const call = (id: string) => fetch(service.url + path, { method, headers: { 'x-request-id': id } })
+      assert.equal((await call('mine')).headers.get('x-request-id'), 'mine', `${method} ${path}`)
+      const { headers } = await call('a b')
+      assert.match(headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/, `${method} ${path}`)
+      made.add(headers.get('x-request-id'))
+    }
+  }
+  assert.equal(made.size, 3 * OPS_PATHS.length)
+})
+
 test('which peers are this machine', () => {
   const fixed = { clock: () => T0, metrics: createMetrics(), exposition: EXPOSITION_TYPE }
   const { admits } = createOps({ ...fixed, token: null })

@@ -56,6 +56,9 @@ export const badText = (max: number): BadValues => [
   ['x\udc00y', valueError('must be valid Unicode text')],
 ]
 
+/** An id that a path has to carry. */
+export const badPathId: BadValues = each(['.', '..'], valueError('must not be "." or ".."'))
+
 export const badId: BadValues = [...badText(255), ['', tooShort], [null, notString], [ABSENT, missing]]
 
 export const badBool: BadValues = each(['yes', 'true', 'false', '', 1, 0, null, [], {}], notBool)
@@ -96,4 +99,28 @@ export const badDatetime: BadValues = [
   ['2026-01-01T0:0:0Z', badDate('invalid time separator or digits')],
   ['2026-01-01T00:00:00', noOffset],
   ['2026-01-01 00:00:00.123', noOffset],
+]
+
+export const badUrl: BadValues = [
+  ...[null, 0, true, [], {}].map((value) => [value, notString] as const),
+  ...[
+    ...['', 'x', '/hook', 'https://', 'https://a b/', 'https://127.0.0.1:99999/'],
+    ...['https:127.0.0.1', 'https:/127.0.0.1', 'https:///127.0.0.1/hook', 'HTTPS:127.0.0.1'],
+    ...['https:\\\\127.0.0.1', 'https:/\\127.0.0.1', 'https://127.0.0.1\\hook'],
+    ...['https://127.0.0.1/a\\b', 'https://127.0.0.1/?a=\\', 'https://8.8.8.8\\@127.0.0.1/'],
+    ...['https://127.0.0.1:0/', 'https://127.0.0.1:00', 'https://[::1]:0/'],
+  ].map((value) => [value, notUrl] as const),
+  ...[
+    'http://127.0.0.1/',
+    'http:127.0.0.1',
+    'http:\\\\127.0.0.1',
+    'ftp://127.0.0.1/',
+    'javascript:alert(1)',
+    'file:///etc/passwd',
+  ].map((value) => [value, notHttps] as const),
+  [`https://127.0.0.1/${'x'.repeat(2083)}`, urlTooLong],
+  ['https://user@127.0.0.1/', valueError('URL must not carry a user name or password')],
+  ['https://:secret@127.0.0.1/', valueError('URL must not carry a user name or password')],
+  ['https://127.0.0.1/#part', valueError('URL must not carry a fragment')],
+  ['https://127.0.0.1/#', valueError('URL must not carry a fragment')],
 ]

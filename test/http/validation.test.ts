@@ -14,16 +14,14 @@ import {
   badDatetime,
   badDecimal,
   badId,
+  badPathId,
   badText,
+  badUrl,
   missing,
   notDatetime,
-  notHttps,
   notString,
-  notUrl,
   places,
-  tooLong,
   tooShort,
-  urlTooLong,
   valueError,
 } from './refusals.ts'
 import { confirmPath, type Json, link, PLANS, PRICE, plan, poll, USERS, userPath, WEBHOOKS } from './steps.ts'
@@ -89,7 +87,7 @@ const NO_FILL_FIELDS: Body['fields'] = [
       [7, notString],
       [false, notString],
       [{}, notString],
-      ['x'.repeat(2001), tooLong(2000)],
+      [['no funds'], notString],
     ],
   ],
 ]
@@ -103,7 +101,7 @@ const BODIES: readonly Body[] = [
     path: USERS,
     valid: { ...USER, email: 'a@example.com', auth_provider: 'apple' },
     fields: [
-      ['partner_user_id', badId],
+      ['partner_user_id', [...badId, ...badPathId]],
       ['email', [...badText(320), ['', tooShort]]],
       ['auth_provider', [...badText(255), ['', tooShort]]],
       ['consent_accepted', [...badBool, ...required]],
@@ -124,7 +122,7 @@ const BODIES: readonly Body[] = [
     path: PLANS,
     valid: { ...PLAN, smart_timing_enabled: true, start_date: '2026-01-05', status: 'active' },
     fields: [
-      ['partner_user_id', badId],
+      ['partner_user_id', [...badId, ...badPathId]],
       ['partner_plan_id', badId],
       [
         'amount_usd',
@@ -143,7 +141,15 @@ const BODIES: readonly Body[] = [
       ],
       ['frequency', [...badChoice(FREQUENCY, ['Daily', 'monthly', 'biweekly', ' daily']), ...required]],
       ['smart_timing_enabled', badBool],
-      ['start_date', badDatetime],
+      [
+        'start_date',
+        [
+          ...badDatetime,
+          ...['9999-12-31T23:59:59.999Z', '9999-12-18', '9999-12-31T00:00:00-01:00'].map(
+            (value) => [value, valueError('windows must end before the year 10000')] as const,
+          ),
+        ],
+      ],
       ['status', badChoice(PLAN_STATUS, ['ACTIVE', 'canceled', 'linked'])],
     ],
   },
@@ -174,26 +180,7 @@ const BODIES: readonly Body[] = [
     method: 'POST',
     path: WEBHOOKS,
     valid: { url: 'https://127.0.0.1/hook' },
-    fields: [
-      [
-        'url',
-        [
-          ...required,
-          ...[null, 0, true, [], {}].map((value) => [value, notString] as const),
-          ...['', 'x', '/hook', 'https://', 'https://a b/', 'https://127.0.0.1:99999/'].map(
-            (value) => [value, notUrl] as const,
-          ),
-          ...['http://127.0.0.1/', 'ftp://127.0.0.1/', 'javascript:alert(1)', 'file:///etc/passwd'].map(
-            (value) => [value, notHttps] as const,
-          ),
-          [`https://127.0.0.1/${'x'.repeat(2083)}`, urlTooLong],
-          ['https://user@127.0.0.1/', valueError('URL must not carry a user name or password')],
-          ['https://:secret@127.0.0.1/', valueError('URL must not carry a user name or password')],
-          ['https://127.0.0.1/#part', valueError('URL must not carry a fragment')],
-          ['https://127.0.0.1/#', valueError('URL must not carry a fragment')],
-        ],
-      ],
-    ],
+    fields: [['url', [...badUrl, ...required]]],
   },
 ]
 

@@ -2,9 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { DAY_MS } from '../../src/core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../src/core/money.ts'
 import type { Fill } from '../../src/core/trade.ts'
-import { fill, startService, USER } from '../support/service.ts'
+import { fill, startService, T0, USER } from '../support/service.ts'
+import { exchange, head } from './raw.ts'
 import {
   assertSound,
   confirmPath,
@@ -15,6 +17,7 @@ import {
   succeed,
   USERS,
   userPath,
+  windowsOf,
 } from './steps.ts'
 
 /** Confirmation amounts as sent, as stored (half-even at the eighth place), and the same value in another spelling. */
@@ -123,6 +126,10 @@ const DATES = [
   ['2000-02-29T23:59:59.999Z', '2000-02-29T23:59:59.999Z'],
   ['1970-01-01T00:00:00Z', '1970-01-01T00:00:00.000Z'],
   ['1955-11-05', '1955-11-05T00:00:00.000Z'],
+  ['1899-12-31T23:59:59Z', '1899-12-31T23:59:59.000Z'],
+  ['0001-01-01', '0001-01-01T00:00:00.000Z'],
+  ['0099-02-28T23:30:00-01:00', '0099-03-01T00:30:00.000Z'],
+  ['2026-01-05T10:00:00.12345678901234567890Z', '2026-01-05T10:00:00.123Z'],
   ['9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59.999Z'],
 ] as const
 
@@ -133,12 +140,32 @@ test('dates are taken in any offset and written in one form, however far from no
     assert.equal(user.consent_timestamp, expected, sent)
   }
   // An offset must not carry the instant out of the years that the form can write.
-  const { status, body } = await service.call('POST', USERS, {
-    ...USER,
-    consent_timestamp: '9999-12-31T23:59:59-01:00',
-  })
-  assert.equal(status, 422)
-  assert.equal(body.detail[0].type, 'datetime_from_date_parsing')
+  for (const outside of ['9999-12-31T23:59:59-01:00', '0001-01-01T00:00:00+01:00', '0000-12-31']) {
+    const { status, body } = await service.call('POST', USERS, { ...USER, consent_timestamp: outside })
+    assert.equal(status, 422, outside)
+    assert.equal(body.detail[0].type, 'datetime_from_date_parsing')
+  }
+})
+
+test('a report keeps whatever time its venue writes, and a plan begins on the grid of a date long ago', async (t) => {
+  const service = await startService(t)
+  const ids = await sendFirst(
+    service,
+    DATES.map(([sent]) => sent),
+  )
+  for (const [sent, expected] of DATES) {
+    const path = confirmPath(ids.get(sent) ?? '')
+    const report = { ...fill(`order ${sent}`, '10.00'), executed_at: sent }
+    await succeed(service, 'POST', path, report)
+    assert.equal((await succeed(service, 'POST', path, { ...report, executed_at: expected })).replayed, true)
+  }
+  for (const start_date of ['0001-01-01T06:00:00.1234567890Z', '1899-12-31T06:00:00.123Z']) {
+    const made = await plan(service, DATES[0][0], start_date, { start_date })
+    assert.equal(made.start_date, start_date.replace('.1234567890', '.123'))
+    const [window] = await windowsOf(service, start_date)
+    assert.equal(window?.start, T0 - 0.75 * DAY_MS + 123)
+  }
+  await assertSound(service)
 })
 
 test('executed_at is stored as sent and belongs to what makes two reports identical', async (t) => {
@@ -191,6 +218,31 @@ const IDS = [
   ['J\u00fcrgen', 'Ju\u0308rgen', '\u540d\u524d', '\ud83d\ude80', '\u202eabc', '\u2028', '\ufffd', '\ufeffx'],
   ['x'.repeat(255), '\ud83d\ude80'.repeat(255)],
 ].flat()
+
+test('an id that no path carries may be what URL parsers take out of a path', async (t) => {
+  const service = await startService(t)
+  const sent = await sendFirst(service, ['p', 'q'])
+  for (const [plan, order] of [
+    ['p', '.'],
+    ['q', '..'],
+  ] as const) {
+    const path = confirmPath(sent.get(plan) ?? '')
+    assert.equal((await succeed(service, 'POST', path, fill(order, '10.00'))).partner_order_id, order)
+    assert.equal((await succeed(service, 'POST', path, fill(order, '10.00'))).replayed, true)
+  }
+  await link(service, 'u')
+  for (const id of ['.', '..']) {
+    assert.equal((await plan(service, 'u', id)).partner_plan_id, id)
+    // The reason why no user is called that: what a client sends arrives as another path, however it is written.
+    for (const written of [id, id.replaceAll('.', '%2E')]) {
+      const lines = ['Content-Type: application/json', 'Content-Length: 21', 'Connection: close']
+      const request = head('PATCH', `${USERS}/${written}`, service.key, lines)
+      const answer = await exchange(service.url, [request, '{"status":"disabled"}'])
+      assert.deepEqual([answer.status, answer.body], [404, '{"detail":"Not Found"}'], written)
+    }
+  }
+  await assertSound(service)
+})
 
 test('ids are any text of 1 to 255 characters, told apart exactly, also in a path', async (t) => {
   const service = await startService(t)
