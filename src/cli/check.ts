@@ -56,6 +56,7 @@ export function mendOf({ kind, subject }: Finding): string {
     case 'webhook_paused':
       return `tranche webhook test ${tenant}`
     case 'clock_back':
+    case 'clock_disputed':
       return 'timedatectl status'
     case 'wal_large':
       return `lsof ${quoted(subject)}`

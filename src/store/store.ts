@@ -4,6 +4,7 @@
 
 import type { AuditStore } from './audit.ts'
 import type { CheckStore } from './check.ts'
+import type { ClockStore } from './clock.ts'
 import type { ExecutionStore } from './executions.ts'
 import type { KeyStore } from './keys.ts'
 import type { MonitoringStore } from './monitoring.ts'
@@ -29,6 +30,7 @@ export interface Store
     TradeStore,
     WebhookStore,
     PassStore,
+    ClockStore,
     PriceStore,
     MonthStore,
     SandboxStore,

@@ -27,6 +27,7 @@ import { createRecords } from './ledger/records.ts'
 import { createStops } from './ledger/stops.ts'
 import { createTradeStore } from './ledger/trades.ts'
 import { createMonthStore, reportedUntil } from './months/months.ts'
+import { createClockStore } from './pass/disputes.ts'
 import { createPassStore } from './pass/passes.ts'
 import { createPageRunner } from './pass/plan-page.ts'
 import { createPriceBook, createPriceStore } from './pass/prices.ts'
@@ -77,6 +78,7 @@ function assemble(connection: Connection, file: string): Store {
     ...createTradeStore(connection, trading),
     ...createWebhookStore(connection),
     ...createPassStore(connection, { book, runPage, writeWakeUps, sandboxDue, file }),
+    ...createClockStore(connection),
     ...createPriceStore(connection, book, file),
     ...createMonthStore(connection, time),
     ...createSandboxStore(connection, { time, due: sandboxDue, audit, runPage, writeWakeUps, file }),
