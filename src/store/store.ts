@@ -19,6 +19,7 @@ import type { TierStore } from './tiers.ts'
 import type { TradeStore } from './trades.ts'
 import type { UserStore } from './users.ts'
 import type { WebhookStore } from './webhooks.ts'
+import type { WindowStore } from './windows.ts'
 
 export interface Store
   extends PartnerStore,
@@ -26,6 +27,7 @@ export interface Store
     TierStore,
     UserStore,
     PlanStore,
+    WindowStore,
     ExecutionStore,
     TradeStore,
     WebhookStore,

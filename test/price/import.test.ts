@@ -12,7 +12,7 @@ import { openStore } from '../../src/store/sqlite/open.ts'
 import { type Outcome, runHere } from '../support/command.ts'
 import { T0, temporaryFolder } from '../support/service.ts'
 import { csv, newDatabase, type Point, rowOf, rowsIn, shuffled, walk } from './histories.ts'
-import { json, startTicker } from './ticker.ts'
+import { startTicker } from './ticker.ts'
 
 const POINTS = walk(5)
 const [FIRST, SECOND, THIRD] = POINTS.map(rowOf)

@@ -26,6 +26,7 @@ import { createPlanStore } from './ledger/plans.ts'
 import { createRecords } from './ledger/records.ts'
 import { createStops } from './ledger/stops.ts'
 import { createTradeStore } from './ledger/trades.ts'
+import { createWindowStore } from './ledger/windows.ts'
 import { createMonthStore, reportedUntil } from './months/months.ts'
 import { createClockStore } from './pass/disputes.ts'
 import { createPassStore } from './pass/passes.ts'
@@ -74,6 +75,7 @@ function assemble(connection: Connection, file: string): Store {
     ...createTierStore(connection, audit),
     ...createUserStore(connection, { stops, audit, time, file }),
     ...createPlanStore(connection, ledger, time),
+    ...createWindowStore(connection, ledger, audit),
     ...createExecutionStore(connection, trading),
     ...createTradeStore(connection, trading),
     ...createWebhookStore(connection),

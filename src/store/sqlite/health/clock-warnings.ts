@@ -5,12 +5,15 @@ import { formatInstant, type Instant } from '../../../core/instant.ts'
 import { spellSpan } from '../../../core/span.ts'
 import type { Finding } from '../../check.ts'
 import { instantOrNull } from '../../rows/instant.ts'
+import type { PlanAhead } from '../../windows.ts'
 import type { Database } from '../file/connection.ts'
+import { createLedger } from '../ledger/ledger.ts'
+import { createAhead } from '../ledger/windows.ts'
 import { createDisputes } from '../pass/disputes.ts'
 
 type Look = (now: Instant) => Finding[]
 
-export const clockLooks = (db: Database): Look[] => [disputed(db), setBack(db)]
+export const clockLooks = (db: Database): Look[] => [disputed(db), setBack(db), rolledAhead(db)]
 
 function disputed(db: Database): Look {
   const { standing } = createDisputes(db)
@@ -40,5 +43,28 @@ function setBack(db: Database): Look {
     if (latest === null || latest <= now) return []
     const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spellSpan(latest - now)} later`
     return [{ kind: 'clock_back', subject: 'clock', message }]
+  }
+}
+
+/** One finding for each tenant, under the name of the first plan. */
+function rolledAhead(db: Database): Look {
+  const ahead = createAhead(db, createLedger(db))
+  return (now) => {
+    const found = new Map<string, { first: PlanAhead; n: number }>()
+    for (const row of ahead.all(now)) {
+      const plan = ahead.judge(row, now)
+      if (!plan) continue
+      const place = `${plan.tenant.partnerSlug} ${plan.tenant.environment}`
+      const seen = found.get(place)
+      if (seen) seen.n += 1
+      else found.set(place, { first: plan, n: 1 })
+    }
+    return [...found].map(([place, { first, n }]) => ({
+      kind: 'windows_ahead',
+      subject: `${place} plan ${first.partnerPlanId}`,
+      message:
+        `its window starts ${formatInstant(first.window.start)}, opened by a clock that was ahead, and it buys nothing ` +
+        `until then; in all ${n} plans of ${place}`,
+    }))
   }
 }
