@@ -6,7 +6,7 @@ import { DAY_MS, HOUR_MS, monthOf, plus } from '../../src/core/instant.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { issueKey } from '../../src/http/issue-key.ts'
 import { machine } from '../../src/machine.ts'
-import { me } from '../support/calls.ts'
+import { me } from '../support/serve.ts'
 import { AUDIT, startService, T0 } from '../support/service.ts'
 import { now, openShop, type Shop } from './wrong-clock.ts'
 
