@@ -47,9 +47,7 @@ export function schedulerLateness(seen: SchedulerSeen, now: Instant): SchedulerL
   // A plan that is younger than the last pass has waited only since its own creation.
   const since = lastFinishedAt === null ? waitingSince : Math.max(waitingSince, lastFinishedAt)
   const waitedMs = Math.max(0, now - since)
-  // A pass of a time when the clock was ahead says nothing about the passes of today.
-  const isAhead = since - now > GRACE_MS
-  return { isLate: isAhead || waitedMs > allowedMs, waitedMs, allowedMs, usualGapMs }
+  return { isLate: waitedMs > allowedMs, waitedMs, allowedMs, usualGapMs }
 }
 
 /** Why the scheduler is late, as part of a sentence: "the last finished tick began 3 h ago; 1 h is usual". */
@@ -59,8 +57,6 @@ export function latenessInWords(
   usualGapMs: number | null,
 ): string {
   const usual = usualGapMs === null ? '' : `; ${spellSpan(usualGapMs)} is usual`
-  if (lastFinishedAt !== null && lastFinishedAt > now)
-    return `the last finished tick is dated ${spellSpan(lastFinishedAt - now)} ahead of this clock${usual}`
   return lastFinishedAt === null
     ? `no tick has ever finished, and plans wait for one${usual}`
     : `the last finished tick began ${spellSpan(now - lastFinishedAt)} ago${usual}`

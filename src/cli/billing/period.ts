@@ -19,7 +19,7 @@ export async function fixPeriodFor(
   const tenant = slug !== null && environment !== null ? await store.findTenant(slug, environment) : null
   const period = await store.fixPeriod(periodOf(month), tenant)
   const now = await timeFor(store, filter, cli.machine.clock())
-  if (!period.final && now >= period.end) warn(cli, notFinal(month))
+  if (!period.final && now >= periodOf(month).end) warn(cli, notFinal(month))
   return period
 }
 
