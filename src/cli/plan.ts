@@ -65,6 +65,19 @@ export function planCommand(cli: Cli): Command {
       }),
     )
 
+  plan
+    .command('bring-back')
+    .description(
+      'after the clock was ahead: give plans whose window was rolled into the future their present one',
+    )
+    .option('--partner <slug>', 'of this partner only', slug)
+    .addOption(environmentOption())
+    .option('--dry-run', 'say what would be done; change nothing', false)
+    .action(async ({ partner, env, dryRun }: Filter & { dryRun: boolean }) => {
+      const { bringBack } = await import('./plan/bring-back.ts')
+      await bringBack(cli, { slug: partner ?? null, environment: env ?? null }, dryRun)
+    })
+
   return plan
 }
 
