@@ -5,7 +5,7 @@ import { formatPrice, type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
-import { duration, positivePrice, slug, wholeNumber } from './options/values.ts'
+import { interval, positivePrice, slug, wholeNumber } from './options/values.ts'
 import { liveRefused, mannersOf, readKey, type SimOptions, serviceUrl, share } from './partner-sim/options.ts'
 import type { Outcome, Partner, Tally } from './partner-sim/simulated-partner.ts'
 import { note, warn } from './terminal/print.ts'
@@ -36,7 +36,7 @@ export function partnerSimCommand(cli: Cli): Command {
     .addOption(new Option('--once', 'until nothing is due').default(false).conflicts('every'))
     .addOption(
       new Option('--every <time>', 'how often it polls, until interrupted')
-        .argParser(duration)
+        .argParser(interval)
         .default(2_000, '2s'),
     )
     .option('--live', 'take a live key: the confirmations are real', false)

@@ -17,6 +17,7 @@ import { healthCommand } from './health.ts'
 import { keyCommand } from './key.ts'
 import { migrateCommand } from './migrate.ts'
 import { openapiCommand } from './openapi.ts'
+import { refuseEmpty } from './options/refuse-empty.ts'
 import { partnerCommand } from './partner.ts'
 import { partnerSimCommand } from './partner-sim.ts'
 import { planCommand } from './plan.ts'
@@ -77,7 +78,8 @@ export function createProgram(
   ]
   for (const command of commands) program.addCommand(command)
   addExamples(program)
-  everyCommand(program, (command) =>
+  everyCommand(program, (command) => {
+    refuseEmpty(command)
     command.exitOverride().configureOutput({
       writeOut: (text) => out.write(text),
       // Text wraps by the stream it goes to, which is not always this process's own.
@@ -87,8 +89,8 @@ export function createProgram(
       writeErr: (text) => {
         if (!program.opts<Globals>().json) err.write(text)
       },
-    }),
-  )
+    })
+  })
   return { program, cli }
 }
 

@@ -14,7 +14,7 @@ import type { Deliver } from '../webhook/deliver.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { priceFeedOption } from './options/price-feed.ts'
-import { duration, durationOrOff, wholeNumber } from './options/values.ts'
+import { interval, intervalOrOff, wholeNumber } from './options/values.ts'
 import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './options/webhooks.ts'
 import { stopGently } from './terminal/signals.ts'
 
@@ -39,6 +39,9 @@ type ServeOptions = WebhookOptions & {
   drainLimit: number
 }
 
+/** As the parser hands it over: it has no word for nothing. */
+type Given = Omit<ServeOptions, 'tickEvery'> & { tickEvery: number | 'off' }
+
 export function serveCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('serve'))
     .description('answer the partner API; with --tick-every also run the scheduler')
@@ -52,8 +55,8 @@ export function serveCommand(cli: Cli): Command {
     .addOption(
       new Option('--tick-every <time>', 'run a pass this often, such as 60s; off leaves it to cron')
         .env('TRANCHE_TICK_EVERY')
-        .argParser(durationOrOff)
-        .default(null, 'off'),
+        .argParser(intervalOrOff)
+        .default('off'),
     )
     .addOption(new Option('--tls-cert <file>', 'certificate chain (PEM)').env('TRANCHE_TLS_CERT'))
     .addOption(new Option('--tls-key <file>', 'its private key (PEM)').env('TRANCHE_TLS_KEY'))
@@ -83,10 +86,11 @@ export function serveCommand(cli: Cli): Command {
     .addOption(
       new Option('--drain-limit <time>', 'how long a stop waits for calls in flight')
         .env('TRANCHE_DRAIN_LIMIT')
-        .argParser(duration)
+        .argParser(interval)
         .default(DRAIN_LIMIT_MS, `${DRAIN_LIMIT_MS / SECOND_MS}s`),
     )
-    .action(async (options: ServeOptions) => {
+    .action(async (given: Given) => {
+      const options = { ...given, tickEvery: given.tickEvery === 'off' ? null : given.tickEvery }
       // What was asked for is checked before a port or a database is opened, or made.
       await serve(cli, { ...options, ...(await partsOf(cli, options)) })
     })
