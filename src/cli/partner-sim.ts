@@ -3,6 +3,7 @@
 import { Command, Option } from 'commander'
 import { formatPrice, type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
+import { visible } from '../core/visible.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { interval, positivePrice, slug, wholeNumber } from './options/values.ts'
@@ -134,7 +135,7 @@ async function askingPrice(cli: Cli, options: SimOptions): Promise<Price> {
 function tell(cli: Cli, outcome: Outcome): void {
   const { out } = cli.streams
   if (cli.globals().json) out.write(`${JSON.stringify(outcome)}\n`)
-  else out.write(`${line(outcome)}\n`)
+  else out.write(`${visible(line(outcome))}\n`)
 }
 
 function line(outcome: Outcome): string {

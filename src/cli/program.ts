@@ -1,6 +1,6 @@
 // The whole command tree: every command under the program, and what they have in common.
 
-import { Command } from 'commander'
+import { Command, CommanderError } from 'commander'
 import { VERSION } from '../version.ts'
 import { auditCommand } from './audit.ts'
 import { backtestCommand } from './backtest.ts'
@@ -13,6 +13,7 @@ import { demoCommand } from './demo.ts'
 import { everyCommand } from './every-command.ts'
 import { addExamples, HELP_COLUMNS } from './examples.ts'
 import { executionCommand } from './execution.ts'
+import { EXIT } from './exit-codes.ts'
 import { healthCommand } from './health.ts'
 import { keyCommand } from './key.ts'
 import { migrateCommand } from './migrate.ts'
@@ -33,6 +34,9 @@ import { userCommand } from './user.ts'
 import { versionCommand } from './version.ts'
 import { webhookCommand } from './webhook.ts'
 
+/** The code of the error that --version ends the parsing with. */
+export const VERSION_ASKED = 'tranche.version'
+
 /** `remark` is added to what the parser complains of. */
 export function createProgram(
   options: Pick<Cli, 'streams' | 'machine' | 'exitWith'>,
@@ -46,7 +50,11 @@ export function createProgram(
     .addOption(dbOption())
     .option('--json', 'answer with one JSON document', false)
     .option('--no-color', 'never colour the output')
-    .version(VERSION, '--version', 'print the version')
+    .option('--version', 'print the version')
+    // Said at once, as help is: --json may stand anywhere on the line.
+    .on('option:version', () => {
+      throw new CommanderError(EXIT.done, VERSION_ASKED, VERSION)
+    })
     .showHelpAfterError('Add --help to see what it takes.')
   const commands = [
     serveCommand(cli),

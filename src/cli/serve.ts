@@ -1,6 +1,5 @@
 // serve: the partner API over an open database, and the scheduler beside it.
 
-import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
 import { SECOND_MS } from '../core/instant.ts'
 import { Problem } from '../core/problem.ts'
@@ -16,6 +15,7 @@ import { EXIT } from './exit-codes.ts'
 import { priceFeedOption } from './options/price-feed.ts'
 import { interval, intervalOrOff, wholeNumber } from './options/values.ts'
 import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './options/webhooks.ts'
+import { readInput } from './read-input.ts'
 import { stopGently } from './terminal/signals.ts'
 
 /** How long a stop waits for calls in flight before it gives up on them. */
@@ -208,12 +208,12 @@ function tlsOf({ tlsCert, tlsKey }: ServeOptions): { cert: string; key: string }
   if (tlsCert === undefined && tlsKey === undefined) return null
   if (tlsCert === undefined || tlsKey === undefined)
     throw new Problem('usage', '--tls-cert and --tls-key go together.')
-  return { cert: readFileSync(tlsCert, 'utf8'), key: readFileSync(tlsKey, 'utf8') }
+  return { cert: readInput(tlsCert), key: readInput(tlsKey) }
 }
 
 /** Throws usage when the file holds no token worth the name. */
 function readToken(file: string): string {
-  const token = readFileSync(file, 'utf8').trim()
+  const token = readInput(file).trim()
   if (/^[\x21-\x7e]{16,1024}$/.test(token)) return token
   throw new Problem('usage', `${file} must hold one token: 16 to 1024 printable characters, no blanks.`)
 }
