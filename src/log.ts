@@ -3,6 +3,7 @@
 import { Writable } from 'node:stream'
 import { type DestinationStream, pino } from 'pino'
 import { PinoPretty } from 'pino-pretty'
+import { visible } from './core/visible.ts'
 
 export type Log = {
   debug(fields: object, message: string): void
@@ -33,7 +34,21 @@ export function createLog(format: LogFormat, level: LogLevel = 'info'): Log {
       done()
     },
   })
-  return pino(options, PinoPretty({ destination, translateTime: 'HH:MM:ss', ignore: 'request_id' }))
+  const pretty = pino(options, PinoPretty({ destination, translateTime: 'HH:MM:ss', ignore: 'request_id' }))
+  const legible =
+    (level: LogLevel) =>
+    (fields: object, message: string): void =>
+      pretty[level](legibly(fields) as object, visible(message))
+  return { debug: legible('debug'), info: legible('info'), warn: legible('warn'), error: legible('error') }
+}
+
+/** Fields whose texts a person may read; JSON needs none of it. Of a stack, the lines stay lines. */
+function legibly(value: unknown): unknown {
+  if (typeof value === 'string') return value.split('\n').map(visible).join('\n')
+  if (value instanceof Error) return legibly(pino.stdSerializers.err(value))
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(legibly)
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, legibly(inner)]))
 }
 
 /** The most text held back for a log that takes no more: what comes after it is lost. */

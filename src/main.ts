@@ -4,7 +4,9 @@ import { CommanderError } from 'commander'
 import type { Streams } from './cli/context.ts'
 import { EXIT, failureOf } from './cli/exit-codes.ts'
 import { misspelt, unknownVariables } from './cli/misspelt.ts'
-import { createProgram } from './cli/program.ts'
+import { createProgram, VERSION_ASKED } from './cli/program.ts'
+import { versionJson } from './cli/version.ts'
+import { visible } from './core/visible.ts'
 import { type Machine, machine as realMachine } from './machine.ts'
 
 export type World = { streams: Streams; machine: Machine; env: NodeJS.ProcessEnv }
@@ -23,12 +25,16 @@ export async function run(argv: readonly string[], { streams, machine, env }: Wo
       const text = `${name} is not a setting of tranche`
       // Before the words are parsed: --json is known only as a word.
       if (json) cli.warnings.push(text)
-      else streams.err.write(`warning: ${text}\n`)
+      else streams.err.write(`warning: ${visible(text)}\n`)
     }
     await program.parseAsync(argv, { from: 'user' })
     if (json && cli.warnings.length > 0) streams.err.write(`${JSON.stringify({ warnings: cli.warnings })}\n`)
     return exitCode
   } catch (error) {
+    if (error instanceof CommanderError && error.code === VERSION_ASKED) {
+      streams.out.write(`${json ? JSON.stringify(versionJson()) : versionJson().version}\n`)
+      return EXIT.done
+    }
     if (error instanceof CommanderError) error.message += remark(error.message)
     return report(error, { json, warnings: cli.warnings }, streams)
   }
@@ -48,7 +54,9 @@ function report(error: unknown, { json, warnings }: Reporting, { err }: Pick<Str
     return EXIT.usage
   }
   const { exitCode, code, message } = failureOf(error)
-  err.write(json ? `${JSON.stringify({ error: { code, message }, ...beside })}\n` : `error: ${message}\n`)
+  err.write(
+    json ? `${JSON.stringify({ error: { code, message }, ...beside })}\n` : `error: ${visible(message)}\n`,
+  )
   return exitCode
 }
 

@@ -1,6 +1,6 @@
 // backtest: the timing engine over a price history.
 
-import { Command, Option } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { FREQUENCIES, type Frequency } from '../core/frequency.ts'
 import { Problem } from '../core/problem.ts'
 import type { Layout } from '../core/schedule-state.ts'
@@ -20,8 +20,14 @@ export function backtestCommand(cli: Cli): Command {
     .argument('<file>')
     .addOption(new Option('--frequency <frequency>', 'by default all three').choices(FREQUENCIES))
     .option('--tranches <number>', 'cut windows into this many', wholeNumber(1, 1_000))
-    .option('--chart <file>', 'also draw an SVG')
+    .addOption(new Option('--chart <file>', 'also draw an SVG').argParser(chartFile))
     .action((file: string, options: Options) => run(cli, file, options))
+}
+
+/** stdout has the report. */
+function chartFile(text: string): string {
+  if (text !== '-') return text
+  throw new InvalidArgumentError('A chart goes into a file.')
 }
 
 async function run(cli: Cli, file: string, { frequency, tranches, chart }: Options): Promise<void> {

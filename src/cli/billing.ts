@@ -32,14 +32,18 @@ export function billingCommand(cli: Cli): Command {
         .choices(['summary', 'users', 'trades'])
         .default('summary'),
     )
-    .addOption(new Option('--format <format>', 'how').choices(['csv', 'json']).default('csv'))
-    .option('--output <file>', 'write this file, whole or not at all, readable by you alone')
+    .addOption(
+      new Option('--format <format>', 'how, by default csv; with --json to stdout, json').choices([
+        'csv',
+        'json',
+      ]),
+    )
+    .option('--output <file>', 'write this file, whole or not at all, readable by you alone; - is stdout')
     .option('--force', 'replace the file if it is there')
     .option('--bom', 'begin with a byte order mark, for spreadsheets')
-    .action((options: Scope & ExportOptions) =>
+    .action((given: Scope & GivenExport) =>
       cli.withStore(async (store) => {
-        if (options.bom && options.format === 'json')
-          throw new Problem('usage', 'JSON has no byte order mark: --bom goes with --format csv.')
+        const options = exportOptions(cli, given)
         const { exportMonth } = await import('./billing/export-file.ts')
         await exportMonth(cli, { store, filter: await filterOf(store, options), options })
       }, EXPORT_MEMORY),
@@ -50,6 +54,23 @@ export function billingCommand(cli: Cli): Command {
     .action((scope: Scope) => cli.withStore((store) => prove(cli, store, scope)))
 
   return billing
+}
+
+type GivenExport = Omit<ExportOptions, 'format' | 'output'> &
+  Partial<Pick<ExportOptions, 'format'>> & {
+    output?: string
+  }
+
+/** Throws usage for words that do not go together. */
+function exportOptions(cli: Cli, given: Scope & GivenExport): Scope & ExportOptions {
+  const output = given.output === undefined || given.output === '-' ? null : given.output
+  const isAnswer = cli.globals().json && output === null
+  const format = given.format ?? (isAnswer ? 'json' : 'csv')
+  if (isAnswer && format === 'csv')
+    throw new Problem('usage', '--json answers with JSON: CSV goes to a file, with --output.')
+  if (given.bom && format === 'json')
+    throw new Problem('usage', 'JSON has no byte order mark: --bom goes with --format csv.')
+  return { ...given, output, format }
 }
 
 /** An export reads each page once: what SQLite kept of it would be memory for nothing. */

@@ -1,6 +1,7 @@
 // check: faults of the file and the ledger, and what an operator should look after before it becomes one.
 
 import { Command } from 'commander'
+import { visible } from '../core/visible.ts'
 import type { Finding } from '../store/check.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
@@ -79,7 +80,7 @@ function inWords(findings: Reported[]): string {
   const errors = findings.filter(({ level }) => level === 'error').length
   return [
     ...findings.map(({ level, kind, subject, message, mend }) =>
-      [`${level.padEnd(7)}  ${kind}  ${subject}`, message, `> ${mend}`].join('\n         '),
+      [`${level.padEnd(7)}  ${kind}  ${subject}`, message, `> ${mend}`].map(visible).join('\n         '),
     ),
     `${counted(errors, 'error')}, ${counted(findings.length - errors, 'warning')}`,
   ].join('\n\n')

@@ -54,6 +54,7 @@ const HELP: Record<string, Help> = {
   },
   user: { examples: ['user list acme --env live'] },
   'user list': { examples: ['user list acme --env live'] },
+  'user show': { examples: ['user show acme user-1 --env live'] },
   'user erase': { examples: ['user erase acme user-1 --env live'] },
   plan: { examples: ['plan list --partner acme'] },
   'plan list': { examples: ['plan list --partner acme --env test'] },

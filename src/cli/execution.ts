@@ -14,6 +14,7 @@ import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
 import { type adjustmentJson, executionJson, type Outcome, showJson } from './execution/json.ts'
 import { addLateFillCommands } from './execution/late-fills.ts'
+import { partnerNamed } from './find.ts'
 import { environmentOption, reasonOption, slug } from './options/values.ts'
 import { confirmOnTerminal } from './terminal/confirm.ts'
 import { print, printList } from './terminal/print.ts'
@@ -32,14 +33,15 @@ export function executionCommand(cli: Cli): Command {
     .addOption(environmentOption())
     .addOption(new Option('--status <status>', 'in this state only').choices(EXECUTION_STATUSES))
     .action(({ partner, env, status, stuck }: ListOptions) =>
-      cli.withStore((store) => {
+      cli.withStore(async (store) => {
+        if (partner !== undefined) await partnerNamed(store, partner)
         const filter = {
           slug: partner ?? null,
           environment: env ?? null,
           status: status ?? null,
           stuck: stuck ?? false,
         }
-        return printList(cli, {
+        await printList(cli, {
           read: (page) => store.listExecutions(filter, page),
           cursor: (row) => row.executionId,
           json: executionJson,

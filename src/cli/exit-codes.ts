@@ -1,6 +1,7 @@
 // Exit codes, and how a failed command says why.
 
 import { Problem, type ProblemCode } from '../core/problem.ts'
+import { Interrupted } from './terminal/confirm.ts'
 
 export const EXIT = {
   done: 0,
@@ -33,6 +34,7 @@ const EXIT_OF: Record<ProblemCode, number> = {
   execution_recorded: EXIT.conflict,
   execution_cancelled: EXIT.conflict,
   import_running: EXIT.conflict,
+  file_not_found: EXIT.notFound,
   bad_file: EXIT.failed,
   file_exists: EXIT.conflict,
   no_price: EXIT.failed,
@@ -58,6 +60,8 @@ export type Failure = { exitCode: number; code: string; message: string }
 export function failureOf(error: unknown): Failure {
   if (error instanceof Problem)
     return { exitCode: EXIT_OF[error.code], code: error.code, message: error.message }
+  if (error instanceof Interrupted)
+    return { exitCode: EXIT.interrupted, code: 'interrupted', message: error.message }
   const { code, message } = error as { code?: unknown; message?: unknown }
   const text = typeof message === 'string' ? message : String(error)
   return {

@@ -3,9 +3,10 @@
 import { Command, Option } from 'commander'
 import { formatPrice, type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
+import { visible } from '../core/visible.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
-import { duration, positivePrice, slug, wholeNumber } from './options/values.ts'
+import { interval, positivePrice, slug, wholeNumber } from './options/values.ts'
 import { liveRefused, mannersOf, readKey, type SimOptions, serviceUrl, share } from './partner-sim/options.ts'
 import type { Outcome, Partner, Tally } from './partner-sim/simulated-partner.ts'
 import { note, warn } from './terminal/print.ts'
@@ -36,7 +37,7 @@ export function partnerSimCommand(cli: Cli): Command {
     .addOption(new Option('--once', 'until nothing is due').default(false).conflicts('every'))
     .addOption(
       new Option('--every <time>', 'how often it polls, until interrupted')
-        .argParser(duration)
+        .argParser(interval)
         .default(2_000, '2s'),
     )
     .option('--live', 'take a live key: the confirmations are real', false)
@@ -134,7 +135,7 @@ async function askingPrice(cli: Cli, options: SimOptions): Promise<Price> {
 function tell(cli: Cli, outcome: Outcome): void {
   const { out } = cli.streams
   if (cli.globals().json) out.write(`${JSON.stringify(outcome)}\n`)
-  else out.write(`${line(outcome)}\n`)
+  else out.write(`${visible(line(outcome))}\n`)
 }
 
 function line(outcome: Outcome): string {

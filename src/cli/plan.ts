@@ -11,6 +11,7 @@ import { ANY_PRICE } from '../engine/slot-reserve.ts'
 import { planJson } from '../http/resource-json.ts'
 import type { ListedPlan } from '../store/plans.ts'
 import type { Cli } from './context.ts'
+import { partnerNamed } from './find.ts'
 import { environmentOption, slug } from './options/values.ts'
 import { print, printList } from './terminal/print.ts'
 import { type Column, renderFields, renderTable } from './terminal/table.ts'
@@ -26,14 +27,15 @@ export function planCommand(cli: Cli): Command {
     .option('--partner <slug>', 'of this partner only', slug)
     .addOption(environmentOption())
     .action(({ partner, env }: Filter) =>
-      cli.withStore((store) =>
-        printList(cli, {
+      cli.withStore(async (store) => {
+        if (partner !== undefined) await partnerNamed(store, partner)
+        await printList(cli, {
           read: (page) => store.listPlans({ slug: partner ?? null, environment: env ?? null }, page),
           cursor: (row) => row.planId,
           json: listJson,
           columns: COLUMNS,
-        }),
-      ),
+        })
+      }),
     )
 
   plan

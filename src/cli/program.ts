@@ -1,6 +1,6 @@
 // The whole command tree: every command under the program, and what they have in common.
 
-import { Command } from 'commander'
+import { Command, CommanderError } from 'commander'
 import { VERSION } from '../version.ts'
 import { auditCommand } from './audit.ts'
 import { backtestCommand } from './backtest.ts'
@@ -13,10 +13,12 @@ import { demoCommand } from './demo.ts'
 import { everyCommand } from './every-command.ts'
 import { addExamples, HELP_COLUMNS } from './examples.ts'
 import { executionCommand } from './execution.ts'
+import { EXIT } from './exit-codes.ts'
 import { healthCommand } from './health.ts'
 import { keyCommand } from './key.ts'
 import { migrateCommand } from './migrate.ts'
 import { openapiCommand } from './openapi.ts'
+import { refuseEmpty } from './options/refuse-empty.ts'
 import { partnerCommand } from './partner.ts'
 import { partnerSimCommand } from './partner-sim.ts'
 import { planCommand } from './plan.ts'
@@ -32,6 +34,9 @@ import { userCommand } from './user.ts'
 import { versionCommand } from './version.ts'
 import { webhookCommand } from './webhook.ts'
 
+/** The code of the error that --version ends the parsing with. */
+export const VERSION_ASKED = 'tranche.version'
+
 /** `remark` is added to what the parser complains of. */
 export function createProgram(
   options: Pick<Cli, 'streams' | 'machine' | 'exitWith'>,
@@ -45,7 +50,11 @@ export function createProgram(
     .addOption(dbOption())
     .option('--json', 'answer with one JSON document', false)
     .option('--no-color', 'never colour the output')
-    .version(VERSION, '--version', 'print the version')
+    .option('--version', 'print the version')
+    // Said at once, as help is: --json may stand anywhere on the line.
+    .on('option:version', () => {
+      throw new CommanderError(EXIT.done, VERSION_ASKED, VERSION)
+    })
     .showHelpAfterError('Add --help to see what it takes.')
   const commands = [
     serveCommand(cli),
@@ -77,7 +86,8 @@ export function createProgram(
   ]
   for (const command of commands) program.addCommand(command)
   addExamples(program)
-  everyCommand(program, (command) =>
+  everyCommand(program, (command) => {
+    refuseEmpty(command)
     command.exitOverride().configureOutput({
       writeOut: (text) => out.write(text),
       // Text wraps by the stream it goes to, which is not always this process's own.
@@ -87,8 +97,8 @@ export function createProgram(
       writeErr: (text) => {
         if (!program.opts<Globals>().json) err.write(text)
       },
-    }),
-  )
+    })
+  })
   return { program, cli }
 }
 

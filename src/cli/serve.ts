@@ -1,6 +1,5 @@
 // serve: the partner API over an open database, and the scheduler beside it.
 
-import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
 import { SECOND_MS } from '../core/instant.ts'
 import { Problem } from '../core/problem.ts'
@@ -15,8 +14,9 @@ import type { Store } from '../store/store.ts'
 import type { Deliver } from '../webhook/deliver.ts'
 import type { Cli } from './context.ts'
 import { priceFeedOption } from './options/price-feed.ts'
-import { duration, durationOrOff, wholeNumber } from './options/values.ts'
+import { interval, intervalOrOff, wholeNumber } from './options/values.ts'
 import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './options/webhooks.ts'
+import { readInput } from './read-input.ts'
 import type { ConnectionOptions } from './serve/connection-limits.ts'
 import type { TlsOptions } from './serve/tls.ts'
 
@@ -41,6 +41,9 @@ type ServeOptions = WebhookOptions &
     drainLimit: number
   }
 
+/** As the parser hands it over: it has no word for nothing. */
+type Given = Omit<ServeOptions, 'tickEvery'> & { tickEvery: number | 'off' }
+
 export function serveCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('serve'))
     .description('answer the partner API; with --tick-every also run the scheduler')
@@ -54,8 +57,8 @@ export function serveCommand(cli: Cli): Command {
     .addOption(
       new Option('--tick-every <time>', 'run a pass this often, such as 60s; off leaves it to cron')
         .env('TRANCHE_TICK_EVERY')
-        .argParser(durationOrOff)
-        .default(null, 'off'),
+        .argParser(intervalOrOff)
+        .default('off'),
     )
     .addOption(new Option('--tls-cert <file>', 'certificate chain (PEM)').env('TRANCHE_TLS_CERT'))
     .addOption(new Option('--tls-key <file>', 'its private key (PEM)').env('TRANCHE_TLS_KEY'))
@@ -107,10 +110,11 @@ export function serveCommand(cli: Cli): Command {
     .addOption(
       new Option('--drain-limit <time>', 'how long a stop waits for calls in flight')
         .env('TRANCHE_DRAIN_LIMIT')
-        .argParser(duration)
+        .argParser(interval)
         .default(DRAIN_LIMIT_MS, `${DRAIN_LIMIT_MS / SECOND_MS}s`),
     )
-    .action(async (options: ServeOptions) => {
+    .action(async (given: Given) => {
+      const options = { ...given, tickEvery: given.tickEvery === 'off' ? null : given.tickEvery }
       // What was asked for is checked before a port or a database is opened, or made.
       await serve(cli, { ...options, ...(await partsOf(cli, options)) })
     })
@@ -245,7 +249,7 @@ function endLingering(): void {
 
 /** Throws usage when the file holds no token worth the name. */
 function readToken(file: string): string {
-  const token = readFileSync(file, 'utf8').trim()
+  const token = readInput(file).trim()
   if (/^[\x21-\x7e]{16,1024}$/.test(token)) return token
   throw new Problem('usage', `${file} must hold one token: 16 to 1024 printable characters, no blanks.`)
 }

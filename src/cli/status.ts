@@ -6,7 +6,7 @@ import { DAY_MS, plus } from '../core/instant.ts'
 import { createPlanCounter, type PlanCounter } from '../http/plan-counter.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
-import { duration } from './options/values.ts'
+import { interval } from './options/values.ts'
 import { type Health, statusInWords, statusJson } from './status/words.ts'
 import { print } from './terminal/print.ts'
 
@@ -14,7 +14,7 @@ export function statusCommand(cli: Cli): Command {
   return new Command('status')
     .description('how the scheduler and the plans are doing')
     .option('--watch', 'a live screen; without a terminal, one status after the other')
-    .addOption(new Option('--every <duration>', 'between two looks').argParser(duration).default(2_000, '2s'))
+    .addOption(new Option('--every <duration>', 'between two looks').argParser(interval).default(2_000, '2s'))
     .action(({ watch, every }: { watch?: boolean; every: number }) =>
       watch ? lookOnAndOn(cli, every) : lookOnce(cli),
     )

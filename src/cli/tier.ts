@@ -22,7 +22,7 @@ export function tierCommand(cli: Cli): Command {
 
   tier
     .command('list')
-    .description('every version of every tier')
+    .description('every version of every tier, oldest first')
     .action(() =>
       cli.withStore((store) =>
         printList(cli, {

@@ -3,15 +3,16 @@
 import { Command } from 'commander'
 import { formatInstant } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
-import { userJson } from '../http/resource-json.ts'
-import type { ListedUser } from '../store/users.ts'
+import { Problem } from '../core/problem.ts'
+import { planJson, userJson } from '../http/resource-json.ts'
+import type { Consent, ListedUser, UserRecord } from '../store/users.ts'
 import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
 import { tenantNamed } from './find.ts'
 import { environmentOption, slug } from './options/values.ts'
 import { confirmOnTerminal } from './terminal/confirm.ts'
 import { note, print, printList, warn } from './terminal/print.ts'
-import { type Column, renderFields } from './terminal/table.ts'
+import { type Column, renderFields, renderTable } from './terminal/table.ts'
 
 export function userCommand(cli: Cli): Command {
   const user = new Command('user').description('the users partners have linked')
@@ -30,6 +31,21 @@ export function userCommand(cli: Cli): Command {
           json,
           columns: COLUMNS,
         })
+      }),
+    )
+
+  user
+    .command('show')
+    .description('one user: every consent that was given, and the plans')
+    .argument('<slug>', 'the partner', slug)
+    .argument('<partner-user-id>')
+    .addOption(environmentOption().makeOptionMandatory())
+    .action((partnerSlug: string, partnerUserId: string, { env }: { env: Environment }) =>
+      cli.withStore(async (store) => {
+        const tenant = await tenantNamed(store, partnerSlug, env)
+        const found = await store.findUser(tenant, partnerUserId)
+        if (!found) throw new Problem('user_not_found', `User ${partnerUserId} not found.`)
+        await show(cli, found)
       }),
     )
 
@@ -62,6 +78,36 @@ export function userCommand(cli: Cli): Command {
 
   return user
 }
+
+async function show(cli: Cli, found: UserRecord): Promise<void> {
+  const user = json(found)
+  const consents = found.consents.map(consentJson)
+  const plans = found.plans.map(planJson)
+  const tables = [await renderTable(CONSENT_COLUMNS, consents)]
+  if (plans.length > 0) tables.push(await renderTable(PLAN_COLUMNS, plans))
+  print(cli, { ...user, consents, plans }, () => [renderFields(user), ...tables].join('\n\n'))
+}
+
+const consentJson = (consent: Consent) => ({
+  consent_version: consent.version,
+  consent_timestamp: formatInstant(consent.timestamp),
+  received_at: formatInstant(consent.receivedAt),
+})
+
+const CONSENT_COLUMNS: Column<ReturnType<typeof consentJson>>[] = [
+  { title: 'CONSENT', of: (row) => row.consent_version },
+  { title: 'GIVEN', of: (row) => row.consent_timestamp },
+  { title: 'RECEIVED', of: (row) => row.received_at },
+]
+
+const PLAN_COLUMNS: Column<ReturnType<typeof planJson>>[] = [
+  { title: 'PLAN', of: (row) => row.partner_plan_id },
+  { title: 'STATUS', of: (row) => row.status },
+  { title: 'USD', of: (row) => row.amount_usd, right: true },
+  { title: 'EVERY', of: (row) => row.frequency },
+  { title: 'STARTS', of: (row) => row.start_date },
+  { title: 'CREATED', of: (row) => row.created_at },
+]
 
 const json = (row: ListedUser) => ({
   partner_slug: row.tenant.partnerSlug,

@@ -5,8 +5,10 @@ import { VERSION } from '../version.ts'
 import type { Cli } from './context.ts'
 import { print } from './terminal/print.ts'
 
+export const versionJson = () => ({ version: VERSION, node: process.versions.node })
+
 export function versionCommand(cli: Cli): Command {
   return new Command('version').description('the version of this program').action(() => {
-    print(cli, { version: VERSION, node: process.versions.node }, () => VERSION)
+    print(cli, versionJson(), () => VERSION)
   })
 }

@@ -1,6 +1,5 @@
 // webhook: the wake-ups of a partner, shown, tried out and verified.
 
-import { readFileSync } from 'node:fs'
 import { buffer } from 'node:stream/consumers'
 import { Command, Option } from 'commander'
 import type { ExecutionId } from '../core/execution-id.ts'
@@ -12,6 +11,7 @@ import { EXIT } from './exit-codes.ts'
 import { tenantNamed } from './find.ts'
 import { environmentOption, slug } from './options/values.ts'
 import { addWebhookOptions, type WebhookOptions, webhooksOf } from './options/webhooks.ts'
+import { readInput } from './read-input.ts'
 import { print } from './terminal/print.ts'
 import { renderFields } from './terminal/table.ts'
 
@@ -97,10 +97,4 @@ const OTHER =
   'another secret (it changes with every registration) or another body (verify the raw bytes, before any parsing)'
 
 /** A file written by an editor or `echo` ends in a line break that is no part of the secret. */
-function readSecret(file: string): string {
-  try {
-    return readFileSync(file, 'utf8').replace(/\r?\n$/, '')
-  } catch (error) {
-    throw new Problem('usage', `--secret-file: ${(error as Error).message}`)
-  }
-}
+const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')

@@ -1,23 +1,27 @@
 // Billing months: UTC, half-open from the first of the month to the first of the next.
 
-import { type Instant, MONTH_PATTERN } from './instant.ts'
+import { DAY_MS, earlier, type Instant, MONTH_PATTERN } from './instant.ts'
 
 export type Period = { month: string; start: Instant; end: Instant }
 
+/** Whether a text is a month from 0001-01 to 9999-12. There is no year 0. */
+export const isMonth = (text: string): boolean => MONTH_PATTERN.test(text) && !text.startsWith('0000')
+
 /** The period of a `YYYY-MM`. Throws on any other text. */
 export function periodOf(month: string): Period {
-  if (!MONTH_PATTERN.test(month)) throw new RangeError(`not a month: ${JSON.stringify(month)}`)
+  if (!isMonth(month)) throw new RangeError(`not a month: ${JSON.stringify(month)}`)
   const year = Number(month.slice(0, 4))
   const index = Number(month.slice(5)) - 1
-  return { month, start: utc(year, index), end: utc(year, index + 1) }
+  return { month, start: utc(year, index), end: earlier(utc(year, index + 1), LATEST) }
 }
 
+/** The first of a month; of the month 12, of the next January. */
 function utc(year: number, month: number): Instant {
-  // Date.UTC reads the years 0 to 99 as 1900 to 1999.
-  assertYear(year)
-  return Date.UTC(year, month) as Instant
+  // Date.UTC reads the years 0 to 99 as 1900 to 1999. Four hundred years are whole weeks and whole leap cycles.
+  return (Date.UTC(year + 400, month) - FOUR_CENTURIES_MS) as Instant
 }
 
-function assertYear(year: number): void {
-  if (year < 1970) throw new RangeError(`a month before 1970: ${year}`)
-}
+/** The last instant that can be written with a year of four digits; the last month ends with it. */
+const LATEST = Date.UTC(9999, 11, 31, 23, 59, 59, 999) as Instant
+
+const FOUR_CENTURIES_MS = 146_097 * DAY_MS

@@ -26,6 +26,7 @@ export type ProblemCode =
   | 'late_fill_conflict'
   | 'adjustment_conflict'
   | 'import_running'
+  | 'file_not_found'
   | 'bad_file'
   | 'file_exists'
   | 'no_price'

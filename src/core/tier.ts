@@ -48,13 +48,17 @@ export function refusePastMonth(fromMonth: string, currentMonth: string): void {
   throw new Problem('month_closed', `${fromMonth} is over; a change can start in ${currentMonth} or later.`)
 }
 
+/** The month that the tiers every database begins with are dated. They price the months before it too: with nothing. */
+const FIRST_TIERS = '1970-01'
+
 /**
  * The version of each tier in force in a month, by the volume it begins at. Of those that begin at the same one the
  * tier that was there first comes last, where the choice by volume finds it: a tier added for overrides, whose volume
  * is 0.00 because nobody gave one, must not become the price of everybody.
  */
 export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
-  const inForce = versions.filter((tier) => tier.fromMonth <= month)
+  const asked = month < FIRST_TIERS ? FIRST_TIERS : month
+  const inForce = versions.filter((tier) => tier.fromMonth <= asked)
   const tiers = Map.groupBy(inForce, (tier) => tier.name)
   const dated = [...tiers.values()].map((own) => {
     const byMonth = own.toSorted((a, b) => order(a.fromMonth, b.fromMonth))

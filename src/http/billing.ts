@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { bill, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
 import { MONTH_PATTERN } from '../core/instant.ts'
-import { periodOf } from '../core/month.ts'
+import { isMonth, periodOf } from '../core/month.ts'
 import { monthlyAnswer, monthlyUsersAnswer } from './answer-schemas.ts'
 import { FieldError, field, said } from './fields.ts'
 import { route } from './route.ts'
@@ -12,7 +12,7 @@ const USERS_PAGE_DEFAULT = 100
 export const USERS_PAGE_MAX = 1_000
 
 const month = field({ type: 'string', pattern: MONTH_PATTERN.source }, (input) => {
-  const known = typeof input === 'string' && MONTH_PATTERN.test(input) && '1970' <= input && input < '9999'
+  const known = typeof input === 'string' && isMonth(input)
   return known ? periodOf(input) : new FieldError('value_error', 'Value error, month must be written YYYY-MM')
 })
 

@@ -45,6 +45,7 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   late_fill_conflict: 500,
   adjustment_conflict: 500,
   import_running: 500,
+  file_not_found: 500,
   bad_file: 500,
   file_exists: 500,
   no_price: 500,

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline'
 import { type Instant, parseInstant } from '../core/instant.ts'
 import type { Price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
+import { unreadable } from '../core/unreadable.ts'
 import { positive } from './ticker.ts'
 
 export type PricePoint = { at: Instant; price: Price }
@@ -21,7 +22,7 @@ export type PriceFile = {
   batches: () => AsyncGenerator<PricePoint[]>
 }
 
-/** Opens a price file. Throws bad_file when it cannot be read. */
+/** Opens a price file. Throws file_not_found, and bad_file when it cannot be read. */
 export async function readPriceFile(file: string): Promise<PriceFile> {
   const bytes = await sizeOf(file)
   const stream = createReadStream(file)
@@ -54,7 +55,7 @@ async function sizeOf(file: string): Promise<number> {
     if (!stat.isFile()) throw new Error('it is not a regular file')
     return Math.max(1, stat.size)
   } catch (error) {
-    throw new Problem('bad_file', `Cannot read ${file}: ${(error as Error).message}`)
+    throw unreadable(file, error)
   }
 }
 

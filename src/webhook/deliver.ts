@@ -4,6 +4,7 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import { Agent, buildConnector, request } from 'undici'
+import { unreadable } from '../core/unreadable.ts'
 import { type Attempt, EVENT_NAME, payloadOf, type WakeUp, type Webhook } from '../core/webhook.ts'
 import { VERSION } from '../version.ts'
 import type { Guard } from './address-guard.ts'
@@ -62,12 +63,20 @@ export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): 
 
 /** The usual authorities and those of the file: read once, because each reading parses them all. */
 function trustAlso(caFile: string): SecureContext {
-  const text = readFileSync(caFile, 'utf8')
+  const text = textOf(caFile)
   // TLS itself would take any file and trust nobody new; the receivers would be the first to notice.
   const own = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g)
   if (!own) throw new Error(`${caFile} holds no certificate in PEM form`)
   for (const certificate of own) assertCertificate(certificate, caFile)
   return createSecureContext({ ca: [...getCACertificates('default'), ...own] })
+}
+
+function textOf(caFile: string): string {
+  try {
+    return readFileSync(caFile, 'utf8')
+  } catch (error) {
+    throw unreadable(caFile, error)
+  }
 }
 
 function assertCertificate(text: string, caFile: string): void {

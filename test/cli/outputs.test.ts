@@ -38,6 +38,35 @@ test('an export never replaces the database, forced or not', async (t) => {
   assert.equal((await shell.tranche(['check'])).code, 0)
 })
 
+test('an export answers with one JSON document under --json, and - is stdout', async (t) => {
+  const shell = openShell(t)
+  await shell.tranche(CREATE)
+  const line = ['billing', 'export', '--month', '2026-01']
+  const csv = await shell.tranche(line)
+  assert.match(csv.out, /^partner_slug,/)
+  assert.deepEqual(await shell.tranche([...line, '--output', '-']), csv)
+  assert.equal(existsSync('-'), false)
+  const json = await shell.tranche([...line, '--format', 'json'])
+  for (const more of [[], ['--output', '-'], ['--format', 'json']])
+    assert.deepEqual(await shell.tranche([...line, ...more, '--json']), json)
+  const file = join(shell.folder, 'january.csv')
+  const { code, out, err } = await shell.tranche([...line, '--output', file, '--json'])
+  assert.deepEqual([code, JSON.parse(out), err], [0, { file, rows: 2 }, ''])
+  assert.equal(readFileSync(file, 'utf8'), csv.out)
+  for (const more of [['--format', 'csv'], ['--bom']])
+    assert.equal((await shell.tranche([...line, ...more, '--json'])).code, 2, more.join(' '))
+})
+
+test('tiers are listed oldest first', async (t) => {
+  const shell = openShell(t)
+  await shell.tranche(CREATE)
+  await shell.tranche(['tier', 'set', 'starter', '--rate-bps', '45', '--from', '2026-03'])
+  await shell.tranche(['tier', 'set', 'gold', '--rate-bps', '10'])
+  const { out } = await shell.tranche(['tier', 'list', '--json'])
+  const months = (JSON.parse(out) as { from_month: string }[]).map((tier) => tier.from_month)
+  assert.deepEqual(months, ['1970-01', '1970-01', '1970-01', '2026-01', '2026-03'])
+})
+
 test('a chart replaces a chart and nothing else', async (t) => {
   const shell = openShell(t)
   const draw = (chart: string) =>

@@ -24,6 +24,21 @@ suite('serve', { concurrency: 4 }, () => {
     assert.ok(!log.includes(key.slice('sse_test_'.length, -6)))
   })
 
+  test('--tick-every off runs no pass, from the flag and from its variable', async (t) => {
+    const cwd = temporaryFolder(t)
+    const places = [
+      { argv: ['--tick-every', 'off'], env: {} },
+      { argv: [], env: { TRANCHE_TICK_EVERY: 'off' } },
+    ]
+    for (const { argv, env } of places) {
+      const served = await startServe(t, argv, { cwd, env })
+      assert.equal(JSON.parse(await served.line('"msg":"listening"')).tick_every_ms, null)
+      served.child.kill('SIGTERM')
+      assert.equal(await served.ended, 0)
+      assert.doesNotMatch(served.err(), /"msg":"tick"/)
+    }
+  })
+
   test('a port that is taken: exit 1, and the port is named', async (t) => {
     const cwd = temporaryFolder(t)
     const { url } = await startServe(t, [], { cwd })

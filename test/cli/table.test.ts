@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Column, renderTable } from '../../src/cli/terminal/table.ts'
+import { type Column, renderFields, renderTable } from '../../src/cli/terminal/table.ts'
 
 type Row = { name: string; count: number | null; ok: boolean }
 const COLUMNS: Column<Row>[] = [
@@ -25,9 +25,20 @@ test('characters that take two columns are counted as two', async () => {
   )
 })
 
-test('a cell of several lines keeps to its column', async () => {
-  const text = await renderTable(COLUMNS, [row('one\nthree', 7), row('x', 8)])
-  assert.deepEqual(text.split('\n'), ['NAME   COUNT  OK', 'one        7  yes', 'three', 'x          8  yes'])
+test('a cell is one line, whatever is in it', async () => {
+  const text = await renderTable(COLUMNS, [row('a\nb\u202ec\u200b', 7), row('x', 8)])
+  assert.deepEqual(text.split('\n'), [
+    'NAME               COUNT  OK',
+    'a\\nb\\u202ec\\u200b      7  yes',
+    'x                      8  yes',
+  ])
+})
+
+test('a field is one line, whatever is in it', () => {
+  assert.equal(
+    renderFields({ reason: 'a\nstatus  filled', b: null }),
+    'reason  a\\nstatus  filled\nb       -',
+  )
 })
 
 test('the widest row sets the width of its column for every row, however far down it is', async () => {

@@ -139,8 +139,8 @@ describe('files that cannot be played', () => {
     const { code, err } = await runHere(['backtest', join(folder, 'no.csv')], {
       machine: machineAt(T0).machine,
     })
-    assert.equal(code, 1)
-    assert.match(err, /no\.csv: ENOENT/)
+    assert.equal(code, 4)
+    assert.match(err, /There is no file .*no\.csv/)
   })
 })
 

@@ -178,8 +178,8 @@ const REFUSED: [path: string, detail: object[]][] = [
     '202601',
     ' 2026-01',
     '2026-01%0A',
-    '1969-12',
-    '9999-12',
+    '0000-12',
+    '10000-01',
     'x',
   ].flatMap((month): [string, object[]][] => [
     [`${MONTHLY}?month=${month}`, [MONTH_WRONG]],
@@ -242,7 +242,16 @@ test('the present month at once, a future one as zeros, nothing of anybody else'
     ],
     ['test', false, false, 1, '10.00', '0.00'],
   )
-  for (const month of ['2026-02', '2099-12', '2025-12', '1970-01']) {
+  for (const month of [
+    '2026-02',
+    '2099-12',
+    '9999-12',
+    '2025-12',
+    '1970-01',
+    '1969-12',
+    '0099-12',
+    '0001-01',
+  ]) {
     const { final, trade_count, executions_created, volume_usd } = await monthOf(service, service.key, month)
     assert.deepEqual([final, trade_count, executions_created, volume_usd], [month < '2026-01', 0, 0, '0.00'])
   }

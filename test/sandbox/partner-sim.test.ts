@@ -59,7 +59,7 @@ test('it refuses to be whom it is not told to be, and to spend real money', asyn
     [['--key-file', live], 2, /live key.*--live/],
     [['--key-file', bolt], 2, /belongs to bolt/],
     [['--key-file', none], 1, /holds no API key/],
-    [['--key-file', join(bench.folder, 'missing')], 1, /cannot be read/],
+    [['--key-file', join(bench.folder, 'missing')], 4, /There is no file/],
     [['--fill', '0.9', '--part', '0.2'], 2, /more than 1/],
     [['--part', '1.5'], 2, /from 0 to 1/],
     [['--url', 'ftp://127.0.0.1'], 2, /address of the service/],

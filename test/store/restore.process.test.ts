@@ -96,7 +96,7 @@ suite('restore', { concurrency: 3 }, () => {
   test('what cannot be used is refused, and everything stays as it was', async (t) => {
     const { file, copy } = await withCopy(t)
     const bad = join(dirname(copy), 'bad.db')
-    await refused(file, bad, 1, /There is no file/)
+    await refused(file, bad, 4, /There is no file/)
     await refused(file, file, 2, /is the database itself/)
     writeFileSync(bad, 'a letter, and no database '.repeat(100))
     await refused(file, bad, 1, /bad\.db is damaged: file is not a database/)

@@ -142,7 +142,7 @@ test('a CA file that holds no certificate is an error before anything is sent', 
     writeFileSync(caFile, text)
     assert.throws(() => deliverer({ caFile }), /certificate/, name)
   }
-  assert.throws(() => deliverer({ caFile: join(folder, 'missing.pem') }), /ENOENT/)
+  assert.throws(() => deliverer({ caFile: join(folder, 'missing.pem') }), /There is no file/)
   assert.throws(() => deliverer({ caFile: join(folder, 'ca.key') }), /certificate/)
 })
 

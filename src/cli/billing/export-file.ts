@@ -9,7 +9,7 @@ import { refuseDatabaseFile } from '../../store/sqlite/file/own-files.ts'
 import type { Store } from '../../store/store.ts'
 import { nameTaken, writeFileWhole } from '../../whole-file.ts'
 import type { Cli } from '../context.ts'
-import { note, write } from '../terminal/print.ts'
+import { note, print, write } from '../terminal/print.ts'
 import { createProgress } from '../terminal/progress.ts'
 import { fixPeriodFor } from './period.ts'
 
@@ -17,7 +17,8 @@ export type ExportOptions = {
   month: string
   report: ReportKind
   format: 'csv' | 'json'
-  output?: string
+  /** Null for stdout. */
+  output: string | null
   bom?: boolean
   force?: boolean
 }
@@ -31,11 +32,11 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
   const { output } = options
   // Rows live for a moment. Left to itself V8 would rather grow its nursery to many times what they need.
   setFlagsFromString('--semi-space-growth-factor=1')
-  if (output !== undefined) refuseDatabaseFile(output, cli.globals().db)
-  if (output !== undefined && !options.force && existsSync(output)) throw nameTaken(output)
+  if (output !== null) refuseDatabaseFile(output, cli.globals().db)
+  if (output !== null && !options.force && existsSync(output)) throw nameTaken(output)
   const period = await fixPeriodFor(cli, store, { month: options.month, filter })
   // Rows on the same screen are progress enough; a bar between them would spoil both.
-  const screen = output === undefined && cli.streams.out.isTTY
+  const screen = output === null && cli.streams.out.isTTY
   const watched = cli.streams.err.isTTY && !screen
   const total = watched ? await totalOf(store, { period, filter, options }) : 0
   const progress = watched ? createProgress(cli.streams, () => 'exporting') : null
@@ -48,12 +49,15 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
     }
   })()
   try {
-    if (output === undefined) for await (const chunk of counted) await write(cli.streams.out, chunk)
+    if (output === null) for await (const chunk of counted) await write(cli.streams.out, chunk)
     else await writeFileWhole(output, counted, { replace: options.force ?? false })
   } finally {
     progress?.clear()
   }
-  if (output !== undefined) note(cli, `${rows} rows in ${output}.`)
+  if (output === null) return
+  // On stdout stands what a script asked for; what a person is told beside it is a remark.
+  if (cli.globals().json) print(cli, { file: output, rows }, () => '')
+  else note(cli, `${rows} rows in ${output}.`)
 }
 
 type Reading = Parameters<(typeof EXPORTS)['summary']['rows']>[0]

@@ -1,22 +1,37 @@
 // Readers of option values: each turns a word into a value or says what it should have been.
 
 import { InvalidArgumentError, Option } from 'commander'
-import { DAY_MS, HOUR_MS, MINUTE_MS, MONTH_PATTERN, SECOND_MS } from '../../core/instant.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../core/instant.ts'
+import { isMonth } from '../../core/month.ts'
 import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../../core/partner.ts'
 import { REASON_MAX } from '../../core/text.ts'
 
 const DURATION_UNIT_MS: Record<string, number> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS }
 
-export function duration(text: string): number {
-  const parts = /^(\d{1,6})([smhd])$/.exec(text)
-  const unit = DURATION_UNIT_MS[parts?.[2] ?? '']
-  if (!parts || unit === undefined || Number(parts[1]) === 0) {
-    throw new InvalidArgumentError('Give a whole number and a unit, such as 60s, 15m, 24h or 90d.')
+/** Reads a time of one second to `daysMax` days, in ms. */
+const timeUpTo =
+  (daysMax: number) =>
+  (text: string): number => {
+    const parts = /^(\d{1,9})([smhd])$/.exec(text)
+    const ms = Number(parts?.[1]) * (DURATION_UNIT_MS[parts?.[2] ?? ''] ?? Number.NaN)
+    if (SECOND_MS <= ms && ms <= daysMax * DAY_MS) return ms
+    throw new InvalidArgumentError(
+      `Give a whole number and a unit, such as 60s, 15m or 24h, from 1s to ${daysMax}d.`,
+    )
   }
-  return Number(parts[1]) * unit
-}
 
-export const durationOrOff = (text: string): number | null => (text === 'off' ? null : duration(text))
+/** A hundred years: how long a key lives, how far a sandbox goes. */
+const DURATION_MAX_DAYS = 36_500
+/** Node's timers count milliseconds in 31 bits. Asked to wait longer, they do not wait at all. */
+const TIMER_MAX_DAYS = 24
+
+/** How long something lasts or is away, in ms. Nothing waits for it: a timer takes `interval`. */
+export const duration = timeUpTo(DURATION_MAX_DAYS)
+
+/** How long a timer waits, in ms. */
+export const interval = timeUpTo(TIMER_MAX_DAYS)
+
+export const intervalOrOff = (text: string): number | 'off' => (text === 'off' ? text : interval(text))
 
 export function slug(text: string): string {
   if (PARTNER_SLUG_PATTERN.test(text)) return text
@@ -26,8 +41,8 @@ export function slug(text: string): string {
 }
 
 export function month(text: string): string {
-  if (MONTH_PATTERN.test(text) && '1970' <= text && text < '9999') return text
-  throw new InvalidArgumentError('A month is written YYYY-MM.')
+  if (isMonth(text)) return text
+  throw new InvalidArgumentError('A month is written YYYY-MM, from 0001-01 to 9999-12.')
 }
 
 /** Dollars with at most two places; kept as text until the command reads it as money. */

@@ -65,6 +65,7 @@ export async function webhooksOf(options: WebhookOptions): Promise<Webhooks> {
     const { webhookHeaderPrefix: headerPrefix, webhookCa } = options
     return { guard, deliver: createDeliver({ guard, headerPrefix, caFile: webhookCa ?? null }) }
   } catch (error) {
+    if (error instanceof Problem) throw error
     throw new Problem('usage', `--webhook options: ${(error as Error).message}`)
   }
 }

@@ -1,8 +1,8 @@
 // What partner-sim is told: shares, the address of the service, the file with the key.
 
-import { readFileSync } from 'node:fs'
 import { InvalidArgumentError } from 'commander'
 import { Problem } from '../../core/problem.ts'
+import { readInput } from '../read-input.ts'
 
 const LIVE_PREFIX = 'sse_live_'
 const KEY_PATTERN = /^sse_(test|live)_[0-9A-Za-z]+$/
@@ -21,12 +21,7 @@ export type SimOptions = {
 }
 
 export function readKey({ keyFile, live }: SimOptions): string {
-  let key: string
-  try {
-    key = readFileSync(keyFile, 'utf8').trim()
-  } catch (error) {
-    throw new Problem('bad_file', `The key file cannot be read: ${(error as Error).message}`)
-  }
+  const key = readInput(keyFile).trim()
   if (!KEY_PATTERN.test(key)) throw new Problem('bad_file', `${keyFile} holds no API key.`)
   if (key.startsWith(LIVE_PREFIX) && !live) throw liveRefused()
   return key

@@ -1,10 +1,10 @@
 // Which certificate serve shows: one from files, or for a first try one that is made at the start.
 
-import { readFileSync } from 'node:fs'
 import { Problem } from '../../core/problem.ts'
 import type { Certificate, Tls } from '../../http/listen/server.ts'
 import type { Listener } from '../../http/listen.ts'
 import type { Log } from '../../log.ts'
+import { readInput } from '../read-input.ts'
 
 export type TlsOptions = { host: string; tlsCert?: string; tlsKey?: string; tlsSelfSigned?: true }
 
@@ -24,8 +24,8 @@ export function tlsOf({ host, tlsCert, tlsKey, tlsSelfSigned }: TlsOptions): Tls
 const LOCAL_NAMES = ['localhost', '127.0.0.1', '::1']
 
 const readCertificate = (certFile: string, keyFile: string): Certificate => ({
-  cert: readFileSync(certFile, 'utf8'),
-  key: readFileSync(keyFile, 'utf8'),
+  cert: readInput(certFile),
+  key: readInput(keyFile),
 })
 
 /** Nobody vouches for such a certificate: whoever wants to be sure compares. */

@@ -5,6 +5,7 @@ import { formatInstant, type Instant } from '../../core/instant.ts'
 import { formatPrice, formatUsd } from '../../core/money.ts'
 import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
 import { spellSpan } from '../../core/span.ts'
+import { visible } from '../../core/visible.ts'
 import type { Recent } from '../../store/status.ts'
 import { counted, grouped } from '../terminal/numbers.ts'
 import type { Paint, Style } from '../terminal/paint.ts'
@@ -174,12 +175,16 @@ function latest({ executions }: Recent, room: number, { width, paint }: Frame): 
 
 const since = (now: Instant, then: Instant): string => spellSpan(now - then)
 
-/** Counted in characters as a reader sees them; a name of wide ones is cut by the terminal. */
+/** Counted in characters as a reader sees them; a name of wide ones is cut by the terminal. Nobody's words leave it. */
 const clipped = (text: string, room: number): string => {
-  const characters = [...text]
-  return characters.length <= room ? text : `${characters.slice(0, Math.max(0, room - 1)).join('')}…`
+  const characters = [...visible(text)]
+  return characters.length <= room
+    ? characters.join('')
+    : `${characters.slice(0, Math.max(0, room - 1)).join('')}…`
 }
 const clippedLeft = (text: string, room: number): string => {
-  const characters = [...text]
-  return characters.length <= room ? text : `…${characters.slice(characters.length - room + 1).join('')}`
+  const characters = [...visible(text)]
+  return characters.length <= room
+    ? characters.join('')
+    : `…${characters.slice(characters.length - room + 1).join('')}`
 }

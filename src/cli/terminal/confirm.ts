@@ -1,19 +1,36 @@
 // The question before a change that hurts.
 
 import { Problem } from '../../core/problem.ts'
+import { visible } from '../../core/visible.ts'
 import type { Cli } from '../context.ts'
 
 /** Whether there is a person to ask: a terminal both ways, and no script that wants JSON. */
 export const mayAsk = ({ streams, globals }: Cli): boolean =>
   Boolean(streams.in.isTTY && streams.err.isTTY && !globals().json)
 
-/** Asks on a terminal only; a script is taken at its word. Throws usage unless the answer is yes. */
+/** Ctrl-C at a question: neither yes nor no. */
+export class Interrupted extends Error {
+  constructor() {
+    super('Interrupted; nothing was changed.')
+  }
+}
+
+/**
+ * Asks on a terminal only; a script is taken at its word. Throws usage unless the answer is yes, and Interrupted when
+ * Ctrl-C is pressed.
+ */
 export async function confirmOnTerminal(cli: Cli, question: string): Promise<void> {
   if (!mayAsk(cli)) return
   const { createInterface } = await import('node:readline/promises')
   const terminal = createInterface({ input: cli.streams.in, output: cli.streams.err })
+  // The terminal's end is an answer too: not a yes.
+  const ended = new Promise<string>((resolve) => terminal.once('close', () => resolve('')))
+  const interrupted = new Promise<never>((_, reject) =>
+    terminal.once('SIGINT', () => reject(new Interrupted())),
+  )
   try {
-    const answer = await terminal.question(`${question} [y/N] `)
+    const asked = terminal.question(`${visible(question)} [y/N] `)
+    const answer = await Promise.race([asked, interrupted, ended])
     if (!/^y(es)?$/i.test(answer.trim())) throw new Problem('usage', 'Nothing was changed.')
   } finally {
     terminal.close()

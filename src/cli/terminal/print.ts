@@ -1,5 +1,6 @@
 // What a command prints: results on stdout, remarks and warnings on stderr, each in words or as JSON.
 
+import { visible } from '../../core/visible.ts'
 import type { PageRequest } from '../../store/paging.ts'
 import type { Cli } from '../context.ts'
 import { type Column, renderTable } from './table.ts'
@@ -9,16 +10,16 @@ export function print(cli: Cli, value: unknown, words: () => string): void {
   cli.streams.out.write(cli.globals().json ? `${JSON.stringify(value)}\n` : `${words()}\n`)
 }
 
-/** A remark for the person at the terminal: never a result. */
+/** A remark for the person at the terminal, on one line: never a result. */
 export function note(cli: Cli, text: string): void {
-  if (!cli.globals().json) cli.streams.err.write(`${text}\n`)
+  if (!cli.globals().json) cli.streams.err.write(`${visible(text)}\n`)
 }
 
 /** Something is not as it should be, and the command goes on all the same. */
 export function warn(cli: Cli, text: string): void {
   // For a script they come together at the end: what it reads on stderr is one JSON object.
   if (cli.globals().json) cli.warnings.push(text)
-  else cli.streams.err.write(`warning: ${text}\n`)
+  else cli.streams.err.write(`warning: ${visible(text)}\n`)
 }
 
 const PAGE_MAX = 1_000

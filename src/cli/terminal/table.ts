@@ -1,4 +1,6 @@
-// Rows as a table, and one thing as a list of fields.
+// Rows as a table, and one thing as a list of fields. What they hold may be anybody's words: each keeps to its line.
+
+import { visible } from '../../core/visible.ts'
 
 type Value = string | number | boolean | null
 
@@ -12,9 +14,8 @@ export async function renderTable<T>(columns: Column<T>[], rows: T[]): Promise<s
   ])
   const lines = [columns.map(({ title }) => title)]
   for (const row of rows) lines.push(columns.map((column) => shown(column.of(row))))
-  const widthOf = (cell = ''): number => Math.max(...cell.split('\n').map((line) => stringWidth(line)))
   const colWidths = columns.map((_, i) =>
-    lines.reduce((widest, cells) => Math.max(widest, widthOf(cells[i])), 1),
+    lines.reduce((widest, cells) => Math.max(widest, stringWidth(cells[i] ?? '')), 1),
   )
   const colAligns = columns.map(({ right }) => (right ? 'right' : 'left'))
   // Each line is a table of its own: the work of laying out many together grows with the square of their number.
@@ -23,10 +24,7 @@ export async function renderTable<T>(columns: Column<T>[], rows: T[]): Promise<s
     table.push(cells)
     return table.toString()
   }
-  return lines
-    .flatMap((cells) => layOut(cells).split('\n'))
-    .map((line) => line.trimEnd())
-    .join('\n')
+  return lines.map((cells) => layOut(cells).trimEnd()).join('\n')
 }
 
 /** No rules and no colours: two spaces between the columns. */
@@ -53,7 +51,7 @@ const PLAIN = {
 
 const shown = (value: Value): string => {
   if (value === null) return '-'
-  return typeof value === 'boolean' ? (value ? 'yes' : 'no') : String(value)
+  return typeof value === 'boolean' ? (value ? 'yes' : 'no') : visible(String(value))
 }
 
 /** Names and values of one thing, one a line. */

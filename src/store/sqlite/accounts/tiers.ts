@@ -11,7 +11,7 @@ import type { AuditLog } from './audit.ts'
 export function createTierStore({ db, read, write }: Connection, audit: AuditLog): TierStore {
   const sql = {
     partner: db.prepare('select 1 from partners where partner_slug = ?'),
-    list: db.prepare<[], TierRow>('select * from tiers order by min_volume_usd, name, from_month'),
+    list: db.prepare<[], TierRow>('select * from tiers order by from_month, min_volume_usd, name'),
     put: db.prepare(
       `insert or replace into tiers (name, from_month, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd)
        values (:name, :from_month, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd)`,

@@ -3,10 +3,11 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { User } from '../../../core/user.ts'
-import { instantOrNull } from '../../rows/instant.ts'
+import { instant, instantOrNull } from '../../rows/instant.ts'
+import { type PlanRow, planOf } from '../../rows/plan.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type UserRow, userOf, userParams } from '../../rows/user.ts'
-import type { UserStore } from '../../users.ts'
+import type { Consent, UserStore } from '../../users.ts'
 import { SELECT_USER } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { StopCounts, Stops } from '../ledger/stops.ts'
@@ -40,6 +41,16 @@ export function createUserStore(connection: Connection, parts: Parts): UserStore
     keepConsent: db.prepare(
       `insert into consents (user_id, consent_version, consent_timestamp, received_at)
        values (:user_id, :consent_version, :consent_timestamp, :received_at) on conflict do nothing`,
+    ),
+    one: db.prepare<object, UserRow & TenantRow>(
+      `select u.*, t.partner_slug, t.environment from users u join tenants t using (tenant_id)
+       where u.tenant_id = :tenant and u.partner_user_id = :partner_user_id`,
+    ),
+    consents: db.prepare<[bigint], ConsentRow>(
+      'select * from consents where user_id = ? order by received_at, consent_id',
+    ),
+    plansOf: db.prepare<[bigint], PlanRow>(
+      `select p.*, u.partner_user_id from plans p join users u using (user_id) where p.user_id = ? order by p.plan_id`,
     ),
   }
 
@@ -85,9 +96,27 @@ export function createUserStore(connection: Connection, parts: Parts): UserStore
     listUsers: (tenant, { after, limit }) =>
       read(() => sql.list.all({ tenant: tenant.tenantId, after: after ?? 0, limit }).map(listedUser)),
 
+    findUser: (tenant, partnerUserId) =>
+      read(() => {
+        const row = sql.one.get({ tenant: tenant.tenantId, partner_user_id: partnerUserId })
+        if (!row) return null
+        return {
+          ...listedUser(row),
+          consents: sql.consents.all(row.user_id).map(consentOf),
+          plans: sql.plansOf.all(row.user_id).map(planOf),
+        }
+      }),
+
     eraseUser: createEraser(connection, { audit, file }),
   }
 }
+
+type ConsentRow = { consent_version: string; consent_timestamp: bigint; received_at: bigint }
+const consentOf = (row: ConsentRow): Consent => ({
+  version: row.consent_version,
+  timestamp: instant(row.consent_timestamp),
+  receivedAt: instant(row.received_at),
+})
 
 const listedUser = (row: UserRow & TenantRow) => ({
   ...userOf(row),

@@ -43,7 +43,7 @@ export async function backUp(file: string, copy: string, { replace }: { replace:
 /**
  * Puts a copy in the place of `file`. The copy is verified first and not touched; the replaced database is kept under
  * the name that is returned, null when there was none. At no moment is there no database, or half of one.
- * Throws bad_file, schema_newer, and database_in_use while another process has the database open.
+ * Throws file_not_found, bad_file, schema_newer, and database_in_use while another process has the database open.
  */
 export function restore(
   copyName: string,
@@ -51,7 +51,7 @@ export function restore(
   { now, audit }: { now: Instant; audit: AuditEntry },
 ): string | null {
   refuseNetworkFile(fileName)
-  if (!existsSync(copyName)) throw new Problem('bad_file', `There is no file ${copyName}.`)
+  if (!existsSync(copyName)) throw new Problem('file_not_found', `There is no file ${copyName}.`)
   const [copy, file] = [realName(copyName), realName(fileName)]
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
   const aside = `${file}.partial-${randomUUID()}`

@@ -1,0 +1,21 @@
+// Nothing that is named may be empty: a variable or a flag left blank is a mistake, not the wish for nothing.
+
+import { type Command, InvalidArgumentError } from 'commander'
+
+/** Makes an empty value of any option or argument a usage error, from the flag and from its variable. */
+export function refuseEmpty(command: Command): void {
+  const valued = command.options.filter(({ required, optional }) => required || optional)
+  for (const word of [...valued, ...command.registeredArguments]) word.argParser(filled(word.parseArg))
+}
+
+type Parse = (text: string, previous: unknown) => unknown
+
+const filled =
+  (parse: Parse | undefined): Parse =>
+  (text, previous) => {
+    if (text.trim() === '') throw new InvalidArgumentError('It must not be empty.')
+    const value = parse === undefined ? text : parse(text, previous)
+    // The parser would hand the command an empty text in its place.
+    if (value === null || value === undefined) throw new Error(`${JSON.stringify(text)} was read as nothing`)
+    return value
+  }

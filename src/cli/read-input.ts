@@ -1,0 +1,13 @@
+// A file that a command line names for its words: a key, a secret, a certificate.
+
+import { readFileSync } from 'node:fs'
+import { unreadable } from '../core/unreadable.ts'
+
+/** The text of a file. Throws file_not_found and bad_file. */
+export function readInput(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw unreadable(file, error)
+  }
+}

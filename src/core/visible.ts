@@ -1,0 +1,19 @@
+// Text that somebody else wrote, as a person may read it: on one line, with nothing in it that hides, moves or reorders
+// what stands around it.
+
+/**
+ * Control characters, line and paragraph ends, halves of a pair, and what has no shape of its own: marks that turn the
+ * direction of text, joiners, fillers, tags.
+ */
+const UNSEEN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
+
+const NAMES: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
+
+/** The text with every such character spelled out: a line break as \n, a right-to-left override as \u202e. */
+export const visible = (text: string): string =>
+  text.replace(UNSEEN, (unseen) => NAMES[unseen] ?? codeOf(unseen))
+
+function codeOf(character: string): string {
+  const code = (character.codePointAt(0) ?? 0).toString(16)
+  return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, '0')}`
+}

@@ -1,0 +1,162 @@
+// What partners wrote, in every command that shows it: nothing of it hides, reorders or forges what an operator reads,
+// and JSON has it exactly.
+
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { drawScreen } from '../../src/cli/status/screen.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import { openShell, type Shell } from '../support/shell.ts'
+
+/** Turned, without width, a filler, a tag: each is a letter of its own to a program, and nothing to a reader. */
+const UNSEEN = '\u202e\u200b\u2066\ufeff\u3164\u{e0041}'
+const SPELLED = '\\u202e\\u200b\\u2066\\ufeff\\u3164\\u{e0041}'
+const mark = (name: string): string => `${name}${UNSEEN}`
+const FORGED = `venue closed\n\ttrade_status  filled\nstatus  filled${UNSEEN}`
+const HIDDEN = /[\p{Cf}\p{Zl}\p{Zp}\u3164]|[^\P{Cc}\n]/u
+
+const USER = {
+  partner_user_id: mark('user'),
+  email: `${mark('mail')}@example.org`,
+  auth_provider: mark('provider'),
+  consent_accepted: true,
+  consent_version: mark('consent'),
+  consent_timestamp: '2026-01-01T00:00:00Z',
+}
+
+type Staged = { shell: Shell; late: string; failed: string; filled: string }
+
+/** A partner that writes such text into every field it can. */
+async function stage(shell: Shell): Promise<Staged> {
+  await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
+  const key = (await shell.tranche(['key', 'create', 'acme', '--env', 'test'])).out.trim()
+  const call = async (method: string, path: string, body?: object) => {
+    const answer = await shell.call(method, `/partner/v1/${path}`, key, body && JSON.stringify(body))
+    return { status: answer.status, body: JSON.parse(answer.text) }
+  }
+  assert.equal((await call('POST', 'users', USER)).status, 200)
+  for (const name of ['late', 'failed', 'filled']) {
+    const plan = { partner_user_id: USER.partner_user_id, partner_plan_id: mark(name) }
+    const terms = { amount_usd: '60.00', frequency: 'daily' }
+    assert.equal((await call('POST', 'plans', { ...plan, ...terms })).status, 200)
+  }
+  await shell.tranche(['tick', '--price', '60000'])
+  const due = (await call('GET', 'executions/due')).body as {
+    execution_id: string
+    partner_plan_id: string
+  }[]
+  const idOf = (name: string) => due.find((one) => one.partner_plan_id === mark(name))?.execution_id ?? ''
+  const confirm = (name: string, report: object) => call('POST', `executions/${idOf(name)}/confirm`, report)
+  const amounts = { usd_amount: '10.00', btc_amount: '0.00016666', execution_price: '60002.40' }
+  const fill = { status: 'filled', ...amounts }
+  const failure = { status: 'failed', failure_reason: FORGED }
+  assert.equal((await confirm('failed', { partner_order_id: mark('o1'), ...failure })).status, 200)
+  assert.equal((await confirm('filled', { partner_order_id: mark('o2'), ...fill })).status, 200)
+  await shell.tranche(['execution', 'cancel', idOf('late'), '--reason', 'x'])
+  assert.equal((await confirm('late', { partner_order_id: mark('o3'), ...fill })).status, 409)
+  return { shell, late: idOf('late'), failed: idOf('failed'), filled: idOf('filled') }
+}
+
+test('foreign text is spelled out in words and exact as JSON, in every command that shows it', async (t) => {
+  const { shell, late, failed, filled } = await stage(openShell(t))
+  const user = USER.partner_user_id
+  const of = ['acme', '--env', 'test']
+  /** In this order: some change what the next ones show. */
+  const lines: [argv: string[], exact: string | null][] = [
+    [['user', 'list', ...of], user],
+    [['user', 'show', 'acme', user, '--env', 'test'], USER.consent_version],
+    [['user', 'show', 'acme', mark('nobody'), '--env', 'test'], null],
+    [['plan', 'list'], mark('late')],
+    [['plan', 'show', mark('late')], user],
+    [['plan', 'show', mark('nothing')], null],
+    [['execution', 'list'], mark('late')],
+    [['execution', 'show', failed], FORGED],
+    [['execution', 'show', filled], mark('o2')],
+    [['execution', 'late-fills'], mark('o3')],
+    [['execution', 'accept-late', late], null],
+    [['execution', 'show', late], mark('o3')],
+    [['trade', 'adjust', filled, '--usd', '9', '--btc', '0.00015', '--reason', mark('because')], null],
+    [['execution', 'show', filled], mark('because')],
+    [['tick', '--dry-run', '--price', '60000'], null],
+    [['sandbox', 'fire', 'acme', mark('filled')], mark('filled')],
+    [['sandbox', 'fire', 'acme', mark('nothing')], null],
+    [['sandbox', 'advance', 'acme', '2d'], null],
+    [['check'], null],
+    [['billing', 'show', '--month', '2026-01'], null],
+    [['billing', 'reconcile', '--month', '2026-01'], null],
+    [['status'], null],
+    [['user', 'erase', 'acme', user, '--env', 'test'], user],
+    [['audit'], mark('because')],
+  ]
+  for (const [argv, exact] of lines) {
+    const line = argv.join(' ')
+    const words = await shell.tranche(argv)
+    const json = await shell.tranche([...argv, '--json'])
+    for (const text of [words.out, words.err]) assert.doesNotMatch(text, HIDDEN, line)
+    assert.doesNotMatch(words.out, /^\s*(trade_)?status {2}filled\\u202e/m, line)
+    if (exact === null) continue
+    assert.ok(words.out.includes(SPELLED), `${line}: ${words.out}`)
+    assert.ok(deepText(JSON.parse(json.out)).includes(exact), line)
+  }
+  const shown = (await shell.tranche(['execution', 'show', failed])).out
+  assert.match(
+    shown,
+    /^trade_failure_reason +venue closed\\n\\ttrade_status {2}filled\\nstatus {2}filled\\u202e/m,
+  )
+})
+
+test('the screen of status --watch shows foreign text spelled out', async (t) => {
+  const { shell } = await stage(openShell(t))
+  const store = await openStore(shell.file, { clock: shell.machine.clock, create: false })
+  t.after(() => store.close())
+  const at = shell.machine.clock()
+  const recent = await store.readRecent({ passes: 60, executions: 40 })
+  const price = recent.price && { ...recent.price, source: mark('source') }
+  const seen = {
+    at,
+    db: mark('a.db'),
+    everyMs: 2_000,
+    status: await store.readStatus(at),
+    scheduler: await store.readScheduler(),
+    plans: await store.countPlans(),
+    backlog: await store.readBacklog(at),
+    sandboxes: await store.listSandboxes(),
+    walBytes: store.walBytes(),
+  }
+  const plain = (_: unknown, text: string) => text
+  const lines = drawScreen(
+    { ...seen, recent: { ...recent, price } },
+    { columns: 200, rows: 60, paint: plain, trouble: mark('trouble') },
+  )
+  const text = lines.join('\n')
+  assert.doesNotMatch(text, HIDDEN)
+  for (const name of ['late', 'source', 'a.db', 'trouble']) assert.ok(text.includes(`${name}\\u202e`), name)
+})
+
+test('pretty logs spell foreign text out, JSON logs have it exactly', () => {
+  const script = `
+    import { createLog } from './src/log.ts'
+    const text = ${JSON.stringify(mark('plan'))}
+    for (const format of ['pretty', 'json']) {
+      const log = createLog(format)
+      log.warn({ text, deep: [{ text }] }, text + '\\nforged line')
+      log.error({ err: new Error(text) }, 'failed')
+    }`
+  const cwd = join(import.meta.dirname, '../..')
+  const flags = ['--import', 'tsx', '--input-type=module', '--eval', script]
+  const { stderr } = spawnSync(process.execPath, flags, { cwd, encoding: 'utf8' })
+  const lines = stderr.trimEnd().split('\n')
+  const [pretty, json] = [lines.slice(0, -2).join('\n'), lines.slice(-2).join('\n')]
+  assert.doesNotMatch(pretty, HIDDEN)
+  assert.doesNotMatch(pretty, /^forged line/m)
+  assert.equal(pretty.split(SPELLED).length - 1 >= 4, true, pretty)
+  assert.equal(JSON.parse(lines.at(-2) ?? '').msg, `${mark('plan')}\nforged line`)
+  assert.ok(json.includes(UNSEEN))
+})
+
+/** Every text of a JSON document, one after the other. */
+const deepText = (value: unknown): string =>
+  typeof value === 'object' && value !== null
+    ? Object.values(value).map(deepText).join('\u0001')
+    : String(value)

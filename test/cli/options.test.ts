@@ -1,0 +1,257 @@
+// Every option of the command tree, from the flag and from its variable: what it takes at its bounds, its special
+// words, and that nothing empty, negative or huge gets by. An option without a row here fails.
+
+import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
+import { test } from 'node:test'
+import type { Command, Option } from 'commander'
+import { everyCommand } from '../../src/cli/every-command.ts'
+import { createProgram } from '../../src/cli/program.ts'
+import { machineAt } from '../../src/machine.ts'
+import { capture } from '../support/command.ts'
+import { anyWords, decimal, oneOf, type Row, time, whole, words } from '../support/option-rows.ts'
+import { T0 } from '../support/service.ts'
+import { openShell } from '../support/shell.ts'
+
+/** The longest that Node's timers wait is 2^31 - 1 ms. */
+const TIMER_DAYS = 24
+const LIFETIME_DAYS = 36_500
+
+const MONTH = words(
+  [
+    ['0001-01', '0001-01'],
+    ['1969-12', '1969-12'],
+    ['9999-12', '9999-12'],
+  ],
+  ['0000-12', '2026-00', '2026-13', '2026-1', '202601', '-001-01', '10000-01', '2026-01-01'],
+)
+const ENVIRONMENT = oneOf('test', 'live')
+const SLUG = words(
+  [
+    ['ab', 'ab'],
+    ['a'.repeat(63), 'a'.repeat(63)],
+  ],
+  ['a', '-ab', 'AB', 'a'.repeat(64), 'a b', 'ä1'],
+)
+const REASON = words(
+  [
+    [' a ', 'a'],
+    ['a'.repeat(2_000), 'a'.repeat(2_000)],
+  ],
+  ['a'.repeat(2_001), 'a\nb', 'a\u001bb'],
+)
+const SHARE = words(
+  [
+    ['0', 0],
+    ['1', 1],
+    ['.5', 0.5],
+  ],
+  ['-1', '-0.1', '1.1', '2', '1e-1', '0.1234567', '9'.repeat(30)],
+)
+const SEED = whole(0, 999_999_999)
+const PRICE = decimal(8, { zero: false })
+
+/** By the words of the command and the flag, or by the flag alone where it means the same everywhere. */
+const ROWS: Record<string, Row> = {
+  '--db': anyWords('a.db', '0'),
+  '--env': ENVIRONMENT,
+  '--partner': SLUG,
+  '--month': MONTH,
+  '--from': MONTH,
+  '--reason': REASON,
+  '--price': PRICE,
+  '--price-feed': anyWords('none', 'static:64250'),
+  '--seed': SEED,
+  '--webhook-allow-cidr': words(
+    [
+      ['10.0.0.0/8', ['10.0.0.0/8']],
+      ['10.0.0.0/8, fd00::/8', ['10.0.0.0/8', 'fd00::/8']],
+    ],
+    ['none', '10.0.0.0', '10.0.0.0/8,', ',', '0', '-1'],
+  ),
+  '--webhook-ca': anyWords('ca.pem'),
+  '--webhook-header-prefix': words(
+    [
+      ['X-Service', 'X-Service'],
+      ['Ab', 'Ab'],
+      ['A'.repeat(50), 'A'.repeat(50)],
+    ],
+    ['A', 'A'.repeat(51), 'A-', '-A', 'X Service', '0', 'X:'],
+  ),
+  'serve --host': anyWords('127.0.0.1', '::'),
+  'serve --port': whole(0, 65_535),
+  'serve --tick-every': time(TIMER_DAYS, { off: true }),
+  'serve --drain-limit': time(TIMER_DAYS),
+  'serve --rate-limit': whole(1, 1_000_000),
+  'serve --log-format': oneOf('json', 'pretty'),
+  'serve --log-level': oneOf('debug', 'info', 'warn', 'error'),
+  'serve --tls-cert': anyWords('cert.pem'),
+  'serve --tls-key': anyWords('key.pem'),
+  'serve --ops-token-file': anyWords('token'),
+  'partner create --name': anyWords('Acme'),
+  'key create --label': anyWords('prod'),
+  'key create --expires-in': time(LIFETIME_DAYS),
+  'key rotate --overlap': time(LIFETIME_DAYS),
+  'tier set --rate-bps': whole(0, 10_000),
+  'tier set --min-volume-usd': decimal(2),
+  'tier set --per-active-user-usd': decimal(2),
+  'tier set --monthly-minimum-usd': decimal(2),
+  'execution list --status': oneOf('pending', 'sent', 'filled', 'partial', 'failed', 'cancelled'),
+  'execution accept-late --report': whole(1, 999_999_999),
+  'trade adjust --usd': decimal(8),
+  'trade adjust --btc': decimal(8),
+  'backtest --frequency': oneOf('daily', 'weekly', 'bi-weekly'),
+  'backtest --tranches': whole(1, 1_000),
+  'backtest --chart': words([['a.svg', 'a.svg']], ['-']),
+  'webhook verify --signature': anyWords('v1=x'),
+  'webhook verify --secret-file': anyWords('secret.txt'),
+  'partner-sim --key-file': anyWords('acme.key'),
+  'partner-sim --url': words(
+    [['https://partner.example/', 'https://partner.example']],
+    ['partner.example', 'ftp://partner.example', '0', '-1'],
+  ),
+  'partner-sim --fill': SHARE,
+  'partner-sim --part': SHARE,
+  'partner-sim --fail': SHARE,
+  'partner-sim --every': time(TIMER_DAYS),
+  'billing export --report': oneOf('summary', 'users', 'trades'),
+  'billing export --format': oneOf('csv', 'json'),
+  'billing export --output': anyWords('january.csv', '-'),
+  'status --every': time(TIMER_DAYS),
+  'health --url': anyWords('http://127.0.0.1:8080'),
+  'health --port': whole(1, 65_535),
+}
+
+/** What the commands are given where they want an argument. */
+const ARGUMENTS: Record<string, string> = { slug: 'acme', time: '7d', usd: '5.00', shell: 'bash' }
+
+type Place = { path: readonly string[]; option: Option; row: Row; name: string }
+
+const named = (path: readonly string[], { long }: Option): string => [...path, long].join(' ')
+const rowOf = (path: readonly string[], option: Option): Row | undefined =>
+  ROWS[named(path, option)] ?? ROWS[option.long ?? '']
+
+function createTree(): Command {
+  const streams = { out: capture(false), err: capture(false), in: process.stdin }
+  return createProgram({ streams, machine: machineAt(T0).machine, exitWith: () => {} }, () => '').program
+}
+
+const places: Place[] = []
+const unknown: string[] = []
+const known = new Set<string>()
+const words0: { path: readonly string[]; arguments: string[] }[] = []
+everyCommand(createTree(), (command, path) => {
+  words0.push({ path, arguments: command.registeredArguments.map((argument) => argument.name()) })
+  for (const option of command.options.filter(({ required, optional }) => required || optional)) {
+    const name = named(path, option)
+    const row = rowOf(path, option)
+    if (row) places.push({ path, option, row, name })
+    else unknown.push(name)
+    known.add(name).add(option.long ?? '')
+  }
+})
+
+test('every option that takes a value has a row, and every row an option', () => {
+  assert.ok(places.length > 60, `${places.length} options`)
+  assert.deepEqual(unknown, [])
+  assert.deepEqual(
+    Object.keys(ROWS).filter((name) => !known.has(name)),
+    [],
+  )
+})
+
+/** The words before an option: its command, its arguments, and the other options that command cannot do without. */
+function lineBefore({ path, option }: Pick<Place, 'path' | 'option'>): string[] {
+  const own = words0.find((one) => one.path === path)?.arguments ?? []
+  const others = places.filter(
+    (place) => place.path === path && place.option.mandatory && place.option !== option,
+  )
+  return [
+    ...path,
+    ...own.map((name) => ARGUMENTS[name] ?? 'x'),
+    ...others.map(({ option: other, row }) => `${other.long}=${row.takes[0]?.[0]}`),
+  ]
+}
+
+/** What the command is handed for an option, which alone is left of what it would do. */
+async function readBy({ path, option }: Place, line: string[]): Promise<unknown> {
+  const program = createTree()
+  let read: unknown
+  everyCommand(program, (command, its) => {
+    if (its.join(' ') === (path.length === 0 ? 'version' : path.join(' ')))
+      command.action(() => {
+        read = command.optsWithGlobals()[option.attributeName()]
+      })
+  })
+  await program.parseAsync(path.length === 0 ? [...line, 'version'] : line, { from: 'user' })
+  return read
+}
+
+/** Runs with one variable set: the parser reads no environment but this process's own. */
+async function withVariable<T>(name: string, value: string, run: () => Promise<T>): Promise<T> {
+  process.env[name] = value
+  try {
+    return await run()
+  } finally {
+    delete process.env[name]
+  }
+}
+
+for (const place of places) {
+  const { option, row, name } = place
+  const { long = '', envVar } = option
+
+  test(`${name} takes its words`, async () => {
+    for (const [word, value] of row.takes) {
+      const line = lineBefore(place)
+      assert.deepEqual(await readBy(place, [...line, `${long}=${word}`]), value, word)
+      if (envVar === undefined) continue
+      assert.deepEqual(
+        await withVariable(envVar, word, () => readBy(place, line)),
+        value,
+        `${envVar}=${word}`,
+      )
+    }
+  })
+
+  test(`${name} refuses what is empty and what is out of bounds`, async (t) => {
+    const shell = openShell(t)
+    // Every command line of the shell begins with --db.
+    if (long === '--db') return
+    for (const word of ['', ' ', '\t', ...row.refuses]) {
+      const line = [...lineBefore(place)]
+      const flag = await shell.tranche([...line, `${long}=${word}`])
+      assert.deepEqual([flag.code, flag.out], [2, ''], `${long}=${word}`)
+      assert.ok(flag.err.includes(`'${option.flags}'`), flag.err)
+      if (envVar === undefined) continue
+      const variable = await withVariable(envVar, word, () => shell.tranche(line))
+      assert.deepEqual([variable.code, variable.out], [2, ''], `${envVar}=${word}`)
+      assert.ok(variable.err.includes(`'${envVar}'`), variable.err)
+    }
+    assert.deepEqual(readdirSync(shell.folder), [])
+  })
+}
+
+test('--db and TRANCHE_DB are not empty', async (t) => {
+  const shell = openShell(t)
+  for (const word of ['', ' ']) {
+    assert.equal((await shell.tranche(['status', `--db=${word}`])).code, 2)
+    const { program } = { program: createTree() }
+    const parsed = withVariable('TRANCHE_DB', word, () => program.parseAsync(['version'], { from: 'user' }))
+    await assert.rejects(parsed, /TRANCHE_DB.*must not be empty/)
+  }
+})
+
+test('an argument is not empty either', async (t) => {
+  const shell = openShell(t)
+  for (const { path, arguments: own } of words0) {
+    for (const [at] of own.entries()) {
+      const line = lineBefore({ path, option: {} as Option })
+      line[path.length + at] = ''
+      const { code, out, err } = await shell.tranche(line)
+      assert.deepEqual([code, out], [2, ''], line.join(' '))
+      assert.notEqual(err, '')
+    }
+  }
+  assert.deepEqual(readdirSync(shell.folder), [])
+})

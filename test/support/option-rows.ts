@@ -1,0 +1,52 @@
+// What an option takes and what it refuses, said by its kind: the rows of the test of every option.
+
+/** Words and the value each is read as, and words that are usage errors. */
+export type Row = { takes: [word: string, value: unknown][]; refuses: string[] }
+
+const HUGE = '9'.repeat(30)
+const NO_NUMBERS = ['-1', '1.5', '0x10', '1e3', 'NaN', 'Infinity', ' 1', HUGE, 'off', 'none', 'x']
+const DAY_MS = 86_400_000
+
+/** A whole number from `min` to `max`. */
+export const whole = (min: number, max: number): Row => ({
+  takes: [
+    [String(min), min],
+    [String(max), max],
+  ],
+  refuses: [...NO_NUMBERS, String(min - 1), String(max + 1)],
+})
+
+const NO_TIMES = [HUGE, `${HUGE}s`, '0', '0s', '0d', '60', '-1s', '1.5h', '1w', '1 s', 's', 'none', '1S']
+
+/** A time of one second to `days` days; `off` where that is a word of its own. */
+export const time = (days: number, { off = false } = {}): Row => ({
+  takes: [
+    ['1s', 1_000],
+    ['15m', 900_000],
+    [`${days}d`, days * DAY_MS],
+    ...(off ? ([['off', 'off']] as Row['takes']) : []),
+  ],
+  refuses: [...NO_TIMES, `${days + 1}d`, `${days * 24 + 1}h`, ...(off ? ['OFF', 'null'] : ['off'])],
+})
+
+/** A decimal that is kept as it was typed, of at most `places` places. */
+export const decimal = (places: number, { zero = true } = {}): Row => {
+  const smallest = `0.${'1'.padStart(places, '0')}`
+  return {
+    takes: [[smallest, smallest], ['64250', '64250'], ...(zero ? ([['0', '0']] as Row['takes']) : [])],
+    refuses: ['-1', '1e3', '0x10', '1,5', '.5', HUGE, `${smallest}1`, ...(zero ? [] : ['0', '0.00'])],
+  }
+}
+
+export const oneOf = (...words: string[]): Row => ({
+  takes: words.map((word) => [word, word]),
+  refuses: [words[0]?.toUpperCase() ?? '', '0', '-1', HUGE, 'null'],
+})
+
+/** Any words that are not empty: what they say is looked at later. */
+export const anyWords = (...words: string[]): Row => ({
+  takes: words.map((word) => [word, word]),
+  refuses: [],
+})
+
+export const words = (takes: Row['takes'], refuses: string[]): Row => ({ takes, refuses })
