@@ -64,7 +64,8 @@ test('every block of the guide does what it says', async (t) => {
   const ID = String((await poll(service)).get('p')?.[0]?.execution_id)
 
   // Side by side, because each command is a process to wait for.
-  const aside = Promise.all([paste(service, 'Look first'), paste(service, 'A user wants to be forgotten')])
+  const asideSections = ['Look first', 'What a user agreed to', 'A user wants to be forgotten']
+  const aside = Promise.all(asideSections.map((section) => paste(service, section)))
   assert.match(await paste(service, 'A partner must stop buying'), /^acme +acme +active +yes/m)
   assert.match(await paste(service, 'An instruction nobody confirms', { ID }), /cancel_reason +venue lost/)
   const late = fill('o1', '10.00')
@@ -74,7 +75,8 @@ test('every block of the guide does what it says', async (t) => {
   const adjusted = await paste(service, 'A fill with wrong amounts', { ID })
   assert.match(adjusted, /usd_difference +-0\.50/)
   assert.match(adjusted, /agree/)
-  const [looked, erased] = await aside
+  const [looked = '', agreed = '', erased = ''] = await aside
+  assert.match(agreed, /^v\S* +2026-01-01T00:00:00\.000Z +\d{4}-/m)
   assert.match(looked, /^ok$/m)
   assert.match(erased, /gone_from_file +yes/)
   const [leaked] = await service.store.listKeys('acme')
