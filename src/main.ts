@@ -3,7 +3,7 @@
 import { CommanderError } from 'commander'
 import type { Streams } from './cli/context.ts'
 import { EXIT, failureOf } from './cli/exit-codes.ts'
-import { misspelt, unknownVariables } from './cli/misspelt.ts'
+import { misspelt, refuseEmptyVariables, unknownVariables } from './cli/misspelt.ts'
 import { createProgram, VERSION_ASKED } from './cli/program.ts'
 import { versionJson } from './cli/version.ts'
 import { visible } from './core/visible.ts'
@@ -21,6 +21,7 @@ export async function run(argv: readonly string[], { streams, machine, env }: Wo
   const { program, cli } = createProgram({ streams, machine, exitWith }, remark)
   const json = argv.includes('--json')
   try {
+    refuseEmptyVariables(env)
     for (const name of unknownVariables(program, env)) {
       const text = `${name} is not a setting of tranche`
       // Before the words are parsed: --json is known only as a word.

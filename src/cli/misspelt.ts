@@ -1,6 +1,7 @@
 // What was probably meant otherwise: options that do not exist, and variables that set nothing.
 
 import type { Command } from 'commander'
+import { Problem } from '../core/problem.ts'
 import { everyCommand } from './every-command.ts'
 
 /** A required option that is missing may be there, misspelt: the parser complains of it first, and of nothing else. */
@@ -14,9 +15,18 @@ export function misspelt(program: Command, argv: readonly string[], complaint: s
   return unknown === undefined ? '' : ` (there is no option '${unknown}')`
 }
 
+/** The variables that stand for no option. */
+const NO_OPTIONS = ['TRANCHE_CACHE', 'TRANCHE_WEBHOOK_SECRET'] as const
+
+/** Throws usage when one of those is set and empty; of the others the parser complains. */
+export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
+  const empty = NO_OPTIONS.find((name) => env[name]?.trim() === '')
+  if (empty !== undefined) throw new Problem('usage', `${empty} must not be empty.`)
+}
+
 /** A misspelt variable would otherwise be a setting silently not made. */
 export function unknownVariables(program: Command, env: NodeJS.ProcessEnv): string[] {
-  const known = new Set<string | undefined>(['TRANCHE_CACHE', 'TRANCHE_WEBHOOK_SECRET'])
+  const known = new Set<string | undefined>(NO_OPTIONS)
   everyCommand(program, (command) => {
     for (const option of command.options) known.add(option.envVar)
   })

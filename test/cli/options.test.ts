@@ -139,9 +139,9 @@ function createTree(): Command {
 const places: Place[] = []
 const unknown: string[] = []
 const known = new Set<string>()
-const words0: { path: readonly string[]; arguments: string[] }[] = []
+const commands: { path: readonly string[]; arguments: string[] }[] = []
 everyCommand(createTree(), (command, path) => {
-  words0.push({ path, arguments: command.registeredArguments.map((argument) => argument.name()) })
+  commands.push({ path, arguments: command.registeredArguments.map((argument) => argument.name()) })
   for (const option of command.options.filter(({ required, optional }) => required || optional)) {
     const name = named(path, option)
     const row = rowOf(path, option)
@@ -162,7 +162,7 @@ test('every option that takes a value has a row, and every row an option', () =>
 
 /** The words before an option: its command, its arguments, and the other options that command cannot do without. */
 function lineBefore({ path, option }: Pick<Place, 'path' | 'option'>): string[] {
-  const own = words0.find((one) => one.path === path)?.arguments ?? []
+  const own = commands.find((one) => one.path === path)?.arguments ?? []
   const others = places.filter(
     (place) => place.path === path && place.option.mandatory && place.option !== option,
   )
@@ -236,15 +236,24 @@ test('--db and TRANCHE_DB are not empty', async (t) => {
   const shell = openShell(t)
   for (const word of ['', ' ']) {
     assert.equal((await shell.tranche(['status', `--db=${word}`])).code, 2)
-    const { program } = { program: createTree() }
-    const parsed = withVariable('TRANCHE_DB', word, () => program.parseAsync(['version'], { from: 'user' }))
+    const parsed = withVariable('TRANCHE_DB', word, () =>
+      createTree().parseAsync(['version'], { from: 'user' }),
+    )
     await assert.rejects(parsed, /TRANCHE_DB.*must not be empty/)
+  }
+})
+
+test('variables that stand for no option are not empty either', async (t) => {
+  const shell = openShell(t)
+  for (const name of ['TRANCHE_CACHE', 'TRANCHE_WEBHOOK_SECRET']) {
+    const { code, out, err } = await shell.tranche(['version'], { env: { [name]: ' ' } })
+    assert.deepEqual([code, out, err], [2, '', `error: ${name} must not be empty.\n`])
   }
 })
 
 test('an argument is not empty either', async (t) => {
   const shell = openShell(t)
-  for (const { path, arguments: own } of words0) {
+  for (const { path, arguments: own } of commands) {
     for (const [at] of own.entries()) {
       const line = lineBefore({ path, option: {} as Option })
       line[path.length + at] = ''

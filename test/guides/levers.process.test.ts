@@ -67,6 +67,7 @@ test('every block of the guide does what it says', async (t) => {
   // Side by side, because each command is a process to wait for.
   const aside = Promise.all([
     pasteSection(t, service, 'Look first'),
+    pasteSection(t, service, 'What a user agreed to'),
     pasteSection(t, service, 'A user wants to be forgotten'),
   ])
   assert.match(await pasteSection(t, service, 'A partner must stop buying'), /^acme +acme +active +yes/m)
@@ -81,7 +82,8 @@ test('every block of the guide does what it says', async (t) => {
   const adjusted = await pasteSection(t, service, 'A fill with wrong amounts', { ID })
   assert.match(adjusted, /usd_difference +-0\.50/)
   assert.match(adjusted, /agree/)
-  const [looked, erased] = await aside
+  const [looked = '', agreed = '', erased = ''] = await aside
+  assert.match(agreed, /^v\S* +2026-01-01T00:00:00\.000Z +\d{4}-/m)
   assert.match(looked, /^ok$/m)
   assert.match(erased, /gone_from_file +yes/)
   const [leaked] = await service.store.listKeys('acme')

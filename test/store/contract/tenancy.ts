@@ -47,6 +47,24 @@ export const tenancyContract: Contract = {
     )
   },
 
+  'findUser finds the user of its own tenant only, with its own consents and plans': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme, 'u1', 'v1')
+    for (const stranger of strangers(world)) assert.equal(await store.findUser(stranger, 'u1'), null)
+    for (const [at, stranger] of strangers(world).entries()) {
+      await link(store, stranger, 'u1', `v${at + 2}`)
+      await sendPlan(store, stranger)
+    }
+    await link(store, acme, 'u2', 'v9')
+    const found = await store.findUser(acme, 'u1')
+    assert.deepEqual(
+      found?.consents.map(({ version }) => version),
+      ['v1'],
+    )
+    assert.deepEqual(found?.plans, [])
+  },
+
   'changePlan finds neither the user nor the plan of a stranger': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme } = world
