@@ -31,6 +31,7 @@ export type ProblemCode =
   | 'no_price'
   | 'sandbox_refused'
   | 'database_not_found'
+  | 'database_gone'
   | 'database_locked'
   | 'database_in_use'
   | 'schema_newer'

@@ -50,6 +50,7 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   no_price: 500,
   sandbox_refused: 500,
   database_not_found: 500,
+  database_gone: 503,
   database_locked: 500,
   database_in_use: 500,
   schema_newer: 500,
