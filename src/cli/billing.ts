@@ -14,16 +14,20 @@ import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { partnerNamed } from './find.ts'
 import { environmentOption, month, slug } from './options/values.ts'
+import { counted } from './terminal/numbers.ts'
 import { note, print } from './terminal/print.ts'
 import { type Column, renderTable } from './terminal/table.ts'
 
-type Scope = { month: string; partner?: string; env?: Environment }
+type Scope = { month: string; partner?: string; env: Environment }
+/** What a command takes that can do without a month. */
+type Shown = Omit<Scope, 'month'> & { month?: string }
+
 export function billingCommand(cli: Cli): Command {
   const billing = new Command('billing').description('what a month comes to, for finance')
 
   scoped(billing.command('show'), 'the present one')
     .description('the statements of a month')
-    .action((scope: Partial<Scope>) => cli.withStore((store) => show(cli, store, scope)))
+    .action((scope: Shown) => cli.withStore((store) => show(cli, store, scope)))
 
   scoped(billing.command('export'))
     .description('write a month as CSV or JSON, to stdout or a file')
@@ -79,18 +83,23 @@ const EXPORT_MEMORY = { cacheKib: 4_096 }
 /** `otherwise` says which month it is when none is given. */
 function scoped(command: Command, otherwise?: string): Command {
   const option = new Option('--month <month>', 'the month (YYYY-MM)').argParser(month)
-  return command
-    .addOption(otherwise === undefined ? option.makeOptionMandatory() : option.default(undefined, otherwise))
-    .option('--partner <slug>', 'of this partner only', slug)
-    .addOption(environmentOption())
+  return (
+    command
+      .addOption(
+        otherwise === undefined ? option.makeOptionMandatory() : option.default(undefined, otherwise),
+      )
+      .option('--partner <slug>', 'of this partner only', slug)
+      // What nobody pays for is shown only to those who ask for it.
+      .addOption(environmentOption().default('live'))
+  )
 }
 
-async function filterOf(store: Store, { partner, env }: Partial<Scope>): Promise<TenantFilter> {
+async function filterOf(store: Store, { partner, env }: Omit<Scope, 'month'>): Promise<TenantFilter> {
   if (partner !== undefined) await partnerNamed(store, partner)
-  return { slug: partner ?? null, environment: env ?? null }
+  return { slug: partner ?? null, environment: env }
 }
 
-async function show(cli: Cli, store: Store, scope: Partial<Scope>): Promise<void> {
+async function show(cli: Cli, store: Store, scope: Shown): Promise<void> {
   const { bill, statementJson } = await import('../billing/statement.ts')
   const filter = await filterOf(store, scope)
   const shown = scope.month ?? monthOf(await timeFor(store, filter, cli.machine.clock()))
@@ -113,7 +122,7 @@ async function prove(cli: Cli, store: Store, scope: Scope): Promise<void> {
   const ok = findings.length === 0
   print(cli, { ok, month: scope.month, final: period.final, ...counts, findings }, () => {
     if (!ok) return table
-    return `${scope.month}: users, trades and summary agree (${counts.tenants} environments, ${counts.trades} trades).`
+    return `${scope.month}: users, trades and summary agree (${scope.env}, ${counted(counts.tenants, 'partner')}, ${counted(counts.trades, 'trade')}).`
   })
   if (ok) return
   note(cli, 'tranche check says more about the ledger.')

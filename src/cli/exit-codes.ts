@@ -42,6 +42,7 @@ const EXIT_OF: Record<ProblemCode, number> = {
   clock_disputed: EXIT.failed,
   webhook_not_found: EXIT.notFound,
   webhook_refused: EXIT.failed,
+  database_gone: EXIT.failed,
   database_locked: EXIT.locked,
   database_in_use: EXIT.locked,
   schema_newer: EXIT.schemaNewer,

@@ -143,7 +143,7 @@ async function reset(cli: Cli, slug: string, yes: boolean): Promise<void> {
   if (!yes) {
     await confirmOnTerminal(
       cli,
-      `Wipe the test environment of ${slug}? Its users, plans and trades are gone.`,
+      `Wipe the test environment of ${slug}? Its users, plans and trades are gone, from its reports too.`,
     )
   }
   await cli.withStore(async (store) => {
@@ -151,6 +151,9 @@ async function reset(cli: Cli, slug: string, yes: boolean): Promise<void> {
     const wiped = await store.resetSandbox(tenant, auditEntry(cli, 'sandbox.reset', slug))
     const json = { partner_slug: slug, environment: tenant.environment, ...wiped }
     print(cli, json, () => renderFields(json))
-    note(cli, 'Its keys and its webhook stay, and its clock does not go back.')
+    note(
+      cli,
+      'Its keys and its webhook stay, and its clock does not go back. Its reports are empty; live ones are as before.',
+    )
   })
 }

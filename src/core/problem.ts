@@ -33,6 +33,7 @@ export type ProblemCode =
   | 'sandbox_refused'
   | 'clock_disputed'
   | 'database_not_found'
+  | 'database_gone'
   | 'database_locked'
   | 'database_in_use'
   | 'schema_newer'

@@ -35,6 +35,7 @@ export function createApp(options: AppOptions): H3 {
   const limit = rateLimit === null ? null : createRateLimit(rateLimit)
   const takeTurn = createTurns(callsPerKey)
   const oneAtATime = createOneAtATime()
+  let saidGone = false
   // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
 
@@ -95,11 +96,20 @@ export function createApp(options: AppOptions): H3 {
       status: outcome.status,
       duration_ms: Math.round((performance.now() - started) * 100) / 100,
     }
-    if (outcome.bug) log.error({ ...line, err: outcome.bug }, 'request failed')
-    else log.info(line, 'request')
+    noteOutcome(line, outcome)
     ops?.noteRequest(line)
     event.res.status = outcome.status
     return outcome.text
+  }
+
+  /** A bug is logged whenever it shows; a database that is gone once, because every call meets it. */
+  function noteOutcome(line: object, { status, bug }: Outcome): void {
+    if (!bug || (status === 503 && saidGone)) log.info(line, 'request')
+    else if (status !== 503) log.error({ ...line, err: bug }, 'request failed')
+    else {
+      saidGone = true
+      log.error({ ...line, err: bug }, 'the database is gone: every call is refused from now on')
+    }
   }
 
   async function call(event: H3Event, { routes, headers, trail }: Passage): Promise<Outcome> {
@@ -144,6 +154,9 @@ export function createApp(options: AppOptions): H3 {
 const NOT_ALLOWED = { status: 405, type: 'application/json', text: '{"detail":"Method Not Allowed"}' }
 const FAILED = { status: 500, type: 'application/json', text: '{"detail":"Internal Server Error"}' }
 
+/** To a partner, who can do nothing about it; the log tells the operator which file. */
+const GONE = 'The service has lost its database; send the call again later.'
+
 type Trail = { caller: KeySeen | null; turn: Turn | null }
 type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }
 type Outcome = { status: number; text: string; headers: Record<string, string>; bug: unknown }
@@ -160,6 +173,7 @@ function refusalOf(error: unknown): Outcome {
     return { status: error.status, text: textOf(error.detail), headers: error.headers, bug: null }
   }
   const status = error instanceof Problem ? STATUS_OF[error.code] : 500
+  if (status === 503) return { status, text: textOf(GONE), headers: { 'retry-after': '60' }, bug: error }
   if (status < 500 && error instanceof Problem)
     return { status, text: textOf(error.message), headers: {}, bug: null }
   return { status: 500, text: textOf('Internal Server Error'), headers: {}, bug: error }

@@ -2,6 +2,7 @@
 
 import { clockDisputed } from '../core/clock.ts'
 import type { Instant } from '../core/instant.ts'
+import { Problem } from '../core/problem.ts'
 import { latenessInWords, schedulerLateness } from '../core/scheduler-lateness.ts'
 import type { MonitoringStore } from '../store/monitoring.ts'
 
@@ -24,10 +25,10 @@ export function createReadiness(clock: () => Instant): (store: MonitoringStore |
   return async (store) => {
     if (!store) return ['The database is not open yet.']
     const reasons = [await failureOf(within(PROBE_TIMEOUT_MS, probe(store)))]
-    const late = await doubtOrLateness(store).catch(
-      (error: Error) => `The database cannot be read: ${error.message}`,
+    const late = await doubtOrLateness(store).catch((error: Error) =>
+      worded(error, 'The database cannot be read: '),
     )
-    return [...reasons, late].filter((reason) => reason !== null)
+    return [...new Set([...reasons, late])].filter((reason) => reason !== null)
   }
 }
 
@@ -36,9 +37,13 @@ async function failureOf(probe: Promise<unknown>): Promise<string | null> {
     await probe
     return null
   } catch (error) {
-    return `The database cannot be written: ${(error as Error).message}`
+    return worded(error as Error, 'The database cannot be written: ')
   }
 }
+
+/** A database that is gone is neither read nor written: said once, it is said. */
+const worded = (error: Error, otherwise: string): string =>
+  error instanceof Problem && error.code === 'database_gone' ? error.message : otherwise + error.message
 
 /** Rejects when the work takes longer; the work itself goes on. */
 async function within<T>(ms: number, work: Promise<T>): Promise<T> {

@@ -52,6 +52,7 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   sandbox_refused: 500,
   clock_disputed: 500,
   database_not_found: 500,
+  database_gone: 503,
   database_locked: 500,
   database_in_use: 500,
   schema_newer: 500,

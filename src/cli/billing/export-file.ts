@@ -9,6 +9,7 @@ import { refuseDatabaseFile } from '../../store/sqlite/file/own-files.ts'
 import type { Store } from '../../store/store.ts'
 import { nameTaken, writeFileWhole } from '../../whole-file.ts'
 import type { Cli } from '../context.ts'
+import { counted } from '../terminal/numbers.ts'
 import { note, print, write } from '../terminal/print.ts'
 import { createProgress } from '../terminal/progress.ts'
 import { fixPeriodFor } from './period.ts'
@@ -41,7 +42,7 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
   const total = watched ? await totalOf(store, { period, filter, options }) : 0
   const progress = watched ? createProgress(cli.streams, () => 'exporting') : null
   let rows = 0
-  const counted = (async function* () {
+  const chunks = (async function* () {
     for await (const text of textOf({ store, period, filter }, options)) {
       rows += text.rows
       if (total > 0) progress?.show(rows / total)
@@ -49,15 +50,15 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
     }
   })()
   try {
-    if (output === null) for await (const chunk of counted) await write(cli.streams.out, chunk)
-    else await writeFileWhole(output, counted, { replace: options.force ?? false })
+    if (output === null) for await (const chunk of chunks) await write(cli.streams.out, chunk)
+    else await writeFileWhole(output, chunks, { replace: options.force ?? false })
   } finally {
     progress?.clear()
   }
   if (output === null) return
-  // On stdout stands what a script asked for; what a person is told beside it is a remark.
+  // A script reads the result on stdout; a person is told in a remark.
   if (cli.globals().json) print(cli, { file: output, rows }, () => '')
-  else note(cli, `${rows} rows in ${output}.`)
+  else note(cli, `${counted(rows, 'row')} in ${output}.`)
 }
 
 type Reading = Parameters<(typeof EXPORTS)['summary']['rows']>[0]

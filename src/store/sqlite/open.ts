@@ -12,6 +12,7 @@ import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
 import { type Connection, configure, connect, openFile } from './file/connection.ts'
 import { type MigrationState, migrate, migrationStates } from './file/migrate.ts'
+import { watchName } from './file/name-watch.ts'
 import { refuseNetworkFile } from './file/network-disk.ts'
 import { realName } from './file/own-files.ts'
 import { whenFree } from './file/when-free.ts'
@@ -42,12 +43,14 @@ export type OpenOptions = { clock: () => Instant; create: boolean; cacheKib?: nu
 /** Throws database_not_found, schema_newer, database_locked. `:memory:` opens a database of its own. */
 export async function openStore(file: string, { clock, create, cacheKib }: OpenOptions): Promise<Store> {
   const db = openDatabase(file, create)
+  const watch = watchName(file)
   try {
     // Looked at before anything is set, so that a file that is refused stays as it was.
     await whenFree(() => migrationStates(db))
     await whenFree(() => configure(db, cacheKib))
     await migrate(db, file, clock)
-    return assemble(connect(db, clock, reportedUntil(db)), realName(file))
+    watch.besideToo()
+    return assemble(connect(db, clock, reportedUntil(db), watch), realName(file))
   } catch (error) {
     db.close()
     throw error

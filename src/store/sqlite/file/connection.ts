@@ -3,6 +3,7 @@
 import SQLite from 'better-sqlite3'
 import { type Instant, later } from '../../../core/instant.ts'
 import { nativeBinding } from './addon.ts'
+import { type NameWatch, UNWATCHED } from './name-watch.ts'
 import { whenFree } from './when-free.ts'
 import { createWriter, type Write } from './writer.ts'
 
@@ -20,6 +21,8 @@ export type Connection = {
    * id of the tenant on whose behalf it is done.
    */
   write: Write
+  /** Throws database_gone when the file is no longer what its name leads to. */
+  lookAtName: () => void
 }
 
 /** Pages of write-ahead log between checkpoints: fewer, larger ones cost less under load. */
@@ -49,11 +52,17 @@ export function configure(db: Database, cacheKib = CACHE_KIB): void {
 }
 
 /** `notBefore` holds the instants of writes up: what it answers is over for every write, wherever the clock has gone. */
-export function connect(db: Database, clock: () => Instant, notBefore?: () => Instant): Connection {
+export function connect(
+  db: Database,
+  clock: () => Instant,
+  notBefore?: () => Instant,
+  watch: NameWatch = UNWATCHED,
+): Connection {
   const begin = db.prepare('begin deferred')
   // A read has nothing to commit, and a commit fails on a file that is damaged.
   const end = db.prepare('rollback')
   const snapshot = <T>(work: () => T): T => {
+    watch.lookNowAndThen()
     begin.run()
     try {
       return work()
@@ -67,6 +76,7 @@ export function connect(db: Database, clock: () => Instant, notBefore?: () => In
     clock,
     present,
     read: (work) => whenFree(() => snapshot(work)),
-    write: createWriter(db, present),
+    write: createWriter(db, present, watch),
+    lookAtName: watch.look,
   }
 }

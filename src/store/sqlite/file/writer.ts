@@ -6,6 +6,7 @@ import type { Database } from 'better-sqlite3'
 import type { Instant } from '../../../core/instant.ts'
 import { createLanes } from '../../../lanes.ts'
 import { createLockShare } from './lock-share.ts'
+import type { NameWatch } from './name-watch.ts'
 import { whenFree } from './when-free.ts'
 
 /** The most writes that share a commit: enough to spread the cost of a sync. */
@@ -25,7 +26,7 @@ type Outcome = { job: Job } & ({ ok: true; value: unknown } | { ok: false; error
 /** Runs `work` in the turn of its lane, a tenant's id. */
 export type Write = <T>(work: (now: Instant) => T, lane?: number) => Promise<T>
 
-export function createWriter(db: Database, clock: () => Instant): Write {
+export function createWriter(db: Database, clock: () => Instant, watch: NameWatch): Write {
   const sql = {
     begin: db.prepare('begin immediate'),
     commit: db.prepare('commit'),
@@ -50,6 +51,7 @@ export function createWriter(db: Database, clock: () => Instant): Write {
   async function drain(): Promise<void> {
     while (queue.size > 0) {
       try {
+        watch.lookNowAndThen()
         await share.turn()
         await whenFree(() => sql.begin.run())
       } catch (error) {
@@ -76,6 +78,8 @@ export function createWriter(db: Database, clock: () => Instant): Write {
         outcomes.push(attempt(job))
       } while (jobs.length < COMMIT_SHARE_MAX && performance.now() - begun < COMMIT_WORK_MS)
       sql.commit.run()
+      // Only now is it certain that what was written is where the next process will look for it.
+      watch.look()
     } catch (error) {
       if (db.inTransaction) sql.rollback.run()
       for (const job of jobs) job.reject(error)

@@ -23,7 +23,7 @@ export const WIPED: readonly (readonly [table: string, rows: string])[] = [
 
 export type Wipe = (tenantId: number, note: (now: Instant) => void) => Promise<Wiped>
 
-export function createWipe({ db, clock }: Connection): Wipe {
+export function createWipe({ db, clock, lookAtName }: Connection): Wipe {
   const sql = {
     begin: db.prepare('begin immediate'),
     commit: db.prepare('commit'),
@@ -64,6 +64,7 @@ export function createWipe({ db, clock }: Connection): Wipe {
         sql.begin.run()
         const wiped = wipe(tenantId, note)
         sql.commit.run()
+        lookAtName()
         return wiped
       } finally {
         if (db.inTransaction) sql.rollback.run()
