@@ -59,7 +59,7 @@ test('twenty thousand reports on one cancelled execution add a few kB, and are c
 })
 
 type World = Awaited<ReturnType<typeof worldOnDisk>>
-// The bounds that decision 32 states.
+// The bounds that decision 33 states.
 const COSTS: Record<string, { call: (world: World, n: number) => Promise<unknown>; bytesMax: number }> = {
   'a new user': {
     call: ({ store, acme }, n) => link(store, acme, longest(n), longest(n)),
