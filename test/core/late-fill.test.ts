@@ -1,3 +1,5 @@
+// Late fills: what an operator may make of a report of a purchase that a rule refused.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
