@@ -77,7 +77,10 @@ suite('binary', { concurrency: 2 }, () => {
     await call('POST', 'plans', PLAN)
     assert.equal((await json('tick', '--price', '60000')).executions_created, 1)
     const [{ execution_id, amount_usd }] = await call('GET', 'executions/due')
-    const confirmed = await call('POST', `executions/${execution_id}/confirm`, fill('o1', amount_usd))
+    const confirmed = await call('POST', `executions/${execution_id}/confirm`, {
+      ...fill('o1', amount_usd),
+      btc_amount: '0.00016667',
+    })
     assert.equal(confirmed.status, 'filled')
     served.child.kill('SIGTERM')
     assert.equal(await served.ended, 0)
