@@ -71,7 +71,8 @@ function playedBars(): void {
 }
 
 async function pass({ store, machine }: Waiting, value: Price) {
-  const report = await runPass({ store, machine, observe: async () => ({ price: value, source: 'bench' }) })
+  const price = { price: value, source: 'bench' }
+  const report = await runPass({ store, machine, observe: async () => ({ price, told: 'none' }) })
   if (!report) throw new Error('another pass is running')
   return report
 }

@@ -66,6 +66,8 @@ function embed({ main, packages }: Bundle, { node, addon, isForeign }: Target): 
     useCodeCache: !isForeign,
     // A NODE_OPTIONS meant for another program must not change what this one does with money.
     execArgvExtension: 'none',
+    // Otherwise a signal opens Node's debugger to everybody on the machine until the program handles that signal.
+    execArgv: ['--disable-sigusr1'],
     assets: { ...files, [HASHES_ASSET]: hashes },
   }
   writeFileSync(join(scratch, 'sea.json'), JSON.stringify(sea))

@@ -54,6 +54,8 @@ function report(error: unknown, { json, warnings }: Reporting, { err }: Pick<Str
 
 /** Runs this process's own command line. */
 export async function main(): Promise<void> {
+  // Node's own answer is to open its debugger, through which anybody on the machine runs code in this process.
+  process.on('SIGUSR1', () => {})
   const { stdout: out, stderr: err } = process
   // A reader that has seen enough (`| head`) is no failure.
   out.on('error', (error: NodeJS.ErrnoException) => {

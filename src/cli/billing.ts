@@ -73,7 +73,7 @@ async function show(cli: Cli, store: Store, scope: Partial<Scope>): Promise<void
   const { bill, statementJson } = await import('../billing/statement.ts')
   const filter = await filterOf(store, scope)
   const shown = scope.month ?? monthOf(await timeFor(store, filter, cli.machine.clock()))
-  const period = await fixPeriodFor(store, shown, filter)
+  const period = await fixPeriodFor(cli, store, { month: shown, filter })
   const statements = []
   for (const tenant of await store.listTenants(filter, periodOf(shown).end)) {
     statements.push(statementJson((await bill(store, tenant, period)).statement))
@@ -86,7 +86,7 @@ async function show(cli: Cli, store: Store, scope: Partial<Scope>): Promise<void
 async function prove(cli: Cli, store: Store, scope: Scope): Promise<void> {
   const { reconcile } = await import('../billing/reconcile.ts')
   const filter = await filterOf(store, scope)
-  const period = await fixPeriodFor(store, scope.month, filter)
+  const period = await fixPeriodFor(cli, store, { month: scope.month, filter })
   const { findings, ...counts } = await reconcile(store, period, filter)
   const table = findings.length === 0 ? '' : await renderTable(FINDING_COLUMNS, findings)
   const ok = findings.length === 0

@@ -53,9 +53,12 @@ export function mendOf({ kind, subject }: Finding): string {
       return `tranche execution list --stuck --partner ${tenant}`
     case 'late_fills':
       return 'tranche execution late-fills'
+    case 'windows_ahead':
+      return `tranche plan bring-back --partner ${tenant}`
     case 'webhook_paused':
       return `tranche webhook test ${tenant}`
     case 'clock_back':
+    case 'clock_disputed':
       return 'timedatectl status'
     case 'wal_large':
       return `lsof ${quoted(subject)}`

@@ -57,6 +57,10 @@ const HELP: Record<string, Help> = {
   'user erase': { examples: ['user erase acme user-1 --env live'] },
   plan: { examples: ['plan list --partner acme'] },
   'plan list': { examples: ['plan list --partner acme --env test'] },
+  'plan bring-back': {
+    examples: ['plan bring-back --dry-run', 'plan bring-back --partner acme --env live'],
+    exits: '1 the clock is in doubt, and nothing was changed.',
+  },
   'plan show': { examples: ['plan show plan-1'] },
   execution: { examples: ['execution list --stuck'] },
   'execution list': {

@@ -37,6 +37,7 @@ const EXIT_OF: Record<ProblemCode, number> = {
   file_exists: EXIT.conflict,
   no_price: EXIT.failed,
   sandbox_refused: EXIT.conflict,
+  clock_disputed: EXIT.failed,
   webhook_not_found: EXIT.notFound,
   webhook_refused: EXIT.failed,
   database_locked: EXIT.locked,

@@ -2,7 +2,7 @@
 
 import { Command, Option } from 'commander'
 import { formatInstant, type Instant } from '../core/instant.ts'
-import { type ApiKey, isUsable, revoke, rotate } from '../core/key.ts'
+import { type ApiKey, isUsable, type KeyTime, revoke, rotate } from '../core/key.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { TEXT_MAX } from '../core/text.ts'
@@ -51,7 +51,7 @@ export function keyCommand(cli: Cli): Command {
     .action((slug: string) =>
       cli.withStore(async (store) => {
         await partnerNamed(store, slug)
-        const now = cli.machine.clock()
+        const { now } = await store.readClock()
         await printList(cli, {
           read: async ({ after }) => (after === null ? store.listKeys(slug) : []),
           cursor: (row) => row.keyId,
@@ -73,8 +73,8 @@ export function keyCommand(cli: Cli): Command {
     .action((keyId: string, { overlap }: { overlap: number }) =>
       cli.withStore(async (store) => {
         let secret = ''
-        const decide = (seen: ApiKey, now: Instant) => {
-          const { key, successor } = rotate(seen, overlap, now)
+        const decide = (seen: ApiKey, time: KeyTime) => {
+          const { key, successor } = rotate(seen, overlap, time)
           const issued = issueKey(successor, cli.machine)
           secret = issued.secret
           return { key, successor: issued.record }
@@ -94,9 +94,9 @@ export function keyCommand(cli: Cli): Command {
     .action(async (keyId: string) => {
       await confirmOnTerminal(cli, `Revoke ${keyId}? Calls with it are refused from now on.`)
       await cli.withStore(async (store) => {
-        const decide = (seen: ApiKey, now: Instant) => ({ key: revoke(seen, now), successor: null })
+        const decide = (seen: ApiKey, time: KeyTime) => ({ key: revoke(seen, time), successor: null })
         const { key } = await store.changeKey(keyId, decide, auditEntry(cli, 'key.revoke', keyId))
-        const json = keyJson(key, cli.machine.clock())
+        const json = keyJson(key, (await store.readClock()).now)
         print(cli, json, () => renderFields(json))
       })
     })

@@ -65,6 +65,19 @@ export function planCommand(cli: Cli): Command {
       }),
     )
 
+  plan
+    .command('bring-back')
+    .description(
+      'after the clock was ahead: give plans whose window was rolled into the future their present one',
+    )
+    .option('--partner <slug>', 'of this partner only', slug)
+    .addOption(environmentOption())
+    .option('--dry-run', 'say what would be done; change nothing', false)
+    .action(async ({ partner, env, dryRun }: Filter & { dryRun: boolean }) => {
+      const { bringBack } = await import('./plan/bring-back.ts')
+      await bringBack(cli, { slug: partner ?? null, environment: env ?? null }, dryRun)
+    })
+
   return plan
 }
 
@@ -133,8 +146,8 @@ const WINDOW_COLUMNS: Column<ReturnType<typeof windowJson>>[] = [
   { title: 'BUDGET', of: (row) => row.budget_usd, right: true },
   { title: 'RESERVED', of: (row) => row.reserved_usd, right: true },
   { title: 'SPENT', of: (row) => row.spent_usd, right: true },
-  { title: 'EXCESS', of: (row) => row.excess_usd, right: true },
   { title: 'RELEASED', of: (row) => row.released_usd, right: true },
   { title: 'LEFT', of: (row) => row.left_usd, right: true },
+  { title: 'EXCESS', of: (row) => row.excess_usd, right: true },
   { title: 'CLOSED', of: (row) => row.close_reason },
 ]

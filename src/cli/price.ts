@@ -1,6 +1,7 @@
 // price: the prices that are kept, listed, fetched and imported.
 
 import { Command } from 'commander'
+import { clockDisputed, judgeClock } from '../core/clock.ts'
 import { formatInstant } from '../core/instant.ts'
 import { formatPrice } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
@@ -23,7 +24,10 @@ export function priceCommand(cli: Cli): Command {
         const { createFeed, feedName } = await import('../price/feed.ts')
         if (priceFeed === 'none') throw new Problem('usage', 'Give a feed with --price-feed.')
         const { clock } = cli.machine
-        const observed = await createFeed(priceFeed, { clock, warn: (message) => warn(cli, message) })()
+        const feed = createFeed(priceFeed, { clock, warn: (message) => warn(cli, message) })
+        const { price: observed, told } = await feed()
+        const dispute = judgeClock(clock(), told, null)
+        if (dispute) throw clockDisputed(dispute)
         if (!observed) throw new Problem('no_price', `The feed ${feedName(priceFeed)} gave no price.`)
         const json = rowJson({ ...observed, at: await store.addPrice(observed) })
         print(cli, json, () => renderFields(json))

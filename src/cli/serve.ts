@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
 import { SECOND_MS } from '../core/instant.ts'
 import { Problem } from '../core/problem.ts'
+import type { ConnectionLimits } from '../http/listen/connections.ts'
 import type { Tls } from '../http/listen/server.ts'
 import type { Listener } from '../http/listen.ts'
 import type { Metrics } from '../http/metrics.ts'
@@ -13,11 +14,11 @@ import type { Feed } from '../price/feed.ts'
 import type { Store } from '../store/store.ts'
 import type { Deliver } from '../webhook/deliver.ts'
 import type { Cli } from './context.ts'
-import { EXIT } from './exit-codes.ts'
 import { priceFeedOption } from './options/price-feed.ts'
 import { duration, durationOrOff, wholeNumber } from './options/values.ts'
 import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './options/webhooks.ts'
-import { stopGently } from './terminal/signals.ts'
+import type { ConnectionOptions } from './serve/connection-limits.ts'
+import type { TlsOptions } from './serve/tls.ts'
 
 /** How long a stop waits for calls in flight before it gives up on them. */
 const DRAIN_LIMIT_MS = 30_000
@@ -26,21 +27,19 @@ const OPENING_UNSAID_MS = 2_000
 /** How long what was given up on may still take to come to its end by itself. */
 const LINGER_MS = 1_000
 
-type ServeOptions = WebhookOptions & {
-  host: string
-  port: number
-  tickEvery: number | null
-  tlsCert?: string
-  tlsKey?: string
-  tlsSelfSigned?: true
-  priceFeed: string
-  rateLimit?: number
-  callsPerKey?: number
-  logFormat?: 'json' | 'pretty'
-  logLevel: LogLevel
-  opsTokenFile?: string
-  drainLimit: number
-}
+type ServeOptions = WebhookOptions &
+  TlsOptions &
+  ConnectionOptions & {
+    port: number
+    tickEvery: number | null
+    priceFeed: string
+    rateLimit?: number
+    callsPerKey?: number
+    logFormat?: 'json' | 'pretty'
+    logLevel: LogLevel
+    opsTokenFile?: string
+    drainLimit: number
+  }
 
 export function serveCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('serve'))
@@ -73,6 +72,22 @@ export function serveCommand(cli: Cli): Command {
         .argParser(wholeNumber(1, 1_000_000)),
     )
     .addOption(
+      new Option(
+        '--max-connections <number>',
+        'by default what the limit of open files leaves, 10000 at most',
+      )
+        .env('TRANCHE_MAX_CONNECTIONS')
+        .argParser(wholeNumber(1, 1_000_000)),
+    )
+    .addOption(
+      new Option(
+        '--max-connections-per-address <number>',
+        'by default a quarter of them; raise it for a reverse proxy on another machine',
+      )
+        .env('TRANCHE_MAX_CONNECTIONS_PER_ADDRESS')
+        .argParser(wholeNumber(1, 1_000_000)),
+    )
+    .addOption(
       new Option('--log-format <format>', 'by default json unless on a terminal')
         .choices(['json', 'pretty'])
         .env('TRANCHE_LOG_FORMAT'),
@@ -101,16 +116,25 @@ export function serveCommand(cli: Cli): Command {
     })
 }
 
-type Parts = { log: Log; tls: Tls; observe: Feed; ops: Ops; metrics: Metrics } & Webhooks
+type Parts = {
+  log: Log
+  tls: Tls
+  connections: ConnectionLimits
+  observe: Feed
+  ops: Ops
+  metrics: Metrics
+} & Webhooks
 
 async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
   const [{ createLog }, { createFeed }] = await Promise.all([import('../log.ts'), import('../price/feed.ts')])
+  const { connectionLimitsOf } = await import('./serve/connection-limits.ts')
   const { tlsOf } = await import('./serve/tls.ts')
   const log = createLog(options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'), options.logLevel)
   const warn = (message: string): void => log.warn({}, message)
   return {
     log,
     tls: tlsOf(options),
+    connections: connectionLimitsOf(options),
     observe: createFeed(options.priceFeed, { clock: cli.machine.clock, warn }),
     ...(await opsOf(cli, options)),
     ...(await webhooksOf(options)),
@@ -134,16 +158,22 @@ async function opsOf(cli: Cli, options: ServeOptions): Promise<{ ops: Ops; metri
 async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const { createApp } = await import('../http/app.ts')
   const { listenOn } = await import('../http/listen.ts')
+  const { outliveSignals, stopSignal } = await import('./serve/signals.ts')
+  const { noteSelfSigned, renewCertificate } = await import('./serve/tls.ts')
   const { log, host, port, tls } = options
+  const renewal = { now: () => {} }
+  outliveSignals(() => renewal.now())
+  const stopped = stopSignal(cli)
   const appOver = (store: Store | null) =>
     createApp({ ...options, store, machine: cli.machine, rateLimit: options.rateLimit ?? null })
   const front = { app: appOver(null) }
+  const onTurnedAway = (reason: string): void => log.warn({ reason }, 'connections are turned away')
   const listener = await listenOn(
     { fetch: (request) => front.app.fetch(request) },
-    { host, port, tls, uuid: cli.machine.uuid },
+    { host, port, tls, uuid: cli.machine.uuid, onTurnedAway, ...options.connections },
   )
   if (tls && 'selfSignedFor' in tls) await noteSelfSigned(log, listener)
-  const stopped = stopSignal(cli)
+  renewal.now = () => renewCertificate(log, listener, options)
   const db = cli.globals().db
   // As a rule the first line says that all is ready. Only whoever has to wait is told what for.
   const waiting = setTimeout(
@@ -179,12 +209,6 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     listener.end()
     endLingering()
   }
-}
-
-/** Nobody vouches for such a certificate: whoever wants to be sure compares. */
-async function noteSelfSigned(log: Log, { cert }: Listener): Promise<void> {
-  const { fingerprintOf } = await import('./serve/tls.ts')
-  log.warn({ sha256: await fingerprintOf(cert ?? '') }, 'TLS with a certificate made for this start')
 }
 
 type Running = ServeOptions & Parts & { listener: Listener; stopped: Promise<string> }
@@ -224,15 +248,4 @@ function readToken(file: string): string {
   const token = readFileSync(file, 'utf8').trim()
   if (/^[\x21-\x7e]{16,1024}$/.test(token)) return token
   throw new Problem('usage', `${file} must hold one token: 16 to 1024 printable characters, no blanks.`)
-}
-
-/** Resolves at the first signal to stop; a second one, of either kind, ends the process at once. */
-function stopSignal(cli: Cli): Promise<NodeJS.Signals> {
-  const { signal } = stopGently(() => process.exit(EXIT.interrupted))
-  return new Promise((resolve) => {
-    signal.addEventListener('abort', () => {
-      if (signal.reason === 'SIGINT') cli.exitWith(EXIT.interrupted)
-      resolve(signal.reason)
-    })
-  })
 }

@@ -13,9 +13,13 @@ export const WINDOW_MS: Record<Frequency, number> = {
 
 /** How long a slot of a window is, as long as the budget is enough for that many: three in a day, else two a day. */
 export const slotMsOf = (windowMs: number): number =>
-  windowMs === WINDOW_MS.daily ? 8 * HOUR_MS : 12 * HOUR_MS
+  windowMs <= WINDOW_MS.daily ? 8 * HOUR_MS : 12 * HOUR_MS
 
 /** The slot of the grid start + n * length that contains `now`; `start` itself when it lies ahead. */
 export function gridStart(start: Instant, lengthMs: number, now: Instant): Instant {
   return now <= start ? start : plus(start, Math.floor((now - start) / lengthMs) * lengthMs)
 }
+
+/** The slot of the grid start + n * length that contains `now`, also for a start that lies ahead of it. */
+export const gridSlot = (start: Instant, lengthMs: number, now: Instant): Instant =>
+  plus(start, Math.floor((now - start) / lengthMs) * lengthMs)

@@ -27,8 +27,14 @@ export type ApiKey = {
   lastUsedAt: Instant | null
 }
 
-/** What authentication needs to know of a key and its partner. */
-export type KeySeen = { key: ApiKey; partnerName: string; partnerStatus: PartnerStatus }
+/** What authentication needs to know of a key and its partner, and the time by which it is judged. */
+export type KeySeen = { key: ApiKey; partnerName: string; partnerStatus: PartnerStatus; now: Instant }
+
+/**
+ * The time of a change to keys. `now` is never before what has been reported and says what has ended; `clock` is what
+ * the machine shows, and what a key is dated by: a bound that runs ahead would move its end.
+ */
+export type KeyTime = { now: Instant; clock: Instant }
 
 /**
  * Makes a key of 40 random base62 characters and a checksum, so that a typing error is told from an unknown key
@@ -51,9 +57,9 @@ export function isWellFormedKey(text: string): boolean {
   return parts !== null && checksum(text.slice(0, -CHECKSUM_LENGTH)) === parts[3]
 }
 
-export function isUsable(key: ApiKey, now: Instant): boolean {
-  return (key.revokedAt === null || key.revokedAt > now) && (key.expiresAt === null || key.expiresAt > now)
-}
+/** A revoked key is dead whenever it was revoked: that instant may lie ahead of a clock that was set back. */
+export const isUsable = ({ revokedAt, expiresAt }: ApiKey, now: Instant): boolean =>
+  revokedAt === null && (expiresAt === null || expiresAt > now)
 
 /** What a key is to be: whose, what for, and how long it lives; null for no end. */
 export type KeyTerms = { tenant: Tenant; label: string | null; lifetimeMs: number | null }
@@ -62,7 +68,11 @@ export type KeyTerms = { tenant: Tenant; label: string | null; lifetimeMs: numbe
  * Replaces a key: the old one ends when the overlap does, or earlier if it would have anyway. Its successor has the same
  * tenant, label and length of life. Throws key_ended.
  */
-export function rotate(seen: ApiKey, overlapMs: number, now: Instant): { key: ApiKey; successor: KeyTerms } {
+export function rotate(
+  seen: ApiKey,
+  overlapMs: number,
+  { now, clock }: KeyTime,
+): { key: ApiKey; successor: KeyTerms } {
   if (!isUsable(seen, now)) {
     throw new Problem(
       'key_ended',
@@ -70,7 +80,7 @@ export function rotate(seen: ApiKey, overlapMs: number, now: Instant): { key: Ap
     )
   }
   const { tenant, label, createdAt, expiresAt } = seen
-  const end = plus(now, overlapMs)
+  const end = plus(clock, overlapMs)
   return {
     key: { ...seen, expiresAt: expiresAt === null ? end : earlier(expiresAt, end) },
     successor: { tenant, label, lifetimeMs: expiresAt === null ? null : expiresAt - createdAt },
@@ -78,7 +88,10 @@ export function rotate(seen: ApiKey, overlapMs: number, now: Instant): { key: Ap
 }
 
 /** Ends a key at once. One that is revoked already stays as it is. */
-export const revoke = (seen: ApiKey, now: Instant): ApiKey => ({ ...seen, revokedAt: seen.revokedAt ?? now })
+export const revoke = (seen: ApiKey, { clock }: KeyTime): ApiKey => ({
+  ...seen,
+  revokedAt: seen.revokedAt ?? clock,
+})
 
 /** The part of a key that may be shown: the prefix that names its environment, and its last four characters. */
 export function visibleParts(key: string): { prefix: string; lastFour: string } {

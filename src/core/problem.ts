@@ -30,6 +30,7 @@ export type ProblemCode =
   | 'file_exists'
   | 'no_price'
   | 'sandbox_refused'
+  | 'clock_disputed'
   | 'database_not_found'
   | 'database_locked'
   | 'database_in_use'

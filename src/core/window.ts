@@ -2,7 +2,7 @@
 // reservations into spending or give them back. All amounts are of the window that reserved them, for ever.
 
 import { assert } from './assert.ts'
-import { type Frequency, gridStart, WINDOW_MS } from './frequency.ts'
+import { type Frequency, gridSlot, WINDOW_MS } from './frequency.ts'
 import { type Instant, plus } from './instant.ts'
 import { lesser, type Usd, ZERO_USD } from './money.ts'
 
@@ -98,15 +98,37 @@ export function opening(start: Instant, frequency: Frequency, budget: Usd): Open
   return { start, end: plus(start, WINDOW_MS[frequency]), budget }
 }
 
+/** A plan's window and the terms that decide which one comes next. */
+export type OnGrid = { start: Instant; end: Instant; frequency: Frequency; amount: Usd }
+
 /** The window that follows one that is over: on the same grid, past the windows slept through, with one budget only. */
-export function roll(
-  over: { start: Instant; end: Instant; frequency: Frequency; amount: Usd },
-  now: Instant,
-): Opening | null {
-  if (now < over.end) return null
-  const start = gridStart(over.start, WINDOW_MS[over.frequency], now)
-  return opening(start, over.frequency, over.amount)
+export const roll = (over: OnGrid, now: Instant): Opening | null =>
+  now < over.end ? null : slotAt(over, now)
+
+/** The slot of a window's grid that contains `now`, wherever the window itself lies. Windows end where their slot does. */
+export function slotAt({ end, frequency, amount }: OnGrid, now: Instant): Opening {
+  const length = WINDOW_MS[frequency]
+  return opening(gridSlot(plus(end, -length), length, now), frequency, amount)
 }
+
+/** What windows that started in a slot have spent and reserved, and the last of their starts that executions bear. */
+export type SlotUse = { claimed: Usd; usedStart: Instant | null }
+
+/**
+ * The window for a slot that may have had windows before, because the clock was once ahead: it has what they left, and
+ * starts a millisecond after them, so that no idempotency key comes twice. Null when too little is left.
+ */
+export function openSlot(slot: Opening, { claimed, usedStart }: SlotUse, floor: Usd): Opening | null {
+  const budget = (slot.budget - claimed) as Usd
+  if (claimed > 0n && budget < floor) return null
+  return { ...slot, start: usedStart === null ? slot.start : plus(usedStart, 1), budget }
+}
+
+export const slotAfter = ({ start, end, budget }: Opening): Opening => ({
+  start: end,
+  end: plus(end, end - start),
+  budget,
+})
 
 function checked(window: Window): Window {
   const { budget, reserved, spent, excess, released } = window

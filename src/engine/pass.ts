@@ -1,5 +1,6 @@
 // One scheduler pass: take the lock, learn the price, visit the plans that are due, store what fires.
 
+import { clockDisputed, judgeClock, type Testimony } from '../core/clock.ts'
 import type { ExecutionId } from '../core/execution-id.ts'
 import { nextExecutionId } from '../core/execution-id.ts'
 import type { Instant } from '../core/instant.ts'
@@ -32,16 +33,22 @@ export type Known = Omit<PassStart, 'passId'>
 export type PassOptions = {
   store: Store
   machine: Machine
-  /** Asked once, before the pass begins; null when there is no feed or it failed. */
-  observe: () => Promise<ObservedPrice | null>
+  /** Asked once, before the pass begins: a price unless there is no feed or it failed, and the time its answers tell. */
+  observe: () => Promise<{ price: ObservedPrice | null; told: Testimony }>
 }
 
-/** Runs one pass. Null when another pass is running, in this process or another one. */
+/**
+ * Runs one pass. Null when another pass is running, in this process or another one. Throws clock_disputed, with nothing
+ * fired, rolled or stored, when the clock and the feed's own time are too far apart (docs/decisions).
+ */
 export async function runPass({ store, machine, observe }: PassOptions): Promise<PassReport | null> {
   const release = store.acquirePassLock()
   if (!release) return null
   try {
-    const pass = await store.beginPass(await observe())
+    const { price, told } = await observe()
+    const dispute = await store.judgeClock((now, standing) => judgeClock(now, told, standing))
+    if (dispute) throw clockDisputed(dispute)
+    const pass = await store.beginPass(price)
     const leadMs = failsafeLead(pass.passGapsMs)
     const livePrice = livePriceOf(pass.price, pass.at)
     const due = await store.listDuePlans({ now: pass.at, livePrice, leadMs })
@@ -65,9 +72,12 @@ export type Rehearsal = {
   fired: Preview[]
 }
 
-/** Thinks a pass through and stores nothing, not even the price. */
+/** Thinks a pass through and stores nothing, not even the price. Throws clock_disputed as the pass would. */
 export async function rehearsePass({ store, machine, observe }: PassOptions): Promise<Rehearsal> {
-  const observed = await observe()
+  const { price: observed, told } = await observe()
+  const { now, standing } = await store.readClock()
+  const dispute = judgeClock(now, told, standing)
+  if (dispute) throw clockDisputed(dispute)
   const known = await store.peekPass()
   const pass = observed
     ? {

@@ -108,7 +108,7 @@ export function createApp(options: AppOptions): H3 {
     }
     if (!store) throw new Refusal(503, 'The database is being opened; try again.', { 'retry-after': '1' })
     const now = machine.clock()
-    const caller = await authenticate(store, event.req.headers.get('authorization'), now)
+    const caller = await authenticate(store, event.req.headers.get('authorization'))
     trail.caller = caller
     limit?.(caller.key.keyId, now)
     trail.turn = takeTurn(caller.key.keyId)

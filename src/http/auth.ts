@@ -13,12 +13,11 @@ const CHALLENGE = { 'www-authenticate': 'Bearer' }
 export async function authenticate(
   store: Pick<KeyStore, 'findKey'>,
   header: string | null,
-  now: Instant,
 ): Promise<KeySeen> {
   const key = HEADER.exec(header ?? '')?.[1]
   if (key === undefined) throw new Refusal(401, 'Expected Authorization: Bearer <key>', CHALLENGE)
   const seen = isWellFormedKey(key) ? await store.findKey(keyHash(key)) : null
-  if (!seen || !isUsable(seen.key, now)) throw new Refusal(401, 'Invalid API key.', CHALLENGE)
+  if (!seen || !isUsable(seen.key, seen.now)) throw new Refusal(401, 'Invalid API key.', CHALLENGE)
   if (seen.partnerStatus !== 'active') throw new Refusal(403, 'Partner is not active.')
   return seen
 }

@@ -5,7 +5,7 @@ import type { RequestListener, Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { H3 } from 'h3'
 import { toNodeHandler } from 'h3/node'
-import { type ConnectionLimits, createConnections } from './listen/connections.ts'
+import { type ConnectionLimits, createConnections, STALL_MS } from './listen/connections.ts'
 import { type Certificate, makeServer, secureContextOf, type Tls } from './listen/server.ts'
 
 export type Listener = {
@@ -28,6 +28,8 @@ export type ListenOptions = Partial<ConnectionLimits> & {
   /** Names the refusals of what is not HTTP. */
   uuid: () => string
   onTurnedAway?: (reason: string) => void
+  /** How long an answer may lie here without the client taking any of it. */
+  stallMs?: number
 }
 
 /** Read by Node: the times when the server begins to listen, the others at every connection. */
@@ -49,6 +51,7 @@ export async function listenOn(app: Answering, options: ListenOptions): Promise<
     connectionsMax: Number.POSITIVE_INFINITY,
     connectionsPerAddressMax: Number.POSITIVE_INFINITY,
     onTurnedAway: () => {},
+    stallMs: STALL_MS,
     ...options,
     isTls: tls !== null,
     handle: guarded(app),

@@ -1,5 +1,6 @@
 // Whether the service is ready: its database takes writes, and passes run while there are plans to look at.
 
+import { clockDisputed } from '../core/clock.ts'
 import type { Instant } from '../core/instant.ts'
 import { latenessInWords, schedulerLateness } from '../core/scheduler-lateness.ts'
 import type { MonitoringStore } from '../store/monitoring.ts'
@@ -11,7 +12,9 @@ export const PROBE_TIMEOUT_MS = 2_000
 export function createReadiness(clock: () => Instant): (store: MonitoringStore | null) => Promise<string[]> {
   const probe = shared(async (open: MonitoringStore) => open.probeWrite())
 
-  async function lateness(open: MonitoringStore): Promise<string | null> {
+  async function doubtOrLateness(open: MonitoringStore): Promise<string | null> {
+    const dispute = await open.readDispute()
+    if (dispute) return clockDisputed(dispute).message
     const seen = await open.readScheduler()
     const now = clock()
     const { isLate, usualGapMs } = schedulerLateness(seen, now)
@@ -21,7 +24,7 @@ export function createReadiness(clock: () => Instant): (store: MonitoringStore |
   return async (store) => {
     if (!store) return ['The database is not open yet.']
     const reasons = [await failureOf(within(PROBE_TIMEOUT_MS, probe(store)))]
-    const late = await lateness(store).catch(
+    const late = await doubtOrLateness(store).catch(
       (error: Error) => `The database cannot be read: ${error.message}`,
     )
     return [...reasons, late].filter((reason) => reason !== null)

@@ -49,6 +49,7 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   file_exists: 500,
   no_price: 500,
   sandbox_refused: 500,
+  clock_disputed: 500,
   database_not_found: 500,
   database_locked: 500,
   database_in_use: 500,

@@ -1,5 +1,6 @@
 // Where a pass gets its price from: a SPEC on the command line becomes a feed.
 
+import type { Testimony } from '../core/clock.ts'
 import { type Instant, MINUTE_MS } from '../core/instant.ts'
 import { PRICE_LIVE_MS } from '../core/live-price.ts'
 import { type Price, price } from '../core/money.ts'
@@ -8,9 +9,12 @@ import type { ObservedPrice } from '../store/prices.ts'
 import { EXCHANGES, type Exchange } from './exchanges.ts'
 import { median } from './median.ts'
 import { fetchJson, isLoopback, type Quote, quoteAt } from './ticker.ts'
+import { majority, tell } from './witness.ts'
 
-/** Reads one price, or null when it has none to give: a feed never stops a purchase. */
-export type Feed = () => Promise<ObservedPrice | null>
+/** What a look at a feed brings: a price, unless it has none to give, and the time that the same answers tell. */
+export type Observation = { price: ObservedPrice | null; told: Testimony }
+/** A feed that fails gives no price: it never stops a purchase. */
+export type Feed = () => Promise<Observation>
 
 export type FeedOptions = {
   clock: () => Instant
@@ -26,13 +30,13 @@ const STATIC = /^static:(\d{1,8}(?:\.\d{1,8})?)$/
 
 /** Throws a usage Problem for a SPEC that is not one of FEED_WORDS. */
 export function createFeed(spec: string, options: FeedOptions): Feed {
-  if (spec === 'none') return async () => null
+  if (spec === 'none') return async () => ({ price: null, told: 'none' })
   const fixed = STATIC.exec(spec)?.[1]
   if (fixed !== undefined && /[1-9]/.test(fixed)) return fixedPrice(price(fixed), spec)
   if (spec === 'median') return medianFeed(options)
-  if (isExchange(spec)) return single(spec, () => quoteOf(spec, options), options)
+  if (isExchange(spec)) return () => askExchange(spec, options)
   const url = tickerUrl(spec)
-  if (url) return single(url.host, () => customQuote(url), options)
+  if (url) return () => ask({ name: url.host, url, read: readPointer(url) }, options)
   throw new Problem('usage', `Unknown price feed ${JSON.stringify(feedName(spec))}: give ${FEED_WORDS}.`)
 }
 
@@ -44,7 +48,7 @@ export const feedName = (spec: string): string => {
 
 export const fixedPrice =
   (value: Price, source: string): Feed =>
-  async () => ({ price: value, source })
+  async () => ({ price: { price: value, source }, told: 'none' })
 
 const isExchange = (spec: string): spec is Exchange => Object.hasOwn(EXCHANGES, spec)
 
@@ -55,42 +59,53 @@ function tickerUrl(spec: string): URL | null {
   return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)) ? url : null
 }
 
-const customQuote = async (url: URL): Promise<Quote> => ({
-  price: quoteAt(await fetchJson(url), decodeURIComponent(url.hash.slice(1))),
-  at: null,
-})
+const readPointer =
+  (url: URL) =>
+  (document: unknown): Quote => ({
+    price: quoteAt(document, decodeURIComponent(url.hash.slice(1))),
+    at: null,
+  })
 
-async function quoteOf(name: Exchange, { clock, origins }: FeedOptions): Promise<Quote> {
+function askExchange(name: Exchange, options: FeedOptions): Promise<Observation> {
   const { origin, path, read } = EXCHANGES[name]
-  const quote = read(await fetchJson(new URL(path, origins?.[name] ?? origin)))
-  refuseStale(quote, clock())
-  return quote
+  return ask({ name, url: new URL(path, options.origins?.[name] ?? origin), read }, options)
 }
 
-function single(name: string, ask: () => Promise<Quote>, { warn }: FeedOptions): Feed {
-  return async () => {
-    try {
-      return { price: (await ask()).price, source: name }
-    } catch (error) {
-      warn(`price feed ${name}: ${(error as Error).message}`)
-      return null
-    }
+type Source = { name: string; url: URL; read: (document: unknown) => Quote }
+
+/** Asks one source. An answer without a usable price still tells the time. */
+async function ask({ name, url, read }: Source, { clock, warn }: FeedOptions): Promise<Observation> {
+  let told: Testimony = 'silent'
+  try {
+    const { document, at } = await fetchJson(url)
+    told = tell(name, [at], clock())
+    const quote = read(document)
+    told = tell(name, [at, quote.at], clock())
+    refuseStale(quote, clock())
+    return { price: { price: quote.price, source: name }, told }
+  } catch (error) {
+    warn(`price feed ${name}: ${(error as Error).message}`)
+    return { price: null, told }
   }
 }
 
 function medianFeed(options: FeedOptions): Feed {
   const names = Object.keys(EXCHANGES) as Exchange[]
-  const feeds = names.map((name) => single(name, () => quoteOf(name, options), options))
   return async () => {
-    const seen = (await Promise.all(feeds.map((feed) => feed()))).filter((quote) => quote !== null)
+    const answers = await Promise.all(names.map((name) => askExchange(name, options)))
+    const told = majority(
+      'the median of exchanges',
+      answers.map((answer) => answer.told),
+    )
+    const seen = answers.flatMap(({ price }) => price ?? [])
     const middle = median(seen.map((quote) => quote.price))
     if (middle === null) {
       const prices =
         seen.length === 0 ? 'no source answered' : `${seen.length} of ${names.length} sources, no two agree`
       options.warn(`price feed median: ${prices}`)
-      return null
+      return { price: null, told }
     }
-    return { price: middle, source: 'median' }
+    return { price: { price: middle, source: 'median' }, told }
   }
 }
 

@@ -2,6 +2,7 @@
 
 import type { Instant } from '../core/instant.ts'
 import { type Price, price } from '../core/money.ts'
+import { servedAt } from './witness.ts'
 
 /** What a source said: a price, and when it was made if the source says so. */
 export type Quote = { price: Price; at: Instant | null }
@@ -17,21 +18,25 @@ const parseJson = JSON.parse as (
   reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
 ) => unknown
 
-/** Fetches JSON with its numbers left as text. Throws on a time-out, a status other than 200, a body that is not JSON. */
-export async function fetchJson(url: URL): Promise<unknown> {
+/** A JSON answer with its numbers left as text, and when it was handed out if it says so. */
+export type Answer = { document: unknown; at: Instant | null }
+
+/** Throws on a time-out, a status other than 200, a body that is not JSON. */
+export async function fetchJson(url: URL): Promise<Answer> {
   // Loaded only when a feed is asked: a pass without one starts faster.
   const { request } = await import('undici')
   const signal = AbortSignal.timeout(FETCH_TIMEOUT_MS)
-  const { statusCode, body } = await request(url, {
+  const { statusCode, headers, body } = await request(url, {
     signal,
-    headers: { accept: 'application/json', 'user-agent': 'tranche' },
+    headers: { accept: 'application/json', 'cache-control': 'no-cache', 'user-agent': 'tranche' },
   }).catch((error: Error) => {
     throw new Error(signal.aborted ? `no answer within ${FETCH_TIMEOUT_MS / 1000} s` : error.message)
   })
   const text = await readText(body, signal)
   if (statusCode !== 200) throw new Error(`HTTP ${statusCode}`)
   try {
-    return parseJson(text, (_, value, { source }) => (typeof value === 'number' ? source : value))
+    const document = parseJson(text, (_, value, { source }) => (typeof value === 'number' ? source : value))
+    return { document, at: servedAt(headers) }
   } catch {
     throw new Error('its answer is not JSON')
   }

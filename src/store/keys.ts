@@ -1,7 +1,6 @@
 // API keys, known by the hash of their secret.
 
-import type { Instant } from '../core/instant.ts'
-import type { ApiKey, KeySeen, KeyTerms } from '../core/key.ts'
+import type { ApiKey, KeySeen, KeyTerms, KeyTime } from '../core/key.ts'
 import type { AuditEntry } from './audit.ts'
 
 /** A key to be added: its terms, and what is kept of its secret. */
@@ -14,7 +13,7 @@ export interface KeyStore {
   /** Changes a key, and adds another in the same transaction when a rotation asks for it. Throws key_not_found. */
   changeKey(
     keyId: string,
-    decide: (seen: ApiKey, now: Instant) => { key: ApiKey; successor: NewKey | null },
+    decide: (seen: ApiKey, time: KeyTime) => { key: ApiKey; successor: NewKey | null },
     audit: AuditEntry,
   ): Promise<{ key: ApiKey; successor: ApiKey | null }>
   listKeys(slug: string): Promise<ApiKey[]>

@@ -32,7 +32,8 @@ export interface MonthStore {
   /**
    * Fixes what a report of a month covers, by the time of the tenant it is about, or the real one: a month that is
    * over whole and for good, the present one up to now. No write is dated before that bound again, so that all that
-   * is read under it is one state of the month.
+   * is read under it is one state of the month. A month that is over by this clock alone is answered whole, but not
+   * as final: a pass or a trade since its end has to confirm it.
    */
   fixPeriod(period: Period, tenant?: Tenant | null): Promise<FixedPeriod>
   /** A tenant's month and its users, by partner_user_id. */

@@ -2,13 +2,12 @@
 
 import type { Tranche } from '../core/execution.ts'
 import type { ExecutionId } from '../core/execution-id.ts'
-import type { Frequency } from '../core/frequency.ts'
 import type { Instant } from '../core/instant.ts'
-import type { Price, Usd } from '../core/money.ts'
+import type { Price } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { Schedule } from '../core/schedule-state.ts'
 import type { Volatility } from '../core/volatility.ts'
-import type { Opening } from '../core/window.ts'
+import type { OnGrid, Opening } from '../core/window.ts'
 import type { ObservedPrice } from './prices.ts'
 
 export type PassStart = {
@@ -37,10 +36,7 @@ export type DueRanges = { now: Instant; livePrice: Price | null; leadMs: number 
 
 export type PlanDecisions = {
   /** The window that follows one that is over, null while it runs. */
-  roll: (
-    window: { start: Instant; end: Instant; frequency: Frequency; amount: Usd },
-    now: Instant,
-  ) => Opening | null
+  roll: (window: OnGrid, now: Instant) => Opening | null
   /** `now` is the time of the plan's tenant, `real` that of prices; they differ in a sandbox only. */
   decide: (schedule: Schedule, now: Instant, real: Instant) => { schedule: Schedule; tranche: Tranche | null }
   newExecutionId: (previous: ExecutionId | null, real: Instant) => ExecutionId

@@ -4,6 +4,7 @@
 
 import type { AuditStore } from './audit.ts'
 import type { CheckStore } from './check.ts'
+import type { ClockStore } from './clock.ts'
 import type { ExecutionStore } from './executions.ts'
 import type { KeyStore } from './keys.ts'
 import type { MonitoringStore } from './monitoring.ts'
@@ -18,6 +19,7 @@ import type { TierStore } from './tiers.ts'
 import type { TradeStore } from './trades.ts'
 import type { UserStore } from './users.ts'
 import type { WebhookStore } from './webhooks.ts'
+import type { WindowStore } from './windows.ts'
 
 export interface Store
   extends PartnerStore,
@@ -25,10 +27,12 @@ export interface Store
     TierStore,
     UserStore,
     PlanStore,
+    WindowStore,
     ExecutionStore,
     TradeStore,
     WebhookStore,
     PassStore,
+    ClockStore,
     PriceStore,
     MonthStore,
     SandboxStore,

@@ -68,6 +68,7 @@ test('whatever happens afterwards, a final month stays what it was', async (t) =
   const service = await startService(t)
   const { key, out } = await january(service)
   service.setClock(END)
+  await service.tick()
   const before = await exportAll(service)
   assert.match(before['--report summary --format csv'] ?? '', /,true,true,starter,volume,50,3,3,/)
 
@@ -113,6 +114,7 @@ test('a clock that steps back dates nothing into a month that was reported, not 
   await link(service, 'u1', { key })
   await plan(service, 'u1', 'p1', {}, { key })
   service.setClock(END)
+  await service.tick()
   const before = await exportAll(service)
   service.setClock(plus(END, -DAY_MS))
   for (const [, id] of await fireAndPoll(service, key)) await confirm(service, key, id, fill(id, '10.00'))

@@ -156,6 +156,49 @@ test('a webhook that is paused', async (t) => {
   assert.deepEqual(await onlyWarning(shell), ['webhook_paused', 'acme live', mend])
 })
 
+/** What the first tranche of a plan came to, in the words of its partner. */
+async function confirmFirst(shell: Shell, key: string, body: object): Promise<string> {
+  const due = JSON.parse((await shell.call('GET', '/partner/v1/executions/due', key)).text)
+  const id = String(due[0].execution_id)
+  const report = { partner_order_id: 'o1', status: 'filled', ...body }
+  await shell.call('POST', `/partner/v1/executions/${id}/confirm`, key, JSON.stringify(report))
+  return id
+}
+
+test('fills that were refused, until an operator has decided', async (t) => {
+  const { shell, key } = await withPlan(t)
+  const filled = { usd_amount: '12.00', btc_amount: '0.0002', execution_price: '60000' }
+  const id = await confirmFirst(shell, key, filled)
+  assert.deepEqual(await onlyWarning(shell), ['late_fills', 'acme live', 'tranche execution late-fills'])
+  assert.match(
+    (await warningsOf(shell))[0]?.message ?? '',
+    /^1 reported and refused.* since 2026-01-05T00:10/,
+  )
+  assert.equal((await shell.tranche(['execution', 'accept-late', id])).code, 0)
+  assert.deepEqual(await warningsOf(shell), [])
+})
+
+for (const [what, btc, found] of [
+  ['five percent', '0.00017500', false],
+  ['a satoshi more than five percent', '0.00017502', true],
+  ['a price in another unit', '0.16666666', true],
+] as const) {
+  test(`a fill whose dollars and coins are apart by ${what} at its price`, async (t) => {
+    const { shell, key } = await withPlan(t)
+    const id = await confirmFirst(shell, key, {
+      usd_amount: '10.00',
+      btc_amount: btc,
+      execution_price: '60000',
+    })
+    const warnings = (await warningsOf(shell)).map(({ kind, subject, mend }) => [kind, subject, mend])
+    const warning = ['trade_price', `trade ${id}`, `tranche execution show ${id}`]
+    assert.deepEqual(warnings, found ? [warning] : [])
+    const right = ['--usd', '10', '--btc', '0.0001666', '--reason', 'a decimal point']
+    await shell.tranche(['trade', 'adjust', id, ...right])
+    assert.deepEqual(await warningsOf(shell), [], 'what was adjusted is compared with nothing')
+  })
+}
+
 test('windows that ended with money unspent, for seven days', async (t) => {
   const { shell } = await withPlan(t, "it's p1")
   // The first tranche is never fetched; the rest of the first day is slept through.

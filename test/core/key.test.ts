@@ -64,7 +64,7 @@ test('texts of another form are no keys', () => {
   }
 })
 
-test('a key works until the millisecond it ends', () => {
+test('a key works until the millisecond it ends, and never once it is revoked', () => {
   const key = { revokedAt: null, expiresAt: null } as unknown as ApiKey
   const ends = (ms: number) => (NOW + ms) as Instant
   const table: [revoked: number | null, expires: number | null, usable: boolean][] = [
@@ -72,7 +72,8 @@ test('a key works until the millisecond it ends', () => {
     [null, 1, true],
     [null, 0, false],
     [null, -1, false],
-    [1, null, true],
+    [1, null, false],
+    [365 * DAY_MS, null, false],
     [0, null, false],
     [1, -1, false],
     [-1, 1, false],
@@ -87,6 +88,7 @@ test('a key works until the millisecond it ends', () => {
   }
 })
 
+const AT_NOW = { now: NOW, clock: NOW }
 const OLD: ApiKey = {
   keyId: 'key_1',
   tenant: { tenantId: 1, partnerSlug: 'acme', environment: 'live' },
@@ -106,7 +108,7 @@ const ROTATED: [what: string, expires: number | null, ends: number, lifetimeMs: 
 for (const [what, expires, ends, lifetimeMs] of ROTATED) {
   test(`rotation: ${what}`, () => {
     const seen = { ...OLD, expiresAt: expires === null ? null : plus(NOW, expires) }
-    assert.deepEqual(rotate(seen, 24 * HOUR_MS, NOW), {
+    assert.deepEqual(rotate(seen, 24 * HOUR_MS, AT_NOW), {
       key: { ...seen, expiresAt: plus(NOW, ends) },
       successor: { tenant: OLD.tenant, label: 'poller', lifetimeMs },
     })
@@ -118,13 +120,13 @@ test('a key that has ended has no successor', () => {
     code: 'key_ended',
     message: 'Key key_1 is revoked or expired; issue a new one with key create.',
   }
-  assert.throws(() => rotate({ ...OLD, revokedAt: NOW }, HOUR_MS, NOW), refusal)
-  assert.throws(() => rotate({ ...OLD, expiresAt: NOW }, HOUR_MS, NOW), refusal)
+  assert.throws(() => rotate({ ...OLD, revokedAt: NOW }, HOUR_MS, AT_NOW), refusal)
+  assert.throws(() => rotate({ ...OLD, expiresAt: NOW }, HOUR_MS, AT_NOW), refusal)
 })
 
 test('a key is revoked once, and from that very moment', () => {
-  const revoked = revoke(OLD, NOW)
+  const revoked = revoke(OLD, AT_NOW)
   assert.deepEqual(revoked, { ...OLD, revokedAt: NOW })
   assert.equal(isUsable(revoked, NOW), false)
-  assert.deepEqual(revoke(revoked, plus(NOW, HOUR_MS)), revoked)
+  assert.deepEqual(revoke(revoked, { now: NOW, clock: plus(NOW, HOUR_MS) }), revoked)
 })

@@ -20,7 +20,11 @@ const RATIO_MAX = 3
 const LIVE = { price: price('60000'), source: 'test' }
 
 async function pass({ store, machine }: Waiting, live = true) {
-  const report = await runPass({ store, machine, observe: async () => (live ? LIVE : null) })
+  const report = await runPass({
+    store,
+    machine,
+    observe: async () => ({ price: live ? LIVE : null, told: 'none' }),
+  })
   assert.ok(report)
   return report
 }
@@ -73,7 +77,8 @@ test('a pass touches the plans whose price or hour has come, and no others', asy
   }
   assert.equal(await touched(true), 0)
   // A hundred plans wait for a price of 900 to 999 units of 1e-8 under the limit: they are not reached.
-  const observe = async () => ({ price: (price('50000') - 899n) as Price, source: 'test' })
+  const low = { price: (price('50000') - 899n) as Price, source: 'test' }
+  const observe = async () => ({ price: low, told: 'none' as const })
   const report = await runPass({ store: waiting.store, machine: waiting.machine, observe })
   assert.equal(report?.plansEvaluated, 900)
   assert.equal(report?.executionsCreated, 900)

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { DAY_MS, plus } from '../../src/core/instant.ts'
 import { machine } from '../../src/machine.ts'
 import {
   assertSound,
@@ -75,7 +76,7 @@ test('every block of the guide does what it says', async (t) => {
   )
   const late = fill('o1', '10.00')
   assert.equal((await service.call('POST', confirmPath(ID), late)).status, 409)
-  assert.match(await pasteSection(t, service, 'A fill that came too late', { ID }), /^status +filled/m)
+  assert.match(await pasteSection(t, service, 'A fill that was refused', { ID }), /^status +filled/m)
   assert.equal((await succeed(service, 'POST', confirmPath(ID), late)).replayed, true)
   const adjusted = await pasteSection(t, service, 'A fill with wrong amounts', { ID })
   assert.match(adjusted, /usd_difference +-0\.50/)
@@ -90,6 +91,12 @@ test('every block of the guide does what it says', async (t) => {
   assert.equal((await service.call('GET', '/partner/v1/me')).status, 401)
   const key = readFileSync(join(dirname(service.file), 'new-key.txt'), 'utf8').trim()
   assert.equal((await service.call('GET', '/partner/v1/me', undefined, { key })).status, 200)
+  service.setClock(plus(machine.clock(), 30 * DAY_MS))
+  await service.tick()
+  service.setClock(machine.clock())
+  const back = await pasteSection(t, service, 'The clock was wrong')
+  assert.match(back, /^1 window to bring back\.$/m)
+  assert.match(back, /^1 window brought back\.$/m)
   assert.deepEqual([...SECTIONS.keys()].toSorted(), [...taken].toSorted(), 'no section is left out')
   assert.equal((await executionsOf(service, 'p')).length, 1)
   await assertSound(service)

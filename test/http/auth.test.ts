@@ -88,20 +88,20 @@ test('one word that is no usable key of ours is invalid', async (t) => {
   assert.equal((await service.call('GET', ME)).status, 200)
 })
 
-test('a key works until the very instant it expires or is revoked', async (t) => {
+test('a key works until the very instant it expires, and never once it is revoked', async (t) => {
   const service = await startService(t)
   const end = plus(service.now(), 60_000)
   const expiring = await changedKey(service, 'test', () => ({ expiresAt: end }))
-  const rotated = await changedKey(service, 'live', () => ({ revokedAt: end }))
+  const revoked = await changedKey(service, 'live', () => ({ revokedAt: end }))
   for (const [at, status] of [
     [plus(end, -1), 200],
     [end, 401],
     [plus(end, 1), 401],
   ] as const) {
     service.setClock(at)
-    for (const key of [expiring, rotated]) {
-      assert.equal((await service.call('GET', ME, undefined, { key })).status, status)
-    }
+    assert.equal((await service.call('GET', ME, undefined, { key: expiring })).status, status)
+    // Revoked by a clock that was ahead: dead all the same.
+    assert.equal((await service.call('GET', ME, undefined, { key: revoked })).status, 401)
   }
 })
 

@@ -16,6 +16,7 @@ async function openJanuary(t: Parameters<typeof startService>[0], entries: reado
   const live = await service.issueKey('acme', 'live')
   enterInto(service.file, { slug: 'acme', environment: 'live' }, entries)
   service.setClock(utc(2026, 1))
+  await service.tick()
   return { service, live, read: (path: string) => succeed(service, 'GET', path, undefined, { key: live }) }
 }
 
@@ -273,12 +274,14 @@ test('no minimum for a month that was over before the partner came', async (t) =
     () => audit,
   )
   service.setClock(utc(2026, 1))
+  await service.tick()
   keys.push(await service.issueKey('bolt', 'live'))
   const totals = []
   for (const month of ['2026-01', '2026-02'])
     for (const key of keys) totals.push((await monthOf(service, key, month)).total_fee_usd)
   assert.deepEqual(totals, ['40.00', '0.00', '0.00', '0.00'])
   service.setClock(utc(2026, 1, 2))
+  await service.tick()
   for (const key of keys) assert.equal((await monthOf(service, key, '2026-02')).total_fee_usd, '40.00')
 })
 

@@ -171,6 +171,7 @@ test('billing counts the difference in the month it was made, and a trade only o
     [1, '6.00', '0.00080000', '7500.00'],
   )
   service.setClock(Date.UTC(2026, 1, 3) as ReturnType<Service['now']>)
+  await service.tick()
   const final = await monthly(service)
   await adjustTo(service, id, '2.00', '0.0002')
   const february = await monthly(service, '2026-02')

@@ -12,7 +12,7 @@ import { openStore } from '../../src/store/sqlite/open.ts'
 import { type Outcome, runHere } from '../support/command.ts'
 import { T0, temporaryFolder } from '../support/service.ts'
 import { csv, newDatabase, type Point, rowOf, rowsIn, shuffled, walk } from './histories.ts'
-import { json, startTicker } from './ticker.ts'
+import { startTicker } from './ticker.ts'
 
 const POINTS = walk(5)
 const [FIRST, SECOND, THIRD] = POINTS.map(rowOf)
@@ -198,7 +198,8 @@ async function* batchesOf(points: Point[]): AsyncGenerator<Point[]> {
 
 test('price fetch keeps one price; price list shows all of them, for people and for scripts', async (t) => {
   const { db } = await newDatabase(t)
-  const { origin } = await startTicker(t, json({ last: '64250.5' }))
+  const headers = { date: 'Mon, 05 Jan 2026 00:00:00 GMT' }
+  const { origin } = await startTicker(t, { headers, body: '{"last":"64250.5"}' })
   const { machine, setClock } = machineAt(T0)
   const command = (...args: string[]) => runHere(['--db', db, ...args], { machine })
 

@@ -2,6 +2,7 @@
 
 import { createServer, type RequestListener } from 'node:http'
 import type { TestContext } from 'node:test'
+import type { Testimony } from '../../src/core/clock.ts'
 import { price } from '../../src/core/money.ts'
 import { createFeed, type FeedOptions } from '../../src/price/feed.ts'
 import type { ObservedPrice } from '../../src/store/prices.ts'
@@ -31,13 +32,14 @@ export async function startTicker(
   return { origin: `http://127.0.0.1:${address.port}`, asked }
 }
 
-export type Reading = { observed: ObservedPrice | null; warnings: string[] }
+export type Reading = { observed: ObservedPrice | null; told: Testimony; warnings: string[] }
 
 /** Asks a feed once, at T0. */
 export async function read(spec: string, origins: FeedOptions['origins'] = {}): Promise<Reading> {
   const warnings: string[] = []
   const feed = createFeed(spec, { clock: () => T0, warn: (message) => warnings.push(message), origins })
-  return { observed: await feed(), warnings }
+  const { price: observed, told } = await feed()
+  return { observed, told, warnings }
 }
 
 export const json = (value: unknown): Answer => ({ body: JSON.stringify(value) })

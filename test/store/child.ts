@@ -34,7 +34,7 @@ const VERBS: Record<string, () => Promise<void>> = {
         say('observing')
         process.stdin.resume()
         await once(process.stdin, 'end')
-        return { price: price('60000'), source: 'test' }
+        return { price: { price: price('60000'), source: 'test' }, told: 'none' }
       },
     })
     say(JSON.stringify({ created: pass?.executionsCreated }))

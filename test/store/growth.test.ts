@@ -54,7 +54,7 @@ test('twenty thousand reports on one cancelled execution add a few kB, and are c
   assert.equal(listed.length, KEPT_REPORTS_MAX)
   assert.equal(listed[0]?.unkept, CONFIRMATIONS / 2 - KEPT_REPORTS_MAX)
   const [found] = (await store.findWarnings()).filter(({ kind }) => kind === 'late_fills')
-  assert.match(found?.message ?? '', /^20 reports.*; 9980 more were counted and not kept$/)
+  assert.match(found?.message ?? '', /^20 reported.*; 9980 more were counted and not kept$/)
   assert.deepEqual(await store.findFaults(), [])
 })
 

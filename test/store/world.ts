@@ -101,7 +101,7 @@ export async function tick(
   const report = await runPass({
     store,
     machine,
-    observe: async () => (at === undefined ? null : { price: at, source: 'test' }),
+    observe: async () => ({ price: at === undefined ? null : { price: at, source: 'test' }, told: 'none' }),
   })
   if (!report) throw new Error('another tick is running')
   return report

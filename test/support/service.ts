@@ -116,7 +116,8 @@ export async function startService(
     },
 
     async tick(priceUsd) {
-      const observe = async () => (priceUsd === undefined ? null : { price: price(priceUsd), source: 'test' })
+      const seen = priceUsd === undefined ? null : { price: price(priceUsd), source: 'test' }
+      const observe = async () => ({ price: seen, told: 'none' as const })
       const report = await runPass({ store, machine, observe })
       if (!report) throw new Error('another tick is running')
       return report

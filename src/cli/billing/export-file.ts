@@ -33,7 +33,7 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
   setFlagsFromString('--semi-space-growth-factor=1')
   if (output !== undefined) refuseDatabaseFile(output, cli.globals().db)
   if (output !== undefined && !options.force && existsSync(output)) throw nameTaken(output)
-  const period = await fixPeriodFor(store, options.month, filter)
+  const period = await fixPeriodFor(cli, store, { month: options.month, filter })
   // Rows on the same screen are progress enough; a bar between them would spoil both.
   const screen = output === undefined && cli.streams.out.isTTY
   const watched = cli.streams.err.isTTY && !screen

@@ -6,13 +6,26 @@ import { periodOf } from '../../core/month.ts'
 import type { FixedPeriod } from '../../store/months.ts'
 import type { TenantFilter } from '../../store/partners.ts'
 import type { Store } from '../../store/store.ts'
+import type { Cli } from '../context.ts'
+import { warn } from '../terminal/print.ts'
 
 /** What a report of a month covers. */
-export async function fixPeriodFor(store: Store, month: string, filter: TenantFilter): Promise<FixedPeriod> {
+export async function fixPeriodFor(
+  cli: Cli,
+  store: Store,
+  { month, filter }: { month: string; filter: TenantFilter },
+): Promise<FixedPeriod> {
   const { slug, environment } = filter
   const tenant = slug !== null && environment !== null ? await store.findTenant(slug, environment) : null
-  return store.fixPeriod(periodOf(month), tenant)
+  const period = await store.fixPeriod(periodOf(month), tenant)
+  const now = await timeFor(store, filter, cli.machine.clock())
+  if (!period.final && now >= periodOf(month).end) warn(cli, notFinal(month))
+  return period
 }
+
+const notFinal = (month: string): string =>
+  `${month} is over by this clock alone, and so its figures are not final: no pass and no trade has been recorded ` +
+  'since its end. Run tranche tick, then ask again.'
 
 /** What time it is where the report is about. */
 export async function timeFor(

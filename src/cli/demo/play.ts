@@ -146,7 +146,8 @@ async function playWeeks(stage: Stage, onProgress: (share: number) => void, sign
     if (isWithin(OUTAGE, at)) counts.passesMissed += 1
     else {
       const feedDown = isWithin(FEED_DOWN, at)
-      const observe = async () => (feedDown ? null : { price: priceAt(path, at), source: 'synthetic' })
+      const price = feedDown ? null : { price: priceAt(path, at), source: 'synthetic' }
+      const observe = async () => ({ price, told: 'none' as const })
       await runPass({ store, machine, observe })
       counts.passes += 1
       if (feedDown) counts.passesWithoutPrice += 1

@@ -3,6 +3,8 @@
 import { readFileSync } from 'node:fs'
 import { Problem } from '../../core/problem.ts'
 import type { Certificate, Tls } from '../../http/listen/server.ts'
+import type { Listener } from '../../http/listen.ts'
+import type { Log } from '../../log.ts'
 
 export type TlsOptions = { host: string; tlsCert?: string; tlsKey?: string; tlsSelfSigned?: true }
 
@@ -26,8 +28,32 @@ const readCertificate = (certFile: string, keyFile: string): Certificate => ({
   key: readFileSync(keyFile, 'utf8'),
 })
 
-/** What a client shows of a certificate, to compare: colon-separated SHA-256. */
-export async function fingerprintOf(cert: string): Promise<string> {
+/** Nobody vouches for such a certificate: whoever wants to be sure compares. */
+export async function noteSelfSigned(log: Log, { cert }: Listener): Promise<void> {
+  log.warn({ sha256: await fingerprintOf(cert ?? '') }, 'TLS with a certificate made for this start')
+}
+
+/** Reads the files again, for connections from now on. What cannot be used changes nothing. */
+export async function renewCertificate(
+  log: Log,
+  { renew }: Listener,
+  { tlsCert, tlsKey }: TlsOptions,
+): Promise<void> {
+  if (tlsCert === undefined || tlsKey === undefined) {
+    log.info({}, 'SIGHUP: there is no certificate to read again')
+    return
+  }
+  try {
+    const certificate = readCertificate(tlsCert, tlsKey)
+    renew(certificate)
+    log.info({ sha256: await fingerprintOf(certificate.cert) }, 'SIGHUP: the certificate was read again')
+  } catch (err) {
+    log.error({ err }, 'SIGHUP: the certificate stays as it was')
+  }
+}
+
+/** What clients show of a certificate, to compare: SHA-256, with colons. */
+async function fingerprintOf(cert: string): Promise<string> {
   const { X509Certificate } = await import('node:crypto')
   return new X509Certificate(cert).fingerprint256
 }

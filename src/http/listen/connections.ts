@@ -14,6 +14,7 @@ export type ConnectionLimits = {
 }
 type Options = ConnectionLimits & {
   isTls: boolean
+  stallMs: number
   handle: RequestListener
   uuid: () => string
   /** Told that a connection was turned away, once a minute at most. */
@@ -29,14 +30,14 @@ export type Connections = {
   endAll: () => void
 }
 
-/** A TLS connection that is not established by then says nothing that is worth a descriptor. */
+/** How long a TLS handshake may take. */
 const HANDSHAKE_TIMEOUT_MS = 10_000
 /** How long an answer may lie here without the client taking any of it. */
-const STALL_MS = 30_000
+export const STALL_MS = 30_000
 const TURNED_AWAY_EVERY_MS = 60_000
 
 export function createConnections(options: Options): Connections {
-  const { isTls, handle, uuid, connectionsMax, connectionsPerAddressMax } = options
+  const { isTls, handle, uuid, stallMs, connectionsMax, connectionsPerAddressMax } = options
   /** As they came in. Under TLS these are not the sockets that speak HTTP. */
   const sockets = new Set<Socket>()
   const connections = new Map<Socket, Connection>()
@@ -46,7 +47,7 @@ export function createConnections(options: Options): Connections {
   let isDraining = false
 
   function comeIn(socket: Socket): void {
-    const address = networkOf(socket)
+    const address = networkOf(socket.remoteAddress)
     const count = address === null ? 0 : (perAddress.get(address) ?? 0)
     if (count >= connectionsPerAddressMax) turnAway(`${address} has ${count} connections`)
     if (isDraining || socket.remoteAddress === undefined || count >= connectionsPerAddressMax) {
@@ -86,7 +87,7 @@ export function createConnections(options: Options): Connections {
   function onTimeout(socket: Socket): void {
     // Only answers can stall: for a call there is a limit of its own, and our own slowness is not the client's fault.
     const isOurTurn = connections.get(socket)?.isBusy() && socket.writableLength === 0
-    if (isOurTurn) socket.setTimeout(STALL_MS)
+    if (isOurTurn) socket.setTimeout(stallMs)
     else socket.destroy()
   }
 
@@ -94,7 +95,7 @@ export function createConnections(options: Options): Connections {
     accept: (request, response) => connections.get(request.socket)?.take(request, response),
     watch(server) {
       server.maxConnections = connectionsMax
-      server.timeout = STALL_MS
+      server.timeout = stallMs
       server.on('drop', () => turnAway(`all ${connectionsMax} connections are taken`))
       server.on('connection', comeIn)
       if (isTls) server.on('secureConnection', speakHttp)
@@ -123,9 +124,9 @@ export function createConnections(options: Options): Connections {
 const peerOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
 
 /** Null for this machine itself. Whoever has an IPv6 network has all its addresses. */
-function networkOf({ remoteAddress }: Socket): string | null {
-  if (remoteAddress === undefined || !ipaddr.isValid(remoteAddress)) return null
-  const address = ipaddr.process(remoteAddress)
+export function networkOf(peer: string | undefined): string | null {
+  if (peer === undefined || !ipaddr.isValid(peer)) return null
+  const address = ipaddr.process(peer)
   if (address.range() === 'loopback') return null
   return 'parts' in address ? address.parts.slice(0, 4).join(':') : address.toString()
 }

@@ -26,7 +26,9 @@ import { createPlanStore } from './ledger/plans.ts'
 import { createRecords } from './ledger/records.ts'
 import { createStops } from './ledger/stops.ts'
 import { createTradeStore } from './ledger/trades.ts'
+import { createWindowStore } from './ledger/windows.ts'
 import { createMonthStore, reportedUntil } from './months/months.ts'
+import { createClockStore } from './pass/disputes.ts'
 import { createPassStore } from './pass/passes.ts'
 import { createPageRunner } from './pass/plan-page.ts'
 import { createPriceBook, createPriceStore } from './pass/prices.ts'
@@ -73,10 +75,12 @@ function assemble(connection: Connection, file: string): Store {
     ...createTierStore(connection, audit),
     ...createUserStore(connection, { stops, audit, time, file }),
     ...createPlanStore(connection, ledger, time),
+    ...createWindowStore(connection, ledger, audit),
     ...createExecutionStore(connection, trading),
     ...createTradeStore(connection, trading),
     ...createWebhookStore(connection),
     ...createPassStore(connection, { book, runPage, writeWakeUps, sandboxDue, file }),
+    ...createClockStore(connection),
     ...createPriceStore(connection, book, file),
     ...createMonthStore(connection, time),
     ...createSandboxStore(connection, { time, due: sandboxDue, audit, runPage, writeWakeUps, file }),

@@ -27,7 +27,10 @@ export const passContract: Contract = {
     const release = store.acquirePassLock()
     assert.ok(release)
     assert.equal(store.acquirePassLock(), null)
-    assert.equal(await runPass({ store, machine, observe: async () => null }), null)
+    assert.equal(
+      await runPass({ store, machine, observe: async () => ({ price: null, told: 'none' }) }),
+      null,
+    )
     release()
     release()
     const again = store.acquirePassLock()

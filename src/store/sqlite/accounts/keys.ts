@@ -9,7 +9,7 @@ import { type KeyRow, keyOf } from '../../rows/key.ts'
 import type { Connection } from '../file/connection.ts'
 import type { AuditLog } from './audit.ts'
 
-export function createKeyStore({ db, read, write }: Connection, audit: AuditLog): KeyStore {
+export function createKeyStore({ db, clock, present, read, write }: Connection, audit: AuditLog): KeyStore {
   const SELECT_KEY =
     'select k.*, t.partner_slug, t.environment from api_keys k join tenants t using (tenant_id)'
   const sql = {
@@ -62,27 +62,29 @@ export function createKeyStore({ db, read, write }: Connection, audit: AuditLog)
           key: keyOf(row),
           partnerName: row.partner_name,
           partnerStatus: row.partner_status as PartnerStatus,
+          now: present(),
         }
       }),
 
     markKeyUsed: (keyId) =>
-      write((now) => {
-        sql.markUsed.run({ key_id: keyId, now })
+      write(() => {
+        sql.markUsed.run({ key_id: keyId, now: clock() })
       }),
 
     addKey: (key, entry) =>
       write((now) => {
-        const added = insert(key, now)
+        const added = insert(key, clock())
         audit.add(entry, now)
         return added
       }),
 
     changeKey: (keyId, decide, entry) =>
       write((now) => {
-        const change = decide(found(keyId), now)
+        const time = { now, clock: clock() }
+        const change = decide(found(keyId), time)
         const { label, expiresAt, revokedAt } = change.key
         sql.update.run({ key_id: keyId, label, expires_at: expiresAt, revoked_at: revokedAt })
-        const successor = change.successor && insert(change.successor, now)
+        const successor = change.successor && insert(change.successor, time.clock)
         audit.add(entry, now)
         return { key: change.key, successor }
       }),

@@ -11,6 +11,8 @@ export type Database = SQLite.Database
 export type Connection = {
   db: Database
   clock: () => Instant
+  /** The time a write would have now. */
+  present: () => Instant
   /** Runs `work` on one consistent snapshot. */
   read<T>(work: () => T): Promise<T>
   /**
@@ -59,10 +61,12 @@ export function connect(db: Database, clock: () => Instant, notBefore?: () => In
       if (db.inTransaction) end.run()
     }
   }
+  const present = notBefore ? () => later(clock(), notBefore()) : clock
   return {
     db,
     clock,
+    present,
     read: (work) => whenFree(() => snapshot(work)),
-    write: createWriter(db, notBefore ? () => later(clock(), notBefore()) : clock),
+    write: createWriter(db, present),
   }
 }

@@ -8,12 +8,14 @@ import { instant, instantOrNull } from '../../rows/instant.ts'
 import { IS_OPEN, UNLEASED_IN_OWN_TIME } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import { walBytes } from '../file/own-files.ts'
+import { createDisputes } from '../pass/disputes.ts'
 import { createSchedulerReader } from './scheduler.ts'
 import { breathe, PAGE_ROWS } from './short-reads.ts'
 
 export function createMonitoringStore(connection: Connection): MonitoringStore {
   const { db, read, write } = connection
   const sql = prepare(connection)
+  const disputes = createDisputes(db)
 
   return {
     async probeWrite() {
@@ -29,6 +31,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
     },
 
     readScheduler: createSchedulerReader(connection),
+    readDispute: () => read(disputes.standing),
 
     readMarks: () =>
       read(() => ({

@@ -28,7 +28,7 @@ export function undecidedLateFills(db: Database): (now: Instant) => Finding[] {
     sql.all().map(({ place, n, first, unkept }) => {
       const since = first === null ? '' : `, the oldest since ${formatInstant(instant(first))}`
       const more = unkept === 0n ? '' : `; ${unkept} more were counted and not kept`
-      const message = `${n} reports of fills were refused and wait for a decision${since}${more}`
+      const message = `${n} reported and refused, and not decided on${since}${more}`
       return { kind: 'late_fills', subject: place, message }
     })
 }

@@ -7,14 +7,14 @@ import { STUCK_DELIVERIES } from '../../../core/execution.ts'
 import { DAY_MS, formatInstant, type Instant, plus } from '../../../core/instant.ts'
 import { formatUsd, type Usd } from '../../../core/money.ts'
 import { latenessInWords, schedulerLateness } from '../../../core/scheduler-lateness.ts'
-import { spellSpan } from '../../../core/span.ts'
 import type { CheckStore, Finding } from '../../check.ts'
-import { instant, instantOrNull } from '../../rows/instant.ts'
+import { instant } from '../../rows/instant.ts'
 import { ENDED_UNSPENT, IN_REAL_TIME, IS_STUCK, TENANT_NAME } from '../expressions.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { isCorrupt } from '../file/errors.ts'
 import { acquireLock } from '../file/lock.ts'
 import { lockFile, realName, walBytes, walFile } from '../file/own-files.ts'
+import { clockLooks } from './clock-warnings.ts'
 import { createSchedulerReader } from './scheduler.ts'
 import { mispricedTrades, undecidedLateFills } from './trade-warnings.ts'
 
@@ -31,7 +31,7 @@ export function createWarnings(connection: Connection): CheckStore['findWarnings
     ...[keysThatEnd, stuckExecutions, pausedWebhooks, unspentWindows].map((look) => look(db)),
     undecidedLateFills(db),
     mispricedTrades(db),
-    clockSetBack(db),
+    ...clockLooks(db),
     ...(db.memory ? [] : [largeLog(db), openFiles(db), leftImport(db)]),
   ]
   const findLateScheduler = createLateScheduler(connection)
@@ -138,27 +138,6 @@ function unspentWindows(db: Database): Look {
       subject: `${place} plan ${plan}`,
       message: `${formatUsd(most as Usd)} USD of this plan were not spent; in all ${n} windows of ${place} ended with ${formatUsd(released as Usd)} USD left in ${UNSPENT_DAYS} days`,
     }))
-}
-
-/** Only live business counts: a test environment may be led through time faster than the clock. */
-function clockSetBack(db: Database): Look {
-  const sql = db
-    .prepare<[], bigint | null>(
-      `select max(at) from (
-         select max(at) as at from ticks union all select max(at) from audit
-         union all select max(at) from reported_until
-         union all select (select max(created_at) from executions e where e.tenant_id = t.tenant_id)
-           from tenants t where environment = 'live'
-         union all select (select max(recorded_at) from trades d where d.tenant_id = t.tenant_id)
-           from tenants t where environment = 'live')`,
-    )
-    .pluck()
-  return (now) => {
-    const latest = instantOrNull(sql.get() ?? null)
-    if (latest === null || latest <= now) return []
-    const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spellSpan(latest - now)} later`
-    return [{ kind: 'clock_back', subject: 'clock', message }]
-  }
 }
 
 function largeLog(db: Database): Look {

@@ -55,7 +55,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
         // Most polls find nothing: they take no write lock and wait for no disk.
         const found = await read(() => {
           if (stops.isAnyStopping(tenant)) return 'stopping'
-          return dueList.isEmpty(tenant, time.of(tenant.tenantId, connection.clock())) ? 'nothing' : 'due'
+          return dueList.isEmpty(tenant, time.of(tenant.tenantId, connection.present())) ? 'nothing' : 'due'
         })
         if (found === 'nothing') return { executions: [], remaining: 0 }
         // Not one execution of a user who is being disabled is handed out: they are all cancelled first.

@@ -3,7 +3,16 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
 import { freshSchedule, type Schedule } from '../../../core/schedule-state.ts'
-import { type CloseReason, close, type Opening, reserve, type Window } from '../../../core/window.ts'
+import {
+  type CloseReason,
+  close,
+  type Opening,
+  openSlot,
+  reserve,
+  slotAfter,
+  type Window,
+} from '../../../core/window.ts'
+import { instantOrNull } from '../../rows/instant.ts'
 import { scheduleParams } from '../../rows/schedule.ts'
 import { type WindowRow, windowOf, windowParams } from '../../rows/window.ts'
 import { AWAKE } from '../expressions.ts'
@@ -19,6 +28,12 @@ export function createLedger(db: Database) {
     openWindow: db.prepare(
       `insert into windows (plan_id, window_start, window_end, budget)
        values (:plan_id, :window_start, :window_end, :budget) returning *`,
+    ),
+    slotUse: db.prepare<object, { claimed: bigint; used: bigint | null }>(
+      `select (select coalesce(sum(spent + reserved), 0) from windows
+           where plan_id = :plan_id and window_start >= :start and window_start < :end) as claimed,
+         (select max(window_start) from executions
+           where plan_id = :plan_id and window_start >= :start and window_start < :end) as used`,
     ),
     writeWindow: db.prepare(
       `update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released,
@@ -62,6 +77,18 @@ export function createLedger(db: Database) {
       const window = ledger.find(windowId)
       if (!window) throw new Error(`there is no window ${windowId}`)
       sql.reserve.run(reserve(window, amount).reserved, windowId)
+    },
+
+    /** The first slot from `slot` on that has money left, as a window to open: nearly always that very slot. */
+    freeSlot(planId: number, slot: Opening, floor: Usd): Opening {
+      for (let next = slot; ; next = slotAfter(next)) {
+        const { claimed, used } = sql.slotUse.get({ plan_id: planId, start: next.start, end: next.end }) as {
+          claimed: bigint
+          used: bigint | null
+        }
+        const found = openSlot(next, { claimed: claimed as Usd, usedStart: instantOrNull(used) }, floor)
+        if (found) return found
+      }
     },
 
     open(planId: number, opening: Opening, minTranche: Usd): Schedule {

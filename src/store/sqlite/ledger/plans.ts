@@ -1,5 +1,7 @@
 // Plans: written by partners, listed for operators.
 
+import { WINDOW_MS } from '../../../core/frequency.ts'
+import { plus } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
 import type { PlanStore } from '../../plans.ts'
 import { instantOrNull } from '../../rows/instant.ts'
@@ -12,6 +14,9 @@ import { OF_TENANT, SELECT_USER } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Ledger } from './ledger.ts'
+
+/** Starts further ahead are those of a clock that was wrong, and no new window has to come after them. */
+const USED_WITHIN_MS = WINDOW_MS['bi-weekly']
 
 export function createPlanStore(connection: Connection, ledger: Ledger, time: TenantTime): PlanStore {
   const { read } = connection
@@ -33,7 +38,11 @@ export function createPlanStore(connection: Connection, ledger: Ledger, time: Te
             user: userRow ? userOf(userRow) : null,
             plan,
             window: plan && ledger.current(plan.planId),
-            latestUsedStart: plan && instantOrNull(sql.latestUsedStart.get(plan.planId) ?? null),
+            latestUsedStart:
+              plan &&
+              instantOrNull(
+                sql.latestUsedStart.get({ plan_id: plan.planId, before: plus(now, USED_WITHIN_MS) }) ?? null,
+              ),
           },
           now,
         )
@@ -80,7 +89,9 @@ function prepare({ db }: Connection) {
        where p.tenant_id = :tenant and p.partner_plan_id = :partner_plan_id`,
     ),
     latestUsedStart: db
-      .prepare<[number], bigint | null>('select max(window_start) from executions where plan_id = ?')
+      .prepare<object, bigint | null>(
+        'select max(window_start) from executions where plan_id = :plan_id and window_start < :before',
+      )
       .pluck(),
     minTranche: db
       .prepare<[number], bigint>(

@@ -118,10 +118,11 @@ function chosen(ids: LateFillIds, late: LateFill[]): LateFill {
     if (!named) throw nothingToDecide(ids)
     return named
   }
-  const [only, another] = late.filter((one) => one.decidedAt === null)
+  const undecided = late.filter((one) => one.decidedAt === null)
+  const [only, another] = undecided
   if (only && !another) return only
   if (late.length === 0) throw nothingToDecide(ids)
-  const numbers = late.map((one) => one.reportId).join(', ')
+  const numbers = (another ? undecided : late).map((one) => one.reportId).join(', ')
   const what = another ? 'several late fills to decide on' : 'no late fill left to decide on'
   throw new Problem(
     'late_fill_conflict',
@@ -133,6 +134,6 @@ const nothingToDecide = ({ executionId, reportId }: LateFillIds): Problem =>
   new Problem(
     'late_fill_not_found',
     reportId === null
-      ? `Execution ${executionId} has no late fill.`
+      ? `Execution ${executionId} has no late fill to decide on.`
       : `Execution ${executionId} has no late fill ${reportId} to decide on.`,
   )

@@ -1,5 +1,6 @@
 // What a month comes to, and the bound below which nothing is dated any more once it has been reported.
 
+import { CLOCK_DIFFERENCE_MAX_MS } from '../../../core/clock.ts'
 import type { Activity } from '../../../core/fees.ts'
 import { earlier, type Instant, later, plus } from '../../../core/instant.ts'
 import { type Btc, type Usd, ZERO_USD } from '../../../core/money.ts'
@@ -7,6 +8,7 @@ import type { MonthStore, UserLine } from '../../months.ts'
 import { instant } from '../../rows/instant.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
+import { createReached } from './reached.ts'
 import { createSlices } from './slices.ts'
 import { createTradeLines, IN_PERIOD } from './trade-lines.ts'
 
@@ -22,6 +24,7 @@ export function reportedUntil(db: Database): () => Instant {
 
 export function createMonthStore(connection: Connection, time: TenantTime): MonthStore {
   const { db, read, write } = connection
+  const records = createReached(db, time)
   const sql = {
     byPlan: db.prepare<object, PlanSums>(
       `select u.partner_user_id, d.plan_id, ${SUMS} from trades d join users u on u.user_id = d.user_id
@@ -72,15 +75,20 @@ export function createMonthStore(connection: Connection, time: TenantTime): Mont
         const now = sandbox === null ? real : time.of(sandbox, real)
         const reported = (at: Instant) =>
           sandbox === null ? sql.reported.run({ at }) : sql.reportedOf.run({ at, tenant: sandbox })
-        const final = now >= period.end
-        if (final) {
-          if (sandbox === null) sql.close.run({ month: period.month, end: period.end, now })
-          reported(period.end)
+        if (now >= period.end) {
+          const final = records.reached(sandbox) >= period.end
+          if (final) {
+            if (sandbox === null) sql.close.run({ month: period.month, end: period.end, now })
+            reported(period.end)
+          }
+          return { ...period, final }
         }
-        // A trade or adjustment of this very millisecond belongs to what is there so far, one that comes later in it does not.
-        const sofar = later(now, plus(time.latestRecordedAt(sandbox) ?? (0 as Instant), 1))
-        if (!final && sofar > now) reported(sofar)
-        return { ...period, end: final ? period.end : earlier(period.end, later(sofar, period.start)), final }
+        // A trade or adjustment of this very millisecond belongs to what is there so far, one that comes later in it
+        // does not. One that lies further ahead was dated by a clock that was wrong: it must not take all others along.
+        const sofar = plus(time.latestRecordedAt(sandbox) ?? (0 as Instant), 1)
+        const held = now < sofar && sofar - now <= CLOCK_DIFFERENCE_MAX_MS
+        if (held) reported(sofar)
+        return { ...period, end: earlier(period.end, later(held ? sofar : now, period.start)), final: false }
       })
     },
 

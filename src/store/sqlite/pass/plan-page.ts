@@ -3,7 +3,7 @@
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Frequency } from '../../../core/frequency.ts'
 import type { Instant } from '../../../core/instant.ts'
-import type { Usd } from '../../../core/money.ts'
+import { lesser, type Usd } from '../../../core/money.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { Schedule } from '../../../core/schedule-state.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../../passes.ts'
@@ -44,7 +44,9 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
     const next = roll(over, now)
     if (!next) return null
     ledger.closeCurrent(schedule.planId, 'ended', now)
-    return ledger.open(schedule.planId, next, plan.min_tranche as Usd)
+    const minTranche = plan.min_tranche as Usd
+    const free = ledger.freeSlot(schedule.planId, next, lesser(minTranche, over.amount))
+    return ledger.open(schedule.planId, free, minTranche)
   }
 
   return (

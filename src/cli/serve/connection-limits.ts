@@ -1,0 +1,31 @@
+// How many connections serve takes, by default as many as leave room for the files of the database.
+
+import type { ConnectionLimits } from '../../http/listen/connections.ts'
+
+/** Descriptors that connections must leave alone: the database and its log, outgoing calls, whatever Node opens. */
+const DESCRIPTORS_KEPT = 64
+/** More than any partner needs; what is allowed beyond is memory for whoever wants to use it up. */
+const CONNECTIONS_MAX = 10_000
+const CONNECTIONS_MIN = 16
+/** The part of all connections that one address may have, unless told otherwise. */
+const ADDRESS_SHARE = 4
+
+export type ConnectionOptions = { maxConnections?: number; maxConnectionsPerAddress?: number }
+
+export function connectionLimitsOf(options: ConnectionOptions): ConnectionLimits {
+  const connectionsMax =
+    options.maxConnections ??
+    Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, descriptorsMax() - DESCRIPTORS_KEPT))
+  const share = Math.max(1, Math.floor(connectionsMax / ADDRESS_SHARE))
+  return { connectionsMax, connectionsPerAddressMax: options.maxConnectionsPerAddress ?? share }
+}
+
+/** The soft limit of open files, which Node raises to the hard one; without end where there is none to be read. */
+function descriptorsMax(): number {
+  const { report } = process
+  // The rest of the report asks the network for names, which takes time.
+  Object.assign(report, { excludeNetwork: true })
+  const { userLimits } = report.getReport() as { userLimits?: { open_files?: { soft: number | string } } }
+  const soft = Number(userLimits?.open_files?.soft)
+  return Number.isFinite(soft) ? soft : Number.POSITIVE_INFINITY
+}

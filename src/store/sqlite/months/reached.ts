@@ -1,0 +1,34 @@
+// How far time has come by what was recorded, whatever the clock of this process shows: a report alone closes no month.
+
+import { type Instant, later } from '../../../core/instant.ts'
+import { instantOrNull } from '../../rows/instant.ts'
+import type { Database } from '../file/connection.ts'
+import { createDisputes } from '../pass/disputes.ts'
+import type { TenantTime } from '../sandbox/tenant-time.ts'
+
+const NEVER = 0 as Instant
+
+export function createReached(db: Database, time: TenantTime) {
+  const disputes = createDisputes(db)
+  const sql = {
+    // The newest in order, not the latest: one of a clock that was ahead counts no more once another has come.
+    pass: db
+      .prepare<[], bigint>('select at from ticks where finished_at is not null order by tick_id desc limit 1')
+      .pluck(),
+    audit: db.prepare<[], bigint>('select at from audit order by audit_id desc limit 1').pluck(),
+  }
+  const at = (value: bigint | undefined): Instant => instantOrNull(value ?? null) ?? NEVER
+
+  return {
+    /**
+     * The instant of the newest pass, trade or adjustment, in the time of a sandbox or the real one; nothing counts
+     * while the clock is in doubt. A sandbox is moved on by hand, so the audit log is a record of its time as well.
+     */
+    reached(sandbox: number | null): Instant {
+      if (disputes.standing() !== null) return NEVER
+      const pass = at(sql.pass.get())
+      if (sandbox !== null) return time.of(sandbox, later(pass, at(sql.audit.get())))
+      return later(pass, time.latestRecordedAt(null) ?? NEVER)
+    },
+  }
+}

@@ -1,0 +1,59 @@
+// The one row that says the clock is in doubt, so that every process knows what one pass has found out.
+
+import type { Dispute } from '../../../core/clock.ts'
+import type { ClockStore } from '../../clock.ts'
+import { instant } from '../../rows/instant.ts'
+import type { Connection, Database } from '../file/connection.ts'
+
+type Row = { clock_at: bigint; witness_at: bigint; source: string }
+
+/** For the transactions of other files. */
+export function createDisputes(db: Database) {
+  const sql = {
+    find: db.prepare<[], Row>('select * from clock_disputes'),
+    put: db.prepare(
+      `insert or replace into clock_disputes (one, clock_at, witness_at, source)
+       values (1, :clock_at, :witness_at, :source)`,
+    ),
+    clear: db.prepare('delete from clock_disputes'),
+  }
+  return {
+    standing(): Dispute | null {
+      const row = sql.find.get()
+      if (!row) return null
+      return {
+        clockAt: instant(row.clock_at),
+        witness: { source: row.source, at: instant(row.witness_at) },
+      }
+    },
+
+    put(dispute: Dispute | null): void {
+      if (dispute === null) sql.clear.run()
+      else {
+        const { source, at } = dispute.witness
+        sql.put.run({ clock_at: dispute.clockAt, witness_at: at, source })
+      }
+    },
+  }
+}
+
+export function createClockStore({ db, present, read, write }: Connection): ClockStore {
+  const disputes = createDisputes(db)
+  return {
+    async judgeClock(decide) {
+      // As a rule there is nothing to write down, and then a pass pays for no commit.
+      const quiet = await read(() => {
+        const standing = disputes.standing()
+        return standing === null && decide(present(), standing) === null
+      })
+      if (quiet) return null
+      return write((now) => {
+        const dispute = decide(now, disputes.standing())
+        disputes.put(dispute)
+        return dispute
+      })
+    },
+
+    readClock: () => read(() => ({ now: present(), standing: disputes.standing() })),
+  }
+}

@@ -1,0 +1,121 @@
+// Clients that send far ahead and read nothing: they cost little memory, nobody else's time, and are ended.
+
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { test } from 'node:test'
+import { setTimeout as wait } from 'node:timers/promises'
+import { createApp } from '../../src/http/app.ts'
+import { CALLS_MAX } from '../../src/http/listen/connection.ts'
+import { listenOn } from '../../src/http/listen.ts'
+import { silentLog } from '../../src/log.ts'
+import { machine } from '../../src/machine.ts'
+import { converse, statuses } from '../http/conversation.ts'
+import { head } from '../http/raw.ts'
+import { startServe } from '../support/process.ts'
+import { startService, temporaryFolder } from '../support/service.ts'
+
+const DESCRIPTION = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'
+const ATTACKERS = 20
+const MIB = 1024 * 1024
+
+/** The most memory the process has had; where that cannot be seen, none. */
+function memoryPeak(pid: number | undefined): number {
+  const file = `/proc/${pid}/status`
+  if (!existsSync(file)) return 0
+  return Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(file, 'utf8'))?.[1]) * 1024
+}
+
+for (const [what, calls] of [
+  ['61 KB at once', 1_500],
+  ['as much as is allowed, again and again', 200],
+] as const)
+  test(`twenty clients that send ${what} and never read`, async (t) => {
+    const { url, child } = await startServe(t, [], { cwd: temporaryFolder(t) })
+    await (await fetch(`${url}/openapi.json`)).text()
+    const before = memoryPeak(child.pid)
+    const { hostname, port } = new URL(url)
+    const sockets = Array.from({ length: ATTACKERS }, () => connect({ host: hostname, port: Number(port) }))
+    const text = DESCRIPTION.repeat(calls)
+    for (const socket of sockets)
+      socket
+        .on('error', () => {})
+        .pause()
+        .write(text)
+    const again = setInterval(() => {
+      for (const socket of sockets) if (socket.writableLength < MIB) socket.write(text)
+    }, 100)
+    t.after(() => {
+      clearInterval(again)
+      for (const socket of sockets) socket.destroy()
+    })
+    let slowest = 0
+    for (let call = 0; call < 30; call++) {
+      const started = performance.now()
+      assert.equal((await fetch(`${url}/healthz`, { headers: { connection: 'close' } })).status, 200)
+      slowest = Math.max(slowest, performance.now() - started)
+      await wait(100)
+    }
+    const grown = Math.round((memoryPeak(child.pid) - before) / MIB)
+    t.diagnostic(`grown by ${grown} MiB, slowest call ${Math.round(slowest)} ms`)
+    assert.ok(grown < 200, `${grown} MiB`)
+    assert.ok(slowest < 2_000, `${slowest} ms`)
+  })
+
+test('of the calls sent ahead on one connection so many are answered at a time, and all in their order', async (t) => {
+  const { store, key } = await startService(t)
+  const app = createApp({
+    store,
+    machine,
+    guard: { checkUrl: async () => {} },
+    log: silentLog,
+    rateLimit: null,
+  })
+  let running = 0
+  let most = 0
+  const counted = {
+    fetch: async (request: Request) => {
+      running += 1
+      most = Math.max(most, running)
+      await wait(1)
+      const answer = await app.fetch(request)
+      running -= 1
+      return answer
+    },
+  }
+  const listener = await listenOn(counted, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
+  t.after(() => listener.close())
+  const client = await converse(listener.url)
+  const ids = Array.from({ length: 200 }, (_, at) => `call-${at}`)
+  client.socket.write(ids.map((id) => head('GET', '/partner/v1/me', key, [`X-Request-Id: ${id}`])).join(''))
+  await client.until(/call-199[\s\S]*\}/)
+  assert.deepEqual(statuses(client.received()), Array(200).fill(200))
+  assert.deepEqual(
+    [...client.received().matchAll(/^x-request-id: (.*)\r$/gim)].map(([, id]) => id),
+    ids,
+  )
+  assert.equal(most, CALLS_MAX)
+  client.socket.destroy()
+})
+
+test('a client that takes nothing of its answers is ended; one that takes them slowly is not', async (t) => {
+  const stallMs = 1_500
+  const options = { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid, stallMs }
+  // More than the system holds for a connection.
+  const answer = 'a'.repeat(16 * MIB)
+  const listener = await listenOn({ fetch: () => new Response(answer) }, options)
+  t.after(() => Promise.all([listener.close(), listener.end()]))
+  const [stuck, slow] = await Promise.all([converse(listener.url), converse(listener.url)])
+  for (const { socket } of [stuck, slow]) socket.pause().write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  // It takes a chunk now and then, for several times as long as the other one is given.
+  slow.socket.on('data', () => slow.socket.pause())
+  const take = setInterval(() => slow.socket.resume(), stallMs / 10)
+  t.after(() => clearInterval(take))
+  await wait(3 * stallMs)
+  assert.equal(slow.socket.closed, false)
+  assert.ok(slow.received().length > 0)
+  stuck.socket.resume()
+  await stuck.ended
+  assert.ok(stuck.received().length < answer.length, 'it was cut off')
+  for (const { socket } of [stuck, slow]) socket.destroy()
+})

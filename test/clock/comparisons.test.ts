@@ -1,0 +1,148 @@
+// Every stored instant that a clock is compared with, under a clock an hour, a day and a year off in both directions:
+// the rows of docs/decisions/0034-every-instant-a-clock-is-compared-with.md.
+
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { periodOf } from '../../src/core/month.ts'
+import { issueKey } from '../../src/http/issue-key.ts'
+import { createRateLimit } from '../../src/http/rate-limit.ts'
+import { createReadiness } from '../../src/http/readiness.ts'
+import { machine } from '../../src/machine.ts'
+import { link, plan, poll } from '../http/steps.ts'
+import { AUDIT, type Service, startService, T0 } from '../support/service.ts'
+
+const YEAR_MS = 365 * DAY_MS
+const OFF = [HOUR_MS, DAY_MS, YEAR_MS].flatMap((ms) => [ms, -ms])
+const spell = (ms: number): string => `${ms / HOUR_MS} h`
+/** Whether a pass saw a live price. */
+const livePriceOf = async ({ tick }: Service): Promise<boolean> => (await tick()).price !== null
+
+for (const off of OFF) {
+  describe(`a clock ${spell(off)} off`, { concurrency: true }, () => {
+    const wrong = plus(T0, off)
+
+    test('keys: an end is reached early or late by as much, and a last use is marked by the clock', async (t) => {
+      const { store, setClock } = await startService(t)
+      const tenant = await store.findTenant('acme', 'live')
+      assert.ok(tenant)
+      const { record, secret } = issueKey({ tenant, label: null, lifetimeMs: 30 * MINUTE_MS }, machine)
+      await store.addKey(record, AUDIT)
+      assert.ok(secret)
+      setClock(wrong)
+      const seen = await store.findKey(record.sha256)
+      assert.equal(seen && (seen.key.expiresAt ?? 0) > seen.now, off < 0)
+      await store.markKeyUsed(record.keyId)
+      assert.equal((await store.findKey(record.sha256))?.key.lastUsedAt, wrong)
+      setClock(T0)
+      assert.equal((await store.findKey(record.sha256))?.key.expiresAt, plus(T0, 30 * MINUTE_MS))
+    })
+
+    test('leases: over early when ahead; when behind, over after an hour at most', async (t) => {
+      const service = await startService(t)
+      await link(service, 'u1')
+      await plan(service, 'u1', 'p1')
+      await service.tick('60000')
+      assert.equal((await poll(service)).size, 1)
+      service.setClock(plus(T0, -30 * MINUTE_MS))
+      assert.equal((await poll(service)).size, 0)
+      service.setClock(wrong)
+      assert.equal((await poll(service)).size, 1)
+    })
+
+    test('prices: none is live that is not of the last twenty minutes of this clock', async (t) => {
+      const service = await startService(t)
+      await service.tick('60000')
+      service.setClock(wrong)
+      assert.equal(await livePriceOf(service), false)
+      service.setClock(plus(T0, MINUTE_MS))
+      assert.equal(await livePriceOf(service), true)
+    })
+
+    test('passes: a jump is one gap, which the failsafe does not count', async (t) => {
+      const service = await startService(t)
+      for (let i = 0; i < 9; i++) {
+        service.advance(MINUTE_MS)
+        await service.tick()
+      }
+      service.setClock(plus(service.now(), off))
+      await service.tick()
+      const { passGapsMs } = await service.store.peekPass()
+      assert.ok(passGapsMs.every((ms) => ms >= 0))
+      assert.ok(passGapsMs.filter((ms) => ms > MINUTE_MS).length <= 1)
+    })
+
+    test('readiness: late when the clock is ahead; behind it nobody is late, and check says clock_back', async (t) => {
+      const service = await startService(t)
+      await link(service, 'u1')
+      await plan(service, 'u1', 'p1')
+      for (let i = 0; i < 3; i++) {
+        service.advance(MINUTE_MS)
+        await service.tick('60000')
+      }
+      const reasonsAgainst = createReadiness(service.now)
+      assert.deepEqual(await reasonsAgainst(service.store), [])
+      service.setClock(wrong)
+      assert.equal((await reasonsAgainst(service.store)).length, off > 0 ? 1 : 0)
+      const kinds = (await service.store.findWarnings()).map(({ kind }) => kind)
+      assert.ok(kinds.includes(off > 0 ? 'ticks_stopped' : 'clock_back'), kinds.join())
+    })
+
+    test('months: nothing is closed by the clock, and nothing that is closed opens', async (t) => {
+      const { store, setClock, tick } = await startService(t)
+      const [january, february] = [periodOf('2026-01'), periodOf('2026-02')]
+      setClock(plus(january.end, MINUTE_MS))
+      await tick()
+      assert.equal((await store.fixPeriod(january)).final, true)
+      setClock(plus(january.end, MINUTE_MS + off))
+      assert.equal((await store.fixPeriod(february)).final, false)
+      assert.equal((await store.fixPeriod(january)).final, true)
+      assert.ok((await store.readClock()).now >= january.end, 'and no write goes back before it')
+      setClock(plus(january.end, MINUTE_MS))
+      assert.equal((await store.readClock()).now, plus(january.end, MINUTE_MS))
+    })
+
+    test('sandboxes: their time goes with the clock, and back with it', async (t) => {
+      const { store, setClock, now } = await startService(t)
+      const tenant = await store.findTenant('acme', 'test')
+      assert.ok(tenant)
+      const { wakeUpId, end } = await store.beginAdvance(tenant, DAY_MS, AUDIT)
+      const decisions = { roll: () => null, decide: () => assert.fail(), newExecutionId: () => assert.fail() }
+      await store.moveSandbox(tenant, DAY_MS, { wakeUpId, planIds: [], decisions })
+      end()
+      for (const at of [wrong, T0]) {
+        setClock(at)
+        assert.equal((await store.listSandboxes())[0]?.now, plus(now(), DAY_MS))
+      }
+    })
+
+    test('the rate limit: a bucket is full at most, and goes on after the jump', () => {
+      const throttle = createRateLimit(2)
+      const spend = (at: typeof T0): boolean => {
+        try {
+          throttle('k', at)
+          return true
+        } catch {
+          return false
+        }
+      }
+      assert.deepEqual(
+        [1, 2, 3].map(() => spend(T0)),
+        [true, true, false],
+      )
+      const after = [1, 2, 3].map(() => spend(wrong))
+      assert.equal(after.filter(Boolean).length, off > 0 ? 2 : 0)
+      assert.equal(spend(plus(wrong, 1000)), true)
+    })
+
+    test('retention: passes and wake-ups are kept by number, whatever they are dated', async (t) => {
+      const { store, setClock, tick } = await startService(t)
+      await tick()
+      setClock(wrong)
+      await tick()
+      setClock(T0)
+      await tick()
+      assert.equal((await store.listPassesAfter(0)).length, 3)
+    })
+  })
+}

@@ -1,0 +1,97 @@
+// Closing months: by what was recorded, and never by the clock of the process that reports.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DAY_MS, HOUR_MS, MINUTE_MS, monthOf, plus } from '../../src/core/instant.ts'
+import { periodOf } from '../../src/core/month.ts'
+import { confirmPath, link, plan, poll } from '../http/steps.ts'
+import { fill, startService, T0 } from '../support/service.ts'
+import { now, openShop } from './wrong-clock.ts'
+
+const JANUARY = periodOf('2026-01')
+
+test('a month over by the clock alone is answered whole and not final, and moves no later write', async (t) => {
+  const { store, setClock, tick } = await startService(t)
+  await tick()
+  for (const ahead of [HOUR_MS, DAY_MS, 365 * DAY_MS]) {
+    setClock(plus(JANUARY.end, ahead))
+    assert.deepEqual(await store.fixPeriod(JANUARY), { ...JANUARY, final: false })
+    setClock(plus(T0, HOUR_MS))
+    assert.equal((await store.readClock()).now, plus(T0, HOUR_MS))
+  }
+})
+
+test('a service that was off for weeks, without any feed: one pass, and the month is final for good', async (t) => {
+  const { store, setClock, tick } = await startService(t)
+  await tick()
+  setClock(plus(JANUARY.end, 45 * DAY_MS))
+  assert.equal((await store.fixPeriod(JANUARY)).final, false)
+  await tick()
+  assert.equal((await store.fixPeriod(JANUARY)).final, true)
+  setClock(plus(T0, DAY_MS))
+  assert.equal((await store.fixPeriod(JANUARY)).final, true, 'whatever the clock says then')
+})
+
+test('a trade since its end confirms a month as well; one of a clock in doubt does not', async (t) => {
+  const service = await startService(t)
+  const { store, setClock, tick } = service
+  await link(service, 'u1')
+  await plan(service, 'u1', 'p1')
+  await tick('60000')
+  const [due] = (await poll(service)).get('p1') ?? []
+  setClock(plus(JANUARY.end, MINUTE_MS))
+  await service.call('POST', confirmPath(String(due?.execution_id)), fill('o1', '5.00'))
+  const doubt = { clockAt: JANUARY.end, witness: { source: 'x', at: T0 } }
+  await store.judgeClock(() => doubt)
+  assert.equal((await store.fixPeriod(JANUARY)).final, false)
+  await store.judgeClock(() => null)
+  assert.equal((await store.fixPeriod(JANUARY)).final, true)
+})
+
+test('trades that a clock ahead has dated do not take later writes along through a report', async (t) => {
+  const service = await startService(t)
+  const { store, setClock, tick } = service
+  await link(service, 'u1')
+  await plan(service, 'u1', 'p1')
+  await tick('60000')
+  const [due] = (await poll(service)).get('p1') ?? []
+  setClock(plus(T0, 15 * DAY_MS))
+  await service.call('POST', confirmPath(String(due?.execution_id)), fill('o1', '5.00'))
+  const back = plus(T0, HOUR_MS)
+  setClock(back)
+  assert.deepEqual(await store.fixPeriod(JANUARY), { ...JANUARY, end: back, final: false })
+  assert.equal((await store.readClock()).now, back)
+})
+
+test('a sandbox that was moved over its month closes it, and nobody else', async (t) => {
+  const service = await startService(t)
+  const { store } = service
+  await link(service, 'u1')
+  const tenant = await store.findTenant('acme', 'test')
+  assert.ok(tenant)
+  const audit = { osUser: 'test', action: 'sandbox.advance', subject: 'acme', detail: {} }
+  const { wakeUpId, end } = await store.beginAdvance(tenant, 40 * DAY_MS, audit)
+  const decisions = { roll: () => null, decide: () => assert.fail(), newExecutionId: () => assert.fail() }
+  await store.moveSandbox(tenant, 40 * DAY_MS, { wakeUpId, planIds: [], decisions })
+  end()
+  assert.equal((await store.fixPeriod(JANUARY, tenant)).final, true)
+  assert.equal((await store.fixPeriod(JANUARY)).final, false)
+  assert.equal((await store.readClock()).now, T0)
+})
+
+test('exports in a process ahead warn and are not final; a pass by that clock is stopped by the feed', async (t) => {
+  const shop = await openShop(t)
+  assert.equal((await shop.run(0, 'tick', '--price-feed', shop.feed)).code, 0)
+  const month = monthOf(now())
+  const argv = ['billing', 'export', '--month', month]
+  const present = await shop.run(0, ...argv)
+  assert.deepEqual([present.code, present.err], [0, ''], 'the present month needs no warning')
+  for (const ahead of [40 * DAY_MS, 400 * DAY_MS]) {
+    assert.equal((await shop.run(ahead, 'tick', '--price-feed', shop.feed)).code, 1)
+    const { code, out, err } = await shop.run(ahead, ...argv)
+    assert.equal(code, 0, err)
+    assert.match(err, /is over by this clock alone.*Run tranche tick/)
+    assert.match(out, /,USD,false,/)
+  }
+  assert.ok(Math.abs((await shop.store.readClock()).now - now()) < MINUTE_MS)
+})

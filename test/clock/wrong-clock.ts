@@ -1,0 +1,73 @@
+// Processes whose clock is wrong, beside a database and a ticker whose clock is right.
+
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import type { Instant } from '../../src/core/instant.ts'
+import { machine } from '../../src/machine.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import type { Store } from '../../src/store/store.ts'
+import { startTicker } from '../price/ticker.ts'
+import { link, populate, sendPlan } from '../store/world.ts'
+import { finish, type Program, SOURCE, startServe } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
+
+const [NODE, ...REST] = SOURCE
+const SHIFTED: Program = [NODE, '--import', join(import.meta.dirname, 'shift.mjs'), ...REST]
+
+export const now = machine.clock
+
+export type Shop = {
+  cwd: string
+  store: Store
+  /** The feed: a ticker of this machine that tells the right time, or another one. */
+  feed: string
+  /** What the ticker puts into its headers. */
+  headers: Record<string, string>
+  /** Runs a command in a process whose clock is `shiftMs` off. */
+  run: (shiftMs: number, ...argv: string[]) => ReturnType<typeof finish>
+  serve: (shiftMs: number, ...argv: string[]) => ReturnType<typeof startServe>
+}
+
+/** A database in the real present with three daily plans of a live partner, and a ticker. */
+export async function openShop(t: TestContext): Promise<Shop> {
+  const cwd = temporaryFolder(t)
+  const store = await openStore(join(cwd, 'tranche.db'), { clock: now, create: true })
+  t.after(() => store.close())
+  const { acmeLive } = await populate(store)
+  await link(store, acmeLive)
+  for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acmeLive, { partnerPlanId: id })
+  const headers: Record<string, string> = {}
+  const { origin } = await startTicker(t, (_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...headers })
+    response.end('{"price":"64250.50"}')
+  })
+  const env = (shiftMs: number) => ({ SHIFT_MS: String(shiftMs) })
+  return {
+    cwd,
+    store,
+    feed: `${origin}#/price`,
+    headers,
+    run: (shiftMs, ...argv) => finish(t, argv, { cwd, env: env(shiftMs), program: SHIFTED }),
+    serve: (shiftMs, ...argv) => startServe(t, argv, { cwd, env: env(shiftMs), program: SHIFTED }),
+  }
+}
+
+/** An instant as the Date header has it. */
+export function httpDate(at: Instant): string {
+  const numbers = {
+    day: '2-digit',
+    year: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+  } as const
+  const format = new Intl.DateTimeFormat('en-US', {
+    ...numbers,
+    weekday: 'short',
+    month: 'short',
+    hourCycle: 'h23',
+    timeZone: 'UTC',
+  })
+  const part = Object.fromEntries(format.formatToParts(at).map(({ type, value }) => [type, value]))
+  return `${part.weekday}, ${part.day} ${part.month} ${part.year} ${part.hour}:${part.minute}:${part.second} GMT`
+}
