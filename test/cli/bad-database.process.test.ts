@@ -6,7 +6,8 @@ import { chmodSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { filled, trancheHere } from '../store/copies.ts'
-import { PROGRAM } from '../support/process.ts'
+import { EXECUTABLE } from '../support/executable.ts'
+import { CACHE, PROGRAM } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 test('a folder, and a file that is something else, are named', async (t) => {
@@ -24,6 +25,41 @@ test('a folder, and a file that is something else, are named', async (t) => {
     assert.deepEqual([code, err.split('\n').length], [1, 2], err)
     assert.match(err, /letter\.txt is not a database, .*--db.*tranche restore/)
   }
+})
+
+/** Runs a script of mounts that nobody else sees; "$PROGRAM" is the program, "$FOLDER" the folder of the database. */
+function mounted(file: string, script: string) {
+  const env = { ...process.env, ...CACHE, PROGRAM: EXECUTABLE, FOLDER: dirname(file), TRANCHE_DB: file }
+  return spawnSync('unshare', ['-m', 'sh', '-c', script], { env, encoding: 'utf8' })
+}
+
+test('a read-only disk and a full one get one sentence, and a copy elsewhere works', async (t) => {
+  const file = await filled(t)
+  if (mounted(file, 'mount --bind "$FOLDER" "$FOLDER"').status !== 0) {
+    t.diagnostic('NOT TESTED: this user may not mount')
+    return
+  }
+  const copy = join(temporaryFolder(t), 'copy.db')
+  const fixed = 'mount --bind "$FOLDER" "$FOLDER" && mount -o remount,ro,bind "$FOLDER" && '
+  for (const command of ['check', 'status', 'tick --price 60000', `backup ${copy}`]) {
+    const { status, stderr } = mounted(file, `${fixed} "$PROGRAM" ${command}`)
+    assert.equal(status, 1, command)
+    assert.match(
+      stderr,
+      /^error: \S+ cannot be written, .* read-only disk copy the file and its -wal .*\n$/,
+      command,
+    )
+  }
+  const read = mounted(file, `${fixed} cp "$FOLDER"/tranche.db ${copy} && "$PROGRAM" --db ${copy} check`)
+  assert.deepEqual([read.status, read.stderr], [0, ''])
+  const full = `mkdir "$FOLDER"/small && mount -t tmpfs -o size=700k none "$FOLDER"/small && cp ${file} "$FOLDER"/small/db &&
+    { head -c 9000000 /dev/zero > "$FOLDER"/small/fill; "$PROGRAM" --db "$FOLDER"/small/db tick --price 60000; }`
+  const { status, stderr } = mounted(file, full)
+  assert.equal(status, 1, stderr)
+  assert.match(
+    stderr,
+    /The disk of \S+\/small\/db is full or fails \(0 KiB are free\), so nothing was recorded: make room/,
+  )
 })
 
 /** Runs the program as nobody, which root alone can do. */

@@ -3,9 +3,8 @@
 import { existsSync } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
 import { nameTaken } from '../../../whole-file.ts'
-import { openFile } from './connection.ts'
+import { type Database, openFile } from './connection.ts'
 import { copyTo } from './copy.ts'
-import { isUnreadable } from './errors.ts'
 import { explained, refuseUnreachable } from './explain.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseDatabaseFile } from './own-files.ts'
@@ -17,13 +16,23 @@ export async function backUp(file: string, copy: string, { replace }: { replace:
   if (!existsSync(file)) throw new Problem('database_not_found', `There is no database at ${file}.`)
   refuseDatabaseFile(copy, file)
   if (!replace && existsSync(copy)) throw nameTaken(copy)
-  const db = openFile(file)
+  const db = await openToRead(file)
   try {
-    await whenFree(() => migrationStates(db))
     await whenFree(() => copyTo(db, copy, { replace }))
-  } catch (error) {
-    throw isUnreadable(error) ? explained(error, file) : error
   } finally {
     db.close()
+  }
+}
+
+async function openToRead(file: string): Promise<Database> {
+  let db: Database | undefined
+  try {
+    const opened = openFile(file)
+    db = opened
+    await whenFree(() => migrationStates(opened))
+    return opened
+  } catch (error) {
+    db?.close()
+    throw explained(error, file)
   }
 }

@@ -1,6 +1,6 @@
 // What stands between a command and its database, in one sentence each: the path, whose it is, and the way out.
 
-import { accessSync, constants, statSync } from 'node:fs'
+import { accessSync, constants, statfsSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import SQLite from 'better-sqlite3'
 import { Problem } from '../../../core/problem.ts'
@@ -54,11 +54,20 @@ export function explained(error: unknown, file: string): unknown {
   const folder = dirname(resolve(file))
   const sentence = {
     SQLITE_NOTADB: `${file} is not a database, or its beginning is damaged: name the right file with --db, or put a backup in its place with \`tranche restore\`.`,
-    SQLITE_FULL: `The disk of ${file} is full, so nothing was recorded: make room in ${folder}, but never delete a -wal or -shm file.`,
+    SQLITE_FULL: unusable(file, folder),
+    SQLITE_IOERR: unusable(file, folder),
     SQLITE_READONLY: unwritable(file, folder),
     SQLITE_CANTOPEN: unwritable(file, folder),
   }[kind]
   return sentence === undefined ? error : new Problem('bad_file', sentence)
+}
+
+function unusable(file: string, folder: string): string {
+  const { bavail, bsize } = statfsSync(folder)
+  return (
+    `The disk of ${file} is full or fails (${Math.floor((bavail * bsize) / 1024)} KiB are free), so nothing was recorded: ` +
+    `make room in ${folder}, but never delete a -wal or -shm file.`
+  )
 }
 
 const unwritable = (file: string, folder: string): string =>
