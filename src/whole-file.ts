@@ -1,8 +1,18 @@
 // Files that appear under their name only when they are whole: written aside, brought to disk, and then named.
 
 import { randomUUID } from 'node:crypto'
-import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { Problem } from './core/problem.ts'
 
 /**
@@ -14,7 +24,7 @@ export async function writeFileWhole(
   chunks: AsyncIterable<string>,
   { replace }: { replace: boolean },
 ): Promise<void> {
-  const aside = `${file}.${randomUUID()}`
+  const aside = nameAside(file)
   let handle: FileHandle | null = null
   const interrupted = (signal: NodeJS.Signals) => {
     rmSync(aside, { force: true })
@@ -37,6 +47,31 @@ export async function writeFileWhole(
     listen('off')
     await handle?.close()
     rmSync(aside, { force: true })
+  }
+}
+
+/**
+ * A name for the file while it is unfinished. What a process that was killed left under such a name is removed: the
+ * name says which process it was.
+ */
+export function nameAside(file: string): string {
+  const folder = dirname(file)
+  const start = `${basename(file)}.partial-`
+  for (const left of existsSync(folder) ? readdirSync(folder) : []) {
+    const pid = left.startsWith(start)
+      ? /^(\d+)-[0-9a-f-]{36}/.exec(left.slice(start.length))?.[1]
+      : undefined
+    if (pid !== undefined && !isAlive(Number(pid))) rmSync(join(folder, left), { force: true })
+  }
+  return join(folder, `${start}${process.pid}-${randomUUID()}`)
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    // Somebody else's process is alive as well.
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
 

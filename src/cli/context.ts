@@ -36,11 +36,17 @@ export function createCli(options: Pick<Cli, 'streams' | 'machine' | 'globals' |
     warnings: [],
     async withStore(run, { create = false, ...more } = {}) {
       const { openStore } = await import('../store/sqlite/open.ts')
-      const store = await openStore(options.globals().db, { clock: options.machine.clock, create, ...more })
+      const { explained } = await import('../store/sqlite/file/explain.ts')
+      const { db } = options.globals()
       try {
-        return await run(store)
-      } finally {
-        store.close()
+        const store = await openStore(db, { clock: options.machine.clock, create, ...more })
+        try {
+          return await run(store)
+        } finally {
+          store.close()
+        }
+      } catch (error) {
+        throw explained(error, db)
       }
     },
   }

@@ -16,7 +16,7 @@ export function restoreCommand(cli: Cli): Command {
         cli,
         `Replace ${db} by ${copy}? What happened since that copy is gone from the service.`,
       )
-      const { restore } = await import('../store/sqlite/file/backup.ts')
+      const { restore } = await import('../store/sqlite/file/restore.ts')
       const audit = auditEntry(cli, 'database.restore', db, { from: copy })
       const kept = restore(copy, db, { now: cli.machine.clock(), audit })
       print(cli, { file: db, replaced: kept }, () =>

@@ -68,6 +68,22 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
+test('what an export leaves that is killed with SIGKILL, the next one to that file removes', async (t) => {
+  const office = await openMarch(t, 40_000)
+  const output = ['--output', join(office.folder, 'march.csv')]
+  const { child, ended } = start(t, ['--db', office.file, ...TRADES, ...output], { cwd: office.folder })
+  while (strays(office).length === 0 && child.exitCode === null) await setTimeout(2)
+  child.kill('SIGKILL')
+  assert.equal(await ended, 'SIGKILL')
+  const [left = ''] = strays(office)
+  assert.match(left, new RegExp(`^march\\.csv\\.partial-${child.pid}-[0-9a-f-]{36}$`))
+  // One of a process that is alive, and one that only looks like it: neither is ours to remove.
+  const others = [`march.csv.partial-${process.pid}${left.slice(-37)}`, 'march.csv.partial-notes']
+  for (const name of others) writeFileSync(join(office.folder, name), '')
+  await office.read([...TRADES, ...output].join(' '))
+  assert.deepEqual(strays(office).sort(), ['march.csv', ...others].sort())
+})
+
 test('an export that nobody reads on keeps no writer waiting and no log from being emptied', async (t) => {
   const office = await openMarch(t, 30_000)
   const [program, ...first] = PROGRAM

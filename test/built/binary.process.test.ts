@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
+  chownSync,
   globSync,
   lstatSync,
   mkdirSync,
@@ -157,6 +158,22 @@ suite('binary', { concurrency: 2 }, () => {
       assert.deepEqual([code, err], [0, ''])
       assert.deepEqual(readdirSync(join(cwd, 'target')), [])
       assert.equal(readdirSync(join(home, '.cache/tranche')).length, 1)
+    })
+  }
+
+  // sudo as many set it up keeps the HOME of whoever calls it.
+  if (process.getuid?.() === 0) {
+    test('nothing is written into the home of another user', async (t) => {
+      const cwd = temporaryFolder(t)
+      const home = temporaryFolder(t)
+      chownSync(home, 65_534, 65_534)
+      for (const env of [{ HOME: home }, { XDG_CACHE_HOME: join(home, 'cache') }]) {
+        const own = { ...BARE, ...env, TMPDIR: temporaryFolder(t) }
+        const { code, err } = await finish(t, ['migrate', '--json'], { cwd, env: own })
+        assert.deepEqual([code, err], [0, ''])
+        assert.deepEqual(readdirSync(home), [])
+        assert.equal(globSync('tranche-*/*.node', { cwd: own.TMPDIR }).length, 1)
+      }
     })
   }
 

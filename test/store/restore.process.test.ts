@@ -2,8 +2,11 @@
 
 import assert from 'node:assert/strict'
 import {
+  chmodSync,
+  chownSync,
   copyFileSync,
   existsSync,
+  linkSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -16,8 +19,9 @@ import {
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
+import { start } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
-import { beside, filled, mode, soundUsers, tamper, trancheHere } from './copies.ts'
+import { beside, fatten, filled, mode, partials, soundUsers, tamper, trancheHere } from './copies.ts'
 import { act, tranche } from './second-process.ts'
 
 /** A database, and a copy of it in another folder from before user u2. */
@@ -186,6 +190,60 @@ suite('restore', { concurrency: 3 }, () => {
     assert.deepEqual([email(file), email(link), kept(file).length], [null, null, 1])
     assert.equal((await trancheHere(file, 'restore', link)).code, 2)
   })
+
+  test('a database with a second name is refused, and a restore gives none a second one', async (t) => {
+    const { file, copy } = await withCopy(t)
+    const second = join(dirname(copy), 'second.db')
+    linkSync(file, second)
+    await refused(file, copy, 2, /tranche\.db has 2 names \(hard links\)/)
+    rmSync(second)
+    assert.equal((await trancheHere(file, 'restore', copy)).code, 0)
+    const [replaced = ''] = kept(file)
+    assert.deepEqual([statSync(file).nlink, statSync(replaced).nlink, statSync(copy).nlink], [1, 1, 1])
+  })
+
+  test('killed at any moment it leaves one database with one name, and the next one cleans up', async (t) => {
+    const { file, copy } = await withCopy(t)
+    fatten(file)
+    for (const [i, sign] of ['.partial-', '.replaced-', '.partial-', '.replaced-'].entries()) {
+      const before = new Set(readdirSync(dirname(file)))
+      const { child, ended } = start(t, ['--db', file, 'restore', copy], { cwd: dirname(file) })
+      const isThere = () =>
+        readdirSync(dirname(file)).some((name) => name.includes(sign) && !before.has(name))
+      while (child.exitCode === null && !isThere())
+        await new Promise((resolve) => setTimeout(resolve, i > 1 ? 7 : 0))
+      child.kill('SIGKILL')
+      await ended
+      for (const name of [file, ...kept(file)]) assert.equal(statSync(name).nlink, 1, name)
+      assert.deepEqual(await soundUsers(t, file), ['u1'])
+    }
+    const { code, err } = await trancheHere(file, 'restore', copy)
+    assert.deepEqual([code, err, partials(file)], [0, '', []])
+    assert.equal(email(file), null)
+  })
+
+  // Only root can give files away, and only root's restore could take them.
+  if (process.getuid?.() === 0) {
+    test('as root it keeps the owner and the mode of what it replaces, and of the folder where there is nothing', async (t) => {
+      const { file, copy } = await withCopy(t)
+      chownSync(dirname(file), 65_534, 65_533)
+      chownSync(file, 65_534, 65_533)
+      chmodSync(file, 0o640)
+      const rights = (name: string) => {
+        const { uid, gid } = statSync(name)
+        return [uid, gid, mode(name)]
+      }
+      assert.equal((await trancheHere(file, 'restore', copy)).code, 0)
+      for (const name of [file, ...kept(file)]) assert.deepEqual(rights(name), [65_534, 65_533, 0o640], name)
+      // What root's commands lay beside it, the service opens as well.
+      assert.equal((await trancheHere(file, 'tick', '--price', '60000')).code, 0)
+      for (const name of readdirSync(dirname(file)).filter((name) => /-(tick|wal|shm)$/.test(name)))
+        assert.deepEqual(rights(join(dirname(file), name)).slice(0, 2), [65_534, 65_533], name)
+      const fresh = join(dirname(file), 'fresh.db')
+      assert.equal((await trancheHere(fresh, 'restore', copy)).code, 0)
+      assert.deepEqual(rights(fresh), [65_534, 65_533, 0o600])
+    })
+  }
 
   test('a process that had the file open when it gave way cannot write to what is no longer there', async (t) => {
     const { file, copy } = await withCopy(t)

@@ -65,5 +65,5 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   log: { may: ['core'] },
   resources: { may: [] },
   version: { may: [] },
-  'whole-file': { may: ['core'], packages: ['node:crypto', 'node:fs', 'node:fs/promises'] },
+  'whole-file': { may: ['core'], packages: ['node:crypto', 'node:fs', 'node:fs/promises', 'node:path'] },
 }

@@ -11,6 +11,7 @@ import { createTierStore } from './accounts/tiers.ts'
 import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
 import { type Connection, configure, connect, openFile } from './file/connection.ts'
+import { refuseUnreachable } from './file/explain.ts'
 import { type MigrationState, migrate, migrationStates } from './file/migrate.ts'
 import { watchName } from './file/name-watch.ts'
 import { refuseNetworkFile } from './file/network-disk.ts'
@@ -107,20 +108,14 @@ export async function readMigrationStates(file: string): Promise<MigrationState[
 
 function openDatabase(file: string, create: boolean) {
   refuseNetworkFile(file)
+  refuseUnreachable(file)
   if (file !== ':memory:' && isMissing(file)) {
     if (!create) throw new Problem('database_not_found', `There is no database at ${file}.`)
     // Made private before SQLite opens it: its log and index files take over the mode.
     closeSync(openSync(file, 'a', 0o600))
     chmodSync(file, 0o600)
   }
-  try {
-    return openFile(file)
-  } catch (error) {
-    if ((error as { code?: string }).code !== 'SQLITE_CANTOPEN') throw error
-    throw new Error(
-      `${file} cannot be opened: its folder must be writable, because SQLite keeps its log beside it.`,
-    )
-  }
+  return openFile(file)
 }
 
 /** An empty file is no database either: a mistyped redirection leaves one. */

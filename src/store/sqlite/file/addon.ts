@@ -31,15 +31,28 @@ export function nativeBinding(): object | undefined {
   return loaded
 }
 
-/** Where the addon may be kept: `TRANCHE_CACHE`, the user's cache folder, one of ours in the temporary folder. */
+/**
+ * Where the addon may be kept: `TRANCHE_CACHE`, the user's cache folder, one of ours in the temporary folder. sudo may
+ * leave HOME as it was: then the home is somebody else's, and root's files in it would lock its owner out.
+ */
 function cacheFolders(): string[] {
   const { TRANCHE_CACHE: own, XDG_CACHE_HOME: cache, HOME: home } = process.env
+  const usual = cache || (home && join(home, '.cache'))
   const folders = [
     own,
-    cache ? join(cache, 'tranche') : home && join(home, '.cache', 'tranche'),
+    usual && isOwnPlace(usual) ? join(usual, 'tranche') : undefined,
     join(tmpdir(), `tranche-${process.getuid?.() ?? 'user'}`),
   ]
   return folders.filter((folder) => folder !== undefined && isAbsolute(folder)) as string[]
+}
+
+/** Whether the folder, or the nearest one above it that is there, belongs to this user. */
+function isOwnPlace(folder: string): boolean {
+  const uid = process.getuid?.()
+  if (uid === undefined || !isAbsolute(folder)) return true
+  let there = folder
+  while (!existsSync(there)) there = dirname(there)
+  return lstatSync(realpathSync(there)).uid === uid
 }
 
 /** Loads from the first cache folder that can be written, trusted and executed from, else from one for this process. */

@@ -1,20 +1,19 @@
 // A copy of a database under a name of its own: whole, private and on disk before anybody can see it there.
 
-import { randomUUID } from 'node:crypto'
 import { closeSync, openSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
-import { giveName, sync } from '../../../whole-file.ts'
+import { giveName, nameAside, sync } from '../../../whole-file.ts'
 import { type Database, openFile } from './connection.ts'
 import { BESIDE } from './own-files.ts'
 
 /**
  * Writes one consistent moment of `db` under the name `copy`, which appears only when the copy is complete, verified
  * and on disk. Throws file_exists when the name is taken and may not be replaced. Whatever fails leaves nothing behind;
- * a kill leaves at most a `.partial-` file.
+ * a kill leaves at most a `.partial-` file, which the next copy to that name removes.
  */
 export function copyTo(db: Database, copy: string, { replace }: { replace: boolean }): void {
-  const aside = `${copy}.partial-${randomUUID()}`
+  const aside = nameAside(copy)
   try {
     // Private from the first byte: SQLite fills an empty file that is there.
     closeSync(openSync(aside, 'wx', 0o600))

@@ -2,8 +2,10 @@
 // empty file beside the database. Nothing is ever written to it.
 
 import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { openFile } from './connection.ts'
 import { isBusy } from './errors.ts'
+import { handOver } from './own-files.ts'
 
 const heldHere = new Set<string>()
 
@@ -11,7 +13,7 @@ const heldHere = new Set<string>()
 export function acquireLock(file: string): (() => void) | null {
   if (heldHere.has(file)) return null
   if (file.startsWith(':memory:')) return hold(file, () => {})
-  closeSync(openSync(file, 'a', 0o600))
+  ensureFile(file)
   const db = openFile(file)
   try {
     db.exec('begin immediate')
@@ -21,6 +23,12 @@ export function acquireLock(file: string): (() => void) | null {
     throw error
   }
   return hold(file, () => db.close())
+}
+
+/** Opened by root it belongs to the owner of the folder, as SQLite's own files do: the service has to open it, too. */
+function ensureFile(file: string): void {
+  closeSync(openSync(file, 'a', 0o600))
+  if (process.getuid?.() === 0) handOver(file, statSync(dirname(file)))
 }
 
 function hold(file: string, free: () => void): () => void {

@@ -1,6 +1,16 @@
 // The files a database consists of, and keeping everything else from being written over them.
 
-import { existsSync, realpathSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  openSync,
+  realpathSync,
+  statSync,
+} from 'node:fs'
 import { resolve } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
 
@@ -29,6 +39,24 @@ export function isSameFile(a: string, b: string): boolean {
   if (!existsSync(a) || !existsSync(b)) return false
   const [one, other] = [statSync(a), statSync(b)]
   return one.ino === other.ino && one.dev === other.dev
+}
+
+export type Owner = { uid: number; gid: number }
+
+/**
+ * Gives a file of ours to `owner`, with the mode where one is given. Root may do this in a folder in which somebody else
+ * can put links, so nothing is changed through one: it throws instead, as it does when this user may not give.
+ */
+export function handOver(file: string, { uid, gid }: Owner, mode?: number): void {
+  const descriptor = openSync(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
+  try {
+    const mine = fstatSync(descriptor)
+    if (!mine.isFile() || mine.nlink !== 1) throw new Error(`${file} is no file, or has a second name.`)
+    if (mine.uid !== uid || mine.gid !== gid) fchownSync(descriptor, uid, gid)
+    if (mode !== undefined) fchmodSync(descriptor, mode)
+  } finally {
+    closeSync(descriptor)
+  }
 }
 
 /** Throws a usage Problem for an output that is the database, its log or one of its locks, forced or not. */

@@ -1,0 +1,76 @@
+// What stands between a command and its database, in one sentence each: the path, whose it is, and the way out.
+
+import { accessSync, constants, statfsSync, statSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import SQLite from 'better-sqlite3'
+import { Problem } from '../../../core/problem.ts'
+
+/** Throws bad_file for a name that cannot be a database: a folder, or one behind a folder that may not be entered. */
+export function refuseUnreachable(file: string): void {
+  try {
+    if (!statSync(file).isDirectory()) return
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EACCES') return
+    const closed = closedFolder(file)
+    throw new Problem(
+      'bad_file',
+      `${file} cannot be reached: the folder ${closed} belongs to ${ownerOf(closed)} and may not be entered; run the command as that user.`,
+    )
+  }
+  throw new Problem('bad_file', `${file} is a folder: --db takes the file in it, such as ${file}/tranche.db.`)
+}
+
+/** The outermost folder on the way to the file that this user may not enter. */
+function closedFolder(file: string): string {
+  const folders: string[] = []
+  for (let at = dirname(resolve(file)); ; at = dirname(at)) {
+    folders.unshift(at)
+    if (at === dirname(at)) break
+  }
+  const closed = folders.find((folder) => {
+    try {
+      accessSync(folder, constants.X_OK)
+      return false
+    } catch {
+      return true
+    }
+  })
+  return closed ?? dirname(file)
+}
+
+function ownerOf(name: string): string {
+  try {
+    const { uid, mode } = statSync(name)
+    return `user ${uid} (mode ${(mode & 0o777).toString(8)})`
+  } catch {
+    return 'another user'
+  }
+}
+
+/** An error of SQLite that is about the file as a whole as a bad_file Problem; any other as it is. */
+export function explained(error: unknown, file: string): unknown {
+  if (!(error instanceof SQLite.SqliteError)) return error
+  const [kind = ''] = /^SQLITE_[A-Z]+/.exec(error.code) ?? []
+  const folder = dirname(resolve(file))
+  const sentence = {
+    SQLITE_NOTADB: `${file} is not a database, or its beginning is damaged: name the right file with --db, or put a backup in its place with \`tranche restore\`.`,
+    SQLITE_FULL: unusable(file, folder),
+    SQLITE_IOERR: unusable(file, folder),
+    SQLITE_READONLY: unwritable(file, folder),
+    SQLITE_CANTOPEN: unwritable(file, folder),
+  }[kind]
+  return sentence === undefined ? error : new Problem('bad_file', sentence)
+}
+
+function unusable(file: string, folder: string): string {
+  const { bavail, bsize } = statfsSync(folder)
+  return (
+    `The disk of ${file} is full or fails (${Math.floor((bavail * bsize) / 1024)} KiB are free), so nothing was recorded: ` +
+    `make room in ${folder}, but never delete a -wal or -shm file.`
+  )
+}
+
+const unwritable = (file: string, folder: string): string =>
+  `${file} cannot be written, and even a reader has to write the log beside it: ${folder} belongs to ${ownerOf(folder)}, ` +
+  'the file to ' +
+  `${ownerOf(file)}; run the command as that user, or on a read-only disk copy the file and its -wal to a folder of yours and name the copy with --db.`

@@ -1,0 +1,186 @@
+// A copy put in the place of a database.
+
+import { chmodSync, constants, copyFileSync, existsSync, renameSync, rmSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { formatInstant, type Instant } from '../../../core/instant.ts'
+import { Problem } from '../../../core/problem.ts'
+import { nameAside, sync } from '../../../whole-file.ts'
+import type { AuditEntry } from '../../audit.ts'
+import { createAuditLog } from '../accounts/audit.ts'
+import { type Database, openFile } from './connection.ts'
+import { assertWhole } from './copy.ts'
+import { isBusy, isUnreadable } from './errors.ts'
+import { refuseUnreachable } from './explain.ts'
+import { isLockedByAnother } from './lock.ts'
+import { migrationStates } from './migrate.ts'
+import { refuseNetworkFile } from './network-disk.ts'
+import { BESIDE, handOver, isSameFile, realName } from './own-files.ts'
+
+/**
+ * Puts a copy in the place of `file`. The copy is verified first and not touched; the replaced database is kept under
+ * the name that is returned, null when there was none. At no moment is there no database, or half of one.
+ * It gets the owner and the mode of what it replaces. A kill leaves at most a `.partial-` file, which the next restore
+ * removes.
+ * Throws bad_file, schema_newer, usage for a file with second names, and database_in_use while another process has the database open.
+ */
+export function restore(
+  copyName: string,
+  fileName: string,
+  { now, audit }: { now: Instant; audit: AuditEntry },
+): string | null {
+  refuseNetworkFile(fileName)
+  refuseUnreachable(fileName)
+  if (!existsSync(copyName)) throw new Problem('bad_file', `There is no file ${copyName}.`)
+  const [copy, file] = [realName(copyName), realName(fileName)]
+  if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
+  refuseSecondNames(file)
+  const aside = nameAside(file)
+  const kept = `${file}.replaced-${formatInstant(now).replaceAll(':', '-')}`
+  try {
+    fetchCopy(copy, aside)
+    verify(aside, copy)
+    noteRestore(aside, now, audit)
+    takeOverRights(aside, file)
+    sync(aside)
+    const replaced = existsSync(file)
+    if (replaced) giveWay(file, { aside, kept })
+    else {
+      setAside(file, kept)
+      renameSync(aside, file)
+    }
+    sync(dirname(file))
+    return replaced ? kept : null
+  } finally {
+    for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
+  }
+}
+
+/**
+ * Copies the file, and the log beside it if it has one: a database copied as files is whole only with it. They must
+ * stand still meanwhile, or the two would not belong together.
+ */
+function fetchCopy(copy: string, aside: string): void {
+  const parts = ['', '-wal', '-journal'].filter((suffix) => existsSync(copy + suffix))
+  const state = () =>
+    parts.map((suffix) => {
+      const { mtimeNs, size } = statSync(copy + suffix, { bigint: true })
+      return `${mtimeNs} ${size}`
+    })
+  const before = state().join()
+  for (const suffix of parts) {
+    copyFileSync(copy + suffix, aside + suffix, constants.COPYFILE_EXCL)
+    chmodSync(aside + suffix, 0o600)
+  }
+  if (state().join() !== before)
+    throw new Problem('bad_file', `${copy} is being written to: take a copy with \`tranche backup\`.`)
+}
+
+/** Puts the restore on record in what is restored, and leaves all of it in one file. */
+function noteRestore(aside: string, now: Instant, audit: AuditEntry): void {
+  const db = openFile(aside)
+  try {
+    db.pragma('journal_mode = delete')
+    createAuditLog(db).add(audit, now)
+  } finally {
+    db.close()
+  }
+}
+
+/**
+ * Takes the database for itself, copies it and lets the new one take its name: never is there none. A link would be
+ * quicker than a copy, but a kill would leave one database with two names, and a log for each.
+ */
+function giveWay(file: string, { aside, kept }: { aside: string; kept: string }): void {
+  const db = openFile(file)
+  try {
+    const isWhole = takeAlone(db, file)
+    keepCopy(file, kept)
+    // A log that could not be folded into its damaged file must not be taken for the new one's.
+    if (!isWhole) setAside(file, kept)
+    renameSync(aside, file)
+  } finally {
+    db.close()
+  }
+}
+
+/**
+ * Leaves write-ahead logging, which folds the log into the file and takes a lock that no other open connection,
+ * however idle, allows. False for a file that SQLite can no longer read: then what other processes hold has to be
+ * asked of the system, because SQLite gives up before it comes to locks.
+ */
+function takeAlone(db: Database, file: string): boolean {
+  try {
+    if (db.pragma('journal_mode = delete', { simple: true }) === 'delete') {
+      db.exec('begin exclusive')
+      // Read again under the lock: another process may have been quick, and in its mode this lock keeps nobody out.
+      if (db.pragma('journal_mode', { simple: true }) === 'delete') return true
+    }
+  } catch (error) {
+    if (isUnreadable(error) && !isLockedByAnother(file)) return false
+    if (!isBusy(error) && !isUnreadable(error)) throw error
+  }
+  throw new Problem('database_in_use', `${file} is open in another process: stop serve and cron first.`)
+}
+
+/** Copies the file under another name, which appears when the copy is complete and on disk. */
+function keepCopy(file: string, kept: string): void {
+  const aside = nameAside(file)
+  try {
+    // On file systems that can share blocks it takes no time and no space.
+    copyFileSync(file, aside, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE)
+    takeOverRights(aside, file)
+    sync(aside)
+    renameSync(aside, kept)
+  } finally {
+    rmSync(aside, { force: true })
+  }
+}
+
+/** Under any other name, the database would stay the one that was replaced, and somebody might still write to it. */
+function refuseSecondNames(file: string): void {
+  const names = statSync(file, { throwIfNoEntry: false })?.nlink ?? 1
+  if (names <= 1) return
+  throw new Problem(
+    'usage',
+    `${file} has ${names} names (hard links), and a restore would change this one only: remove the others, ` +
+      'which `find FOLDER -samefile FILE` shows.',
+  )
+}
+
+/**
+ * Gives a file the owner and the mode of the one it stands for, or of the owner of the folder when there is none: what
+ * root restores has to open for the service. Throws usage when they cannot be given.
+ */
+function takeOverRights(aside: string, file: string): void {
+  const before = statSync(file, { throwIfNoEntry: false })
+  if (!before && process.getuid?.() !== 0) return
+  const { uid, gid } = before ?? statSync(dirname(file))
+  try {
+    handOver(aside, { uid, gid }, before ? before.mode & 0o777 : 0o600)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error
+    throw new Problem(
+      'usage',
+      `${file} belongs to user ${uid}, group ${gid}: run restore as that user, or as root, which keeps the owner.`,
+    )
+  }
+}
+
+/** Moves what lies beside a database to beside its new name. */
+function setAside(file: string, kept: string): void {
+  for (const suffix of BESIDE) if (existsSync(file + suffix)) renameSync(file + suffix, kept + suffix)
+}
+
+/** Throws bad_file unless the file is a whole tranche database, and schema_newer when this program is too old for it. */
+function verify(file: string, name: string): void {
+  assertWhole(file, name)
+  const db = openFile(file)
+  try {
+    if (migrationStates(db).every((state) => state.appliedAt === null)) throw new Error('it is empty')
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'schema_newer') throw error
+    throw new Problem('bad_file', `${name} is no tranche database: ${(error as Error).message}`)
+  } finally {
+    db.close()
+  }
+}
