@@ -33,8 +33,8 @@ const tried: fc.Arbitrary<Tried> = fc.record({
   status: fc.constantFrom('pending', 'sent', 'filled', 'cancelled'),
 })
 
-/** Four plans with two closed windows each and a current one, and the executions in them. */
-function fill(db: Database, executions: readonly Tried[]): void {
+/** Four plans with two closed windows each and a current one, all with the same excess, and the executions in them. */
+function fill(db: Database, executions: readonly Tried[], excess: bigint): void {
   db.exec(`delete from schedules; delete from executions; delete from windows; delete from plans; delete from users;
     insert into users (user_id, tenant_id, partner_user_id, consent_version, consent_timestamp, status, created_at,
       updated_at) values (1, 1, 'u', 'v', 0, 'linked', 0, 0);`)
@@ -42,11 +42,13 @@ function fill(db: Database, executions: readonly Tried[]): void {
     db.prepare(
       `insert into plans values (?, 1, 1, 'p' || ?, 200000000000, 'daily', 1, 0, 'active', 0, 0)`,
     ).run(plan, plan)
-    for (let window = 0; window < 3; window++) fillWindow(db, { plan, window, executions })
+    for (let window = 0; window < 3; window++) fillWindow(db, { plan, window, executions, excess })
   }
 }
 
-function fillWindow(db: Database, of: { plan: number; window: number; executions: readonly Tried[] }): void {
+type Filling = { plan: number; window: number; executions: readonly Tried[]; excess: bigint }
+
+function fillWindow(db: Database, of: Filling): void {
   const mine = of.executions.filter(({ plan, window }) => plan === of.plan && window === of.window)
   const sum = (...statuses: string[]): bigint =>
     mine
@@ -55,7 +57,9 @@ function fillWindow(db: Database, of: { plan: number; window: number; executions
   const [reserved, spent, budget] = [sum('pending', 'sent'), sum('filled'), 1_000_000n * CENT]
   const closed = of.window < 2
   const values = {
-    ...of,
+    plan: of.plan,
+    window: of.window,
+    excess: of.excess,
     reserved,
     spent,
     budget,
@@ -63,7 +67,9 @@ function fillWindow(db: Database, of: { plan: number; window: number; executions
     id: of.plan * 10 + of.window,
   }
   db.prepare(
-    `insert into windows values (:id, :plan, :window, :window + 1, :budget, :reserved, :spent, :released, :at, :why)`,
+    `insert into windows (window_id, plan_id, window_start, window_end, budget, reserved, spent, released, closed_at,
+       close_reason, excess)
+     values (:id, :plan, :window, :window + 1, :budget, :reserved, :spent, :released, :at, :why, :excess)`,
   ).run({
     ...values,
     released: closed ? values.left : 0n,
@@ -112,9 +118,10 @@ test('cancelling a set of plans is cancelling each of their open executions', as
     insert into tenants values (1, 'acme', 'test');`)
   const cancelOpen = createCancelOpen(db)
   const planSets = fc.uniqueArray(fc.integer({ min: 1, max: 4 }))
+  const excesses = fc.integer({ min: 0, max: 8_000 })
   fc.assert(
-    fc.property(fc.array(tried, { maxLength: 30 }), planSets, (executions, planIds) => {
-      fill(db, executions)
+    fc.property(fc.array(tried, { maxLength: 30 }), planSets, excesses, (executions, planIds, cents) => {
+      fill(db, executions, BigInt(cents) * CENT)
       const windows = new Map(windowsOf(db).map((window) => [window.windowId, window]))
       let cancelled = 0
       const expected = executionsOf(db).map((execution) => {

@@ -20,7 +20,10 @@ export function createCancelOpen(db: Database): CancelOpen {
       )
       .pluck(),
     giveBack: db.prepare(
-      `update windows set reserved = reserved - o.usd, released = released + iif(closed_at is null, 0, o.usd)
+      // What comes back covers an excess first, as in core's settle.
+      `update windows set reserved = reserved - o.usd, spent = spent + min(o.usd, excess),
+         excess = excess - min(o.usd, excess),
+         released = released + iif(closed_at is null, 0, o.usd - min(o.usd, excess))
        from (select e.window_id, sum(e.amount_usd) as usd
              from json_each(:executions) x join executions e on e.execution_id = x.value group by e.window_id) o
        where windows.window_id = o.window_id`,
