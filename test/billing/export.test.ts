@@ -117,7 +117,8 @@ test('a file is private, appears whole, and is replaced only when told to', asyn
   assert.match(readFileSync(file, 'utf8'), /^recorded_at,/)
   assert.equal(statSync(file).mode & 0o777, 0o600)
   const quiet = await office.tranche(`--json ${argv} --force`)
-  assert.deepEqual([quiet.code, quiet.out, quiet.err], [0, '', ''])
+  assert.deepEqual([quiet.code, quiet.err], [0, ''])
+  assert.deepEqual(JSON.parse(quiet.out), { file, rows: 21 })
   assert.deepEqual(foreign(office), ['january.csv'])
 })
 

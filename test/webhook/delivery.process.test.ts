@@ -113,7 +113,6 @@ const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
     writeFileSync(empty, '')
     const wrong = [
       ['--webhook-ca', empty],
-      ['--webhook-ca', join(shell.cwd, 'missing.pem')],
       ['--webhook-allow-cidr', '10.0.0.0/33'],
       ['--webhook-allow-cidr', 'loopback'],
       ['--webhook-header-prefix', 'X Service'],

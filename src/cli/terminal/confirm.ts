@@ -25,9 +25,13 @@ export async function confirmOnTerminal(cli: Cli, question: string): Promise<voi
   const terminal = createInterface({ input: cli.streams.in, output: cli.streams.err })
   // The terminal's end is an answer too: not a yes.
   const ended = new Promise<string>((resolve) => terminal.once('close', () => resolve('')))
-  const interrupted = new Promise<never>((_, reject) =>
-    terminal.once('SIGINT', () => reject(new Interrupted())),
-  )
+  const interrupted = new Promise<never>((_, reject) => {
+    terminal.once('SIGINT', () => {
+      // The terminal echoes no line break for Ctrl-C.
+      cli.streams.err.write('\n')
+      reject(new Interrupted())
+    })
+  })
   try {
     const asked = terminal.question(`${visible(question)} [y/N] `)
     const answer = await Promise.race([asked, interrupted, ended])
