@@ -91,12 +91,12 @@ suite('process', { concurrency: 4 }, () => {
     }
     mkdirSync(join(root, 'node_modules/node-somewhere/bin'), { recursive: true })
     const said = join(root, 'node_modules/node-somewhere/bin/node')
-    writeFileSync(said, '#!/bin/sh\necho "started $1"\n', { mode: 0o755 })
+    writeFileSync(said, '#!/bin/sh\necho "started $*"\n', { mode: 0o755 })
     copyFileSync(join(import.meta.dirname, '../../bin/tranche'), join(root, 'tranche'))
     mkdirSync(join(root, 'started'))
     renameSync(join(root, 'tranche'), join(root, 'started/tranche'))
     const { stdout } = spawnSync('sh', [join(root, 'started/tranche'), 'version'], { encoding: 'utf8' })
-    assert.match(stdout, /^started .*bin\/tranche\.mjs\n$/)
+    assert.match(stdout, /^started --disable-sigusr1 .*bin\/tranche\.mjs version\n$/)
   })
 })
 
