@@ -6,6 +6,7 @@ import { get } from 'node:https'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { connect, type PeerCertificate } from 'node:tls'
+import { EXIT } from '../../src/cli/exit-codes.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { finish, startServe } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
@@ -26,13 +27,14 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     ['is no certificate', 'not PEM', 'not PEM'],
     ['is damaged', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n', 'not PEM'],
   ] as const) {
-    test(`a TLS file that ${what}: exit 1 with a message, and no port opened`, async (t) => {
+    const expected = cert === null ? EXIT.notFound : EXIT.failed
+    test(`a TLS file that ${what}: exit ${expected} with a message, and no port opened`, async (t) => {
       const cwd = temporaryFolder(t)
       if (cert !== null) writeFileSync(join(cwd, 'c.pem'), cert)
       if (key !== null) writeFileSync(join(cwd, 'k.pem'), key)
       const argv = ['serve', '--port', '0', '--tls-cert', 'c.pem', '--tls-key', 'k.pem', '--json']
       const { code, out, err } = await finish(t, argv, { cwd })
-      assert.deepEqual([code, out], [1, ''])
+      assert.deepEqual([code, out], [expected, ''])
       assert.match(JSON.parse(err).error.message, /\S/)
     })
   }
