@@ -97,5 +97,5 @@ function refuseMusl(): void {
   if (process.platform !== 'linux') return
   const report = process.report.getReport() as { header: { glibcVersionRuntime?: string } }
   if (report.header.glibcVersionRuntime) return
-  throw new Error('tranche is built for glibc: on Alpine and other musl systems there is no executable')
+  throw new Error('tranche is built for glibc: there is no executable for Alpine and other musl systems')
 }

@@ -63,7 +63,7 @@ async function script(contents: string, outfile: string, plugins: Plugin[]): Pro
     define: { 'import.meta.dirname': '__dirname' },
     // A script that starts from a code cache cannot import(): every lazy import becomes a require.
     supported: { 'dynamic-import': false },
-    // The licences stand beside the executable. In the script, one foreign letter of a name would double its size.
+    // The licences are beside the executable. In the script, one foreign letter of a name would double its size.
     legalComments: 'none',
     logLevel: 'warning',
     metafile: true,

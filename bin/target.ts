@@ -8,7 +8,7 @@ import { join } from 'node:path'
 const ROOT = join(import.meta.dirname, '..')
 
 export type Target = {
-  /** Of the file in dist/: a build for another system stands beside the one for this. */
+  /** Of the file in dist/: a build for another system is beside the one for this. */
   name: string
   isForeign: boolean
   /** The Node the executable is a copy of. */

@@ -66,7 +66,7 @@ export async function main(): Promise<void> {
   // Node's own answer is to open its debugger, through which anybody on the machine runs code in this process.
   process.on('SIGUSR1', () => {})
   const { stdout: out, stderr: err } = process
-  // A reader that has seen enough (`| head`) is no failure.
+  // A reader that has seen enough (`| head`) is not a failure.
   out.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(EXIT.done)
     const unwritten = new Error(`${UNWRITTEN} (${error.message})`)
@@ -86,4 +86,4 @@ export async function main(): Promise<void> {
 }
 
 const UNWRITTEN =
-  'the result could not be written, but what the command did is done; a key that nobody has seen is to be revoked'
+  'the result could not be written, but the command did its work; revoke a key that nobody has seen'

@@ -36,7 +36,7 @@ export function healthCommand(cli: Cli): Command {
 function addressOf({ url, port }: HealthOptions): URL {
   const address = URL.parse(url ?? `http://127.0.0.1:${port}`)
   if (address?.protocol === 'http:' || address?.protocol === 'https:') return address
-  throw new Problem('usage', `${url} is no http or https address.`)
+  throw new Problem('usage', `${url} is not an http or https address.`)
 }
 
 /** Whether a service answers, and what it said or why there is no answer. Nothing secret is sent. */
@@ -51,7 +51,7 @@ async function ask(url: URL): Promise<{ ok: boolean; text: string }> {
     const asked = request(url, options, (response) => {
       const status = response.statusCode ?? 0
       resolve({ ok: isUp(status), text: `HTTP ${status}` })
-      // What it says besides is of no use here, and waiting for the end of it could take for ever.
+      // What it says besides is of no use here, and waiting for the end of it could take forever.
       asked.destroy()
     })
     asked.on('error', (error: NodeJS.ErrnoException) => {

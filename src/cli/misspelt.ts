@@ -15,7 +15,7 @@ export function misspelt(program: Command, argv: readonly string[], complaint: s
   return unknown === undefined ? '' : ` (there is no option '${unknown}')`
 }
 
-/** The variables that stand for no option. */
+/** The variables that belong to no option. */
 const NO_OPTIONS = ['TRANCHE_CACHE', 'TRANCHE_WEBHOOK_SECRET'] as const
 
 /** Throws usage when one of those is set and empty; of the others the parser complains. */

@@ -1,5 +1,5 @@
 // sandbox: the time and the data of a partner's test environment. Live environments have no place here: every command
-// takes the test tenant of the partner and none other.
+// takes the test tenant of the partner and no other.
 
 import { Command, Option } from 'commander'
 import { formatInstant } from '../core/instant.ts'

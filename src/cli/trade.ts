@@ -22,7 +22,7 @@ export function tradeCommand(cli: Cli): Command {
     .argument('<execution-id>')
     .requiredOption('--usd <usd>', 'what was really spent', amount)
     .requiredOption('--btc <btc>', 'what was really bought', amount)
-    .addOption(reasonOption('why, for finance and the partner: it stands in the export'))
+    .addOption(reasonOption('why, for finance and the partner: the export shows it'))
     .action(async (executionId: string, options: AdjustOptions) => {
       const { reason } = options
       const right = { usd: usd(options.usd), btc: btc(options.btc), reason }

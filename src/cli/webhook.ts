@@ -96,5 +96,5 @@ async function verify(
 const OTHER =
   'another secret (it changes with every registration) or another body (verify the raw bytes, before any parsing)'
 
-/** A file written by an editor or `echo` ends in a line break that is no part of the secret. */
+/** A file written by an editor or `echo` ends in a line break that is not part of the secret. */
 const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')

@@ -81,7 +81,7 @@ export function correct(
   const step = { usd: (usd - before.usd) as Usd, btc: (btc - before.btc) as Btc }
   if (step.usd === 0n && step.btc === 0n) {
     throw conflict(
-      `Execution ${execution.executionId} already stands at ${formatUsd(usd)} USD for ${formatBtc(btc)} BTC.`,
+      `Execution ${execution.executionId} is already ${formatUsd(usd)} USD for ${formatBtc(btc)} BTC.`,
     )
   }
   return {

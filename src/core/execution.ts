@@ -132,9 +132,9 @@ export type Refused = {
 }
 
 /**
- * Decides a confirmation. Throws a Problem: execution_not_found, execution_pending, and for what is no fill the same
+ * Decides a confirmation. Throws a Problem: execution_not_found, execution_pending, and for what is not a fill the same
  * ones that a fill is refused with: execution_cancelled, execution_recorded, order_id_taken. An identical report is
- * answered from the record for ever, and so is one that an operator accepted.
+ * always answered from the record, and so is one that an operator accepted.
  */
 export function confirm(seen: ExecutionSeen, report: Report, now: Instant): Confirmation {
   const { execution, window, trade, lateFills } = seen

@@ -21,7 +21,7 @@ export const TIER_NAME_MAX = 32
 export const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MAX - 1}}$`)
 export const RATE_BPS_MAX = 10_000
 
-/** What is given of a tier. Null stands for the present month; what is left out, for what the version before has. */
+/** What is given of a tier. Null means the present month; what is left out stays as in the version before. */
 export type TierTerms = Pick<Tier, 'name' | 'rateBps'> & { fromMonth: string | null } & {
   [term in 'minVolume' | 'perActiveUser' | 'monthlyMinimum']?: Usd | undefined
 }

@@ -1,5 +1,5 @@
 // Buying windows and their ledger. A window is opened with a budget; tranches reserve from it, confirmations turn
-// reservations into spending or give them back. All amounts are of the window that reserved them, for ever.
+// reservations into spending or give them back. All amounts stay with the window that reserved them.
 
 import { assert } from './assert.ts'
 import { type Frequency, gridSlot, WINDOW_MS } from './frequency.ts'

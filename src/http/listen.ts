@@ -96,7 +96,7 @@ function bind(server: Server, host: string, port: number): Promise<void> {
 
 const REASONS: Record<string, string> = {
   EADDRINUSE: 'it is taken',
-  EADDRNOTAVAIL: 'that is no address of this machine',
+  EADDRNOTAVAIL: 'this machine does not have that address',
   ENOTFOUND: 'there is no such host',
   EAI_AGAIN: 'there is no such host',
   EACCES: 'it takes a right that this user does not have',

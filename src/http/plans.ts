@@ -22,7 +22,7 @@ const WINDOW_DAYS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format
 )
 
 export const planBody = z.object({
-  partner_user_id: pathId().meta(said('The owner; linked, and for ever the same.', 'user-1')),
+  partner_user_id: pathId().meta(said('The owner: a linked user. It never changes.', 'user-1')),
   partner_plan_id: id().meta(said('Your id of the plan.', 'plan-1')),
   amount_usd: decimal(usd, {
     placesMax: PLAN_AMOUNT_PLACES,

@@ -40,7 +40,7 @@ export function createFeed(spec: string, options: FeedOptions): Feed {
   throw new Problem('usage', `Unknown price feed ${JSON.stringify(feedName(spec))}: give ${FEED_WORDS}.`)
 }
 
-/** A SPEC as it may be shown: of an address only the host, because a key may stand in the rest. */
+/** A SPEC as it may be shown: of an address only the host, because the rest may hold a key. */
 export const feedName = (spec: string): string => {
   const host = spec.includes('://') ? URL.parse(spec)?.host : spec
   return host ?? 'with an address that cannot be read'

@@ -6,6 +6,6 @@ export type Finding = { kind: string; subject: string; message: string }
 export interface CheckStore {
   /** Integrity, foreign keys and every ledger rule, recomputed from executions and trades. */
   findFaults(): Promise<Finding[]>
-  /** What is not wrong and asks for a look: keys that end, ticks that stopped, executions nobody confirms, open files. */
+  /** What is not wrong but needs a look: keys that end, ticks that stopped, executions nobody confirms, open files. */
   findWarnings(): Promise<Finding[]>
 }

@@ -25,7 +25,7 @@ export type TradeLine = {
     | { kind: 'adjustment'; partnerOrderId: string; adjustment: Adjustment }
 }
 
-/** A period to read: `end` is where what is there so far ends, the month's own end once it is final. */
+/** A period to read: `end` is where the records so far end, and the month's own end once it is final. */
 export type FixedPeriod = Period & { final: boolean }
 
 export interface MonthStore {

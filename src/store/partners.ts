@@ -19,6 +19,6 @@ export interface PartnerStore {
   findPartner(slug: string): Promise<Partner | null>
   listPartners(): Promise<Partner[]>
   findTenant(slug: string, environment: Environment): Promise<Tenant | null>
-  /** Tenants by name; with `before`, those whose partner was created by then: a later one is no part of that month. */
+  /** Tenants by name; with `before`, those whose partner was created by then: a later one is not part of that month. */
   listTenants(filter: TenantFilter, before: Instant | null): Promise<Tenant[]>
 }

@@ -45,7 +45,7 @@ export async function wakePartners(
     const who = `webhook of ${tenant.partnerSlug} ${tenant.environment}`
     const fields = { partner_slug: tenant.partnerSlug, environment: tenant.environment, reason }
     const failures = now.consecutiveFailures
-    // Attempts that were under way at the pause fail after it and are no news.
+    // Attempts that were under way at the pause fail after it and are not news.
     if (failures === FAILURES_TO_PAUSE)
       warn(`${who} is paused after ${failures} failures (${reason})`, fields)
     else if (failures === FAILURES_TO_WARN)

@@ -25,7 +25,7 @@ export const line = (x1: number, y1: number, x2: number, y2: number, attributes:
 export const text = (x: number, y: number, content: string, attributes: Attributes = {}): string =>
   element('text', { x, y, ...attributes }, escaped(content))
 
-/** Hundredths of a pixel are more than an eye or a printer can tell. A coordinate that is no number is a bug. */
+/** Hundredths of a pixel are more than an eye or a printer can tell. A coordinate that is not a number is a bug. */
 function coordinate(value: number): string {
   assert(Number.isFinite(value), 'every coordinate of a drawing is a number')
   return String(Math.round(value * 100) / 100)

@@ -31,7 +31,7 @@ export function placesOf(program: Command): Place[] {
   return places
 }
 
-/** The flags of any command that are followed by a value: the word after one is no command. */
+/** The flags of any command that are followed by a value: the word after one is not a command. */
 export function valueFlags(places: readonly Place[]): string[] {
   const flags = places.flatMap(({ options }) => options).filter(({ takesValue }) => takesValue)
   return [...new Set(flags.map(({ name }) => name))].sort()

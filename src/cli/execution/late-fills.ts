@@ -52,7 +52,9 @@ export function addLateFillCommands(cli: Cli, execution: Command): void {
 
   execution
     .command('dismiss-late')
-    .description('decide that the late fills of an execution are no purchases of their own; they stay listed')
+    .description(
+      'decide that the late fills of an execution are not purchases of their own; they stay listed',
+    )
     .argument('<execution-id>')
     .addOption(reportOption(execution))
     .addOption(reasonOption('why, for whoever looks at it later'))

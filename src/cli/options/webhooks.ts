@@ -30,7 +30,7 @@ export function addWebhookOptions(command: Command): Command {
     )
 }
 
-/** Several ranges may stand in one value, separated by commas, for the environment variable's sake. */
+/** One value may hold several ranges, separated by commas, for the environment variable's sake. */
 function cidrs(text: string, others: string[]): string[] {
   const ranges = text.split(',').map((range) => range.trim())
   if (ranges.every((range) => /^[0-9A-Fa-f:.]+\/\d{1,3}$/.test(range))) return [...others, ...ranges]

@@ -58,7 +58,7 @@ function title({ at, db }: Seen, width: number, paint: Paint): string {
   return `${paint('bold', 'tranche')}  ${name.padEnd(room)}  ${when}`
 }
 
-/** What is well and what asks for a look, by colour and by shape. */
+/** What is well and what needs a look, by colour and by shape. */
 function lights({ at, status, scheduler, backlog, recent, walBytes }: Seen, frame: Frame): string[] {
   const pass = recent.passes.at(-1)
   const { isLate, usualGapMs } = schedulerLateness(scheduler, at)

@@ -118,5 +118,5 @@ function openDatabase(file: string, create: boolean) {
   return openFile(file)
 }
 
-/** An empty file is no database either: a mistyped redirection leaves one. */
+/** An empty file is not a database either: a mistyped redirection leaves one. */
 const isMissing = (file: string): boolean => !existsSync(file) || statSync(file).size === 0

@@ -119,7 +119,7 @@ function refuseUntrusted(folder: string): void {
   const uid = process.getuid?.()
   if (uid === undefined) return
   const stat = lstatSync(folder)
-  if (!stat.isDirectory()) throw new Error('is no folder, or a link to one')
+  if (!stat.isDirectory()) throw new Error('is not a folder, or is a link to one')
   if (stat.uid !== uid) throw new Error('belongs to another user')
   if ((stat.mode & 0o077) !== 0) chmodSync(folder, 0o700)
   for (let inner = realpathSync(folder), outer = dirname(inner); outer !== inner; ) {

@@ -9,7 +9,7 @@ export const isBusy = (error: unknown): boolean =>
   error instanceof SQLite.SqliteError &&
   (error.code.startsWith('SQLITE_BUSY') || error.code === 'SQLITE_LOCKED')
 
-/** Whether the file itself is damaged, rather than what stands in it. */
+/** Whether the file itself is damaged, rather than what is stored in it. */
 export const isCorrupt = (error: unknown): boolean =>
   error instanceof SQLite.SqliteError && error.code.startsWith('SQLITE_CORRUPT')
 

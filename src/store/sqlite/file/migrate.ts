@@ -84,7 +84,7 @@ function readApplied(db: Database): Map<string, { sha256: string; appliedAt: Ins
   const tables = db.prepare("select name from sqlite_schema where type = 'table'").pluck().all()
   if (!tables.includes('migrations')) {
     if (tables.length > 0)
-      throw new Problem('usage', 'This SQLite file holds something else: it is no tranche database.')
+      throw new Problem('usage', 'This SQLite file holds something else: it is not a tranche database.')
     return new Map()
   }
   const rows = db.prepare('select name, sha256, applied_at from migrations').all() as MigrationRow[]

@@ -9,7 +9,7 @@ import { realName } from './own-files.ts'
 const LOOK_MS = 100
 
 export type NameWatch = {
-  /** Looks. Throws database_gone, from the first time on for ever: in between, others may have written elsewhere. */
+  /** Looks. Throws database_gone, from the first time on, always: in between, others may have written elsewhere. */
   look: () => void
   /** The same, unless the last look was just now. */
   lookNowAndThen: () => void

@@ -51,7 +51,7 @@ export function handOver(file: string, { uid, gid }: Owner, mode?: number): void
   const descriptor = openSync(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
   try {
     const mine = fstatSync(descriptor)
-    if (!mine.isFile() || mine.nlink !== 1) throw new Error(`${file} is no file, or has a second name.`)
+    if (!mine.isFile() || mine.nlink !== 1) throw new Error(`${file} is not a file, or has a second name.`)
     if (mine.uid !== uid || mine.gid !== gid) fchownSync(descriptor, uid, gid)
     if (mode !== undefined) fchmodSync(descriptor, mode)
   } finally {

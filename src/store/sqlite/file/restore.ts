@@ -30,7 +30,7 @@ export function restore(
 ): string | null {
   refuseNetworkFile(fileName)
   refuseUnreachable(fileName)
-  if (!existsSync(copyName)) throw new Problem('bad_file', `There is no file ${copyName}.`)
+  if (!existsSync(copyName)) throw new Problem('file_not_found', `There is no file ${copyName}.`)
   const [copy, file] = [realName(copyName), realName(fileName)]
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
   refuseSecondNames(file)
@@ -148,7 +148,7 @@ function refuseSecondNames(file: string): void {
 }
 
 /**
- * Gives a file the owner and the mode of the one it stands for, or of the owner of the folder when there is none: what
+ * Gives a file the owner and the mode of the one it replaces, or of the owner of the folder when there is none: what
  * root restores has to open for the service. Throws usage when they cannot be given.
  */
 function takeOverRights(aside: string, file: string): void {
@@ -179,7 +179,7 @@ function verify(file: string, name: string): void {
     if (migrationStates(db).every((state) => state.appliedAt === null)) throw new Error('it is empty')
   } catch (error) {
     if (error instanceof Problem && error.code === 'schema_newer') throw error
-    throw new Problem('bad_file', `${name} is no tranche database: ${(error as Error).message}`)
+    throw new Problem('bad_file', `${name} is not a tranche database: ${(error as Error).message}`)
   } finally {
     db.close()
   }

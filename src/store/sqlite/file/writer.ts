@@ -13,7 +13,7 @@ import { whenFree } from './when-free.ts'
 const COMMIT_SHARE_MAX = 64
 /** The work after which a commit takes no further write, so that neither the lock nor the event loop is held long. */
 const COMMIT_WORK_MS = 50
-/** The lane of writes that are no tenant's: an operator's, a pass's. */
+/** The lane of writes that belong to no tenant: an operator's, a pass's. */
 const HOUSE = 0
 
 type Job = {

@@ -22,7 +22,7 @@ export function createRecent({ db, read }: Connection): StatusStore['readRecent'
   const sql = {
     passes: db.prepare<[number], PassRow>('select * from ticks order by tick_id desc limit ?'),
     price: db.prepare<[], PriceRow>('select * from prices order by at desc limit 1'),
-    // Ids grow with time, so the latest stand at the end of the table.
+    // Ids grow with time, so the latest are at the end of the table.
     latest: db.prepare<[number], LatestRow>(
       `select t.partner_slug, t.environment, p.partner_plan_id, e.amount_usd, e.status, e.created_at
        from (select * from executions order by execution_id desc limit ?) e

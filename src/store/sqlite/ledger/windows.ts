@@ -31,7 +31,7 @@ export function createAhead(db: Database, ledger: Ledger) {
     one: db.prepare<object, Row>(`${SELECT_FUTURE} and p.plan_id = :plan_id`),
   }
 
-  /** Null for a window that stands where it belongs: the slots before it have no money left. */
+  /** Null for a window that is where it belongs: the slots before it have no money left. */
   function judge(row: Row, now: Instant): PlanAhead | null {
     const [plan, window] = [planOf(row), windowOf(row)]
     const slot = slotAt({ ...window, ...plan }, now)

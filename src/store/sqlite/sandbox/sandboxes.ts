@@ -128,7 +128,7 @@ function prepare({ db }: Connection) {
 
 function refuseLive({ environment, partnerSlug }: Tenant): void {
   if (environment === 'test') return
-  throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is no test environment.`)
+  throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is not a test environment.`)
 }
 
 const tooFar = ({ offsetMs }: Sandbox): Problem =>

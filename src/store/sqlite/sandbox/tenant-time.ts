@@ -1,5 +1,5 @@
 // What time it is for a tenant: the one place that knows of sandbox offsets. Everybody lives in real time but the test
-// tenants that stand in `sandboxes`, whose time is the real one plus their offset. Whatever is stored of a tenant's
+// tenants that are listed in `sandboxes`, whose time is the real one plus their offset. Whatever is stored of a tenant's
 // users, plans, windows, executions and trades is dated in that tenant's time.
 
 import { type Instant, later, plus } from '../../../core/instant.ts'
@@ -69,7 +69,7 @@ export function createTenantTime({ db, write }: Pick<Connection, 'db' | 'write'>
     },
 
     /**
-     * The latest recorded_at among the tenants that share a time with this one. A sandbox stands alone: what it has
+     * The latest recorded_at among the tenants that share a time with this one. A sandbox is alone: what it has
      * recorded lies in the future of all others and must not pull them there.
      */
     latestRecordedAt(tenantId: number | null): Instant | null {
