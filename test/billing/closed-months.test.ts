@@ -117,6 +117,7 @@ test('a reset of a test environment changes no byte of what finance has filed', 
   for (const [name, id] of await fireAndPoll(service, trial))
     assert.equal((await confirm(service, trial, id, fill(`trial-${name}`, '10.00'))).status, 200)
   service.setClock(END)
+  await service.tick()
   const file = async () => {
     const filed: Record<string, string> = {}
     for (const form of FORMS) filed[form] = await shell(service, `billing export --month 2026-01 ${form}`)

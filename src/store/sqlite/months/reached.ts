@@ -21,14 +21,14 @@ export function createReached(db: Database, time: TenantTime) {
 
   return {
     /**
-     * The instant of the newest pass, trade or adjustment, in the time of a sandbox or the real one; nothing counts
-     * while the clock is in doubt. A sandbox is moved on by hand, so the audit log is a record of its time as well.
+     * The instant of the newest pass, trade, adjustment or change by an operator, in the time of a sandbox or the real
+     * one; nothing counts while the clock is in doubt.
      */
     reached(sandbox: number | null): Instant {
       if (disputes.standing() !== null) return NEVER
-      const pass = at(sql.pass.get())
-      if (sandbox !== null) return time.of(sandbox, later(pass, at(sql.audit.get())))
-      return later(pass, time.latestRecordedAt(null) ?? NEVER)
+      const noted = later(at(sql.pass.get()), at(sql.audit.get()))
+      if (sandbox !== null) return time.of(sandbox, noted)
+      return later(noted, time.latestRecordedAt(null) ?? NEVER)
     },
   }
 }
