@@ -2,12 +2,12 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, writeFileSync } from 'node:fs'
+import { chmodSync, constants, copyFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { filled, trancheHere } from '../store/copies.ts'
 import { EXECUTABLE } from '../support/executable.ts'
-import { CACHE, PROGRAM } from '../support/process.ts'
+import { CACHE } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 test('a folder, and a file that is something else, are named', async (t) => {
@@ -62,13 +62,16 @@ test('a read-only disk and a full one get one sentence, and a copy elsewhere wor
   )
 })
 
-/** Runs the program as nobody, which root alone can do. */
-function asNobody(file: string, ...argv: string[]) {
-  const [program, ...first] = PROGRAM
-  return spawnSync(program, [...first, '--db', file, ...argv], {
+/** Runs the program as nobody, which root alone can do; from a place that nobody may enter too. */
+function asNobody(t: TestContext, file: string, ...argv: string[]) {
+  const place = temporaryFolder(t)
+  const program = join(place, 'tranche')
+  copyFileSync(EXECUTABLE, program, constants.COPYFILE_FICLONE)
+  chmodSync(place, 0o755)
+  return spawnSync(program, ['--db', file, ...argv], {
     uid: 65_534,
     gid: 65_534,
-    env: { TRANCHE_CACHE: '', TMPDIR: '/tmp' },
+    env: { TMPDIR: '/tmp' },
     encoding: 'utf8',
     cwd: '/',
   })
@@ -78,7 +81,7 @@ if (process.getuid?.() === 0) {
   test('a folder that may not be entered is not taken for an empty one', async (t) => {
     const file = await filled(t)
     const folder = dirname(file)
-    const { status, stderr } = asNobody(file, 'status')
+    const { status, stderr } = asNobody(t, file, 'status')
     assert.equal(status, 1, stderr)
     assert.match(
       stderr,
@@ -91,7 +94,7 @@ if (process.getuid?.() === 0) {
     const file = await filled(t)
     chmodSync(dirname(file), 0o755)
     chmodSync(file, 0o644)
-    const { status, stderr } = asNobody(file, 'status')
+    const { status, stderr } = asNobody(t, file, 'status')
     assert.equal(status, 1, stderr)
     assert.match(stderr, /^error: \S+tranche\.db cannot be written, .*belongs to user 0 \(mode 755\).*\n$/)
   })

@@ -63,7 +63,7 @@ suite('serve before its database is open', { concurrency: 4 }, () => {
     other.close()
     const { code, err } = await finish(t, ['serve', '--port', '0'], { cwd })
     assert.equal(code, 2)
-    assert.match(err, /no tranche database/)
+    assert.match(err, /not a tranche database/)
   })
 })
 
