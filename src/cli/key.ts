@@ -2,7 +2,8 @@
 
 import { Command, Option } from 'commander'
 import { formatInstant, type Instant } from '../core/instant.ts'
-import { type ApiKey, isUsable, type KeyTime, revoke, rotate } from '../core/key.ts'
+import { type ApiKey, isUsable, type KeyTime } from '../core/key.ts'
+import { revoke, rotate } from '../core/key-rotation.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { TEXT_MAX } from '../core/text.ts'

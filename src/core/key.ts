@@ -1,8 +1,7 @@
 // API keys. The whole key exists once, in the answer that issues it; what is kept cannot be turned back into it.
 
-import { earlier, HOUR_MS, type Instant, plus } from './instant.ts'
+import { HOUR_MS, type Instant } from './instant.ts'
 import type { Environment, PartnerStatus, Tenant } from './partner.ts'
-import { Problem } from './problem.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const SECRET_LENGTH = 40
@@ -63,35 +62,6 @@ export const isUsable = ({ revokedAt, expiresAt }: ApiKey, now: Instant): boolea
 
 /** What a key is to be: whose, what for, and how long it lives; null for no end. */
 export type KeyTerms = { tenant: Tenant; label: string | null; lifetimeMs: number | null }
-
-/**
- * Replaces a key: the old one ends when the overlap does, or earlier if it would have anyway. Its successor has the same
- * tenant, label and length of life. Throws key_ended.
- */
-export function rotate(
-  seen: ApiKey,
-  overlapMs: number,
-  { now, clock }: KeyTime,
-): { key: ApiKey; successor: KeyTerms } {
-  if (!isUsable(seen, now)) {
-    throw new Problem(
-      'key_ended',
-      `Key ${seen.keyId} is revoked or expired; issue a new one with key create.`,
-    )
-  }
-  const { tenant, label, createdAt, expiresAt } = seen
-  const end = plus(clock, overlapMs)
-  return {
-    key: { ...seen, expiresAt: expiresAt === null ? end : earlier(expiresAt, end) },
-    successor: { tenant, label, lifetimeMs: expiresAt === null ? null : expiresAt - createdAt },
-  }
-}
-
-/** Ends a key at once. One that is revoked already stays as it is. */
-export const revoke = (seen: ApiKey, { clock }: KeyTime): ApiKey => ({
-  ...seen,
-  revokedAt: seen.revokedAt ?? clock,
-})
 
 /** The part of a key that may be shown: the prefix that names its environment, and its last four characters. */
 export function visibleParts(key: string): { prefix: string; lastFour: string } {

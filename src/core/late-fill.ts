@@ -1,7 +1,8 @@
 // Late fills: an operator decides that a report which was refused and kept tells of a real purchase.
 
 import { type Adjustment, amountsOf, type Correction, correct, refuseImpossible } from './adjustment.ts'
-import { type ExecutionSeen, isOpen, orderTaken, type Recorded, tradeOf } from './execution.ts'
+import { type ExecutionSeen, orderTaken, type Recorded, tradeOf } from './confirmation.ts'
+import { isOpen } from './execution.ts'
 import type { Instant } from './instant.ts'
 import type { LateFill } from './kept-report.ts'
 import { type Btc, lesser, type Usd, ZERO_USD } from './money.ts'

@@ -41,9 +41,6 @@ export type Schedule = {
 /** The most extra tranches a window may fire for money that comes back in its failsafe span. */
 export const EXTRA_TRANCHES_MAX = 3
 
-/** How many gaps between the last passes decide how early a failsafe begins. */
-export const PASS_GAPS_SEEN = 8
-
 /** The schedule of a window no pass has seen yet: looked at as soon as it starts. */
 export function freshSchedule(window: Window, minTranche: Usd): Schedule {
   return {

@@ -3,6 +3,7 @@
 import { clockDisputed, judgeClock, type Testimony } from '../core/clock.ts'
 import type { ExecutionId } from '../core/execution-id.ts'
 import { nextExecutionId } from '../core/execution-id.ts'
+import { failsafeLead } from '../core/failsafe.ts'
 import type { Instant } from '../core/instant.ts'
 import { livePriceOf } from '../core/live-price.ts'
 import type { Price } from '../core/money.ts'
@@ -13,7 +14,7 @@ import type { Machine } from '../machine.ts'
 import type { PassCounts, PassStart, PlanDecisions, Preview } from '../store/passes.ts'
 import type { ObservedPrice } from '../store/prices.ts'
 import type { Store } from '../store/store.ts'
-import { decide, failsafeLead } from './slot-reserve.ts'
+import { decide } from './slot-reserve.ts'
 
 /** Plans in one transaction: enough to spread the cost of a commit, few enough to keep the write lock short. */
 export const PAGE_PLANS_MAX = 1_000

@@ -1,5 +1,6 @@
 // Sandbox time: takes one test environment through a stretch of time as the scheduler would have, but at once.
 
+import { failsafeLead } from '../core/failsafe.ts'
 import { HOUR_MS, type Instant, plus } from '../core/instant.ts'
 import type { Price } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
@@ -11,7 +12,7 @@ import type { Fired, PassCounts, PlanDecisions } from '../store/passes.ts'
 import type { Sandbox } from '../store/sandboxes.ts'
 import type { Store } from '../store/store.ts'
 import { decisions, type Known, PAGE_PLANS_MAX } from './pass.ts'
-import { failsafeLead, fireNext } from './slot-reserve.ts'
+import { fireNext } from './slot-reserve.ts'
 
 /** A pass at least this often, and at every instant at which a plan waits for something. */
 const CADENCE_MS = HOUR_MS

@@ -7,11 +7,10 @@ import type { Firing, Tranche, Trigger } from '../core/execution.ts'
 import { slotMsOf } from '../core/frequency.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/instant.ts'
 import { floorToCents, lesser, type Price, type Usd, ZERO_USD } from '../core/money.ts'
-import { type Layout, PASS_GAPS_SEEN, type Reference, type Schedule } from '../core/schedule-state.ts'
+import type { Layout, Reference, Schedule } from '../core/schedule-state.ts'
 
 /** Scales the half-width of the price band: hw = C * sigma * sqrt(hours of the slot). */
 const C = 0.5
-export const FAILSAFE_LEAD_MIN_MS = 15 * MINUTE_MS
 export const EXTRA_SPACING_MS = 5 * MINUTE_MS
 /** Above every price: the limit of a unit whose slot has had no live price yet, so that the first one is noticed. */
 export const ANY_PRICE = (2n ** 62n) as Price
@@ -58,12 +57,6 @@ export function fireNext(schedule: Schedule, pass: Pass): Decision | null {
   // Money that came back when every unit was out.
   const rest = floorToCents(seen.fireable)
   return rest >= seen.floor ? fire(woken, rest, { ...firing, units: 0 }) : null
-}
-
-/** How early the failsafe begins: twice the second-longest of the last tick gaps, so that one outage does not count. */
-export function failsafeLead(passGapsMs: readonly number[]): number {
-  const longestFirst = passGapsMs.slice(-PASS_GAPS_SEEN).sort((a, b) => b - a)
-  return Math.max(FAILSAFE_LEAD_MIN_MS, 2 * (longestFirst[1] ?? 0))
 }
 
 /** Cuts a window into slots and units so that no unit is under the floor: wider slots, then one unit each, then fewer. */

@@ -2,7 +2,8 @@
 
 import { z } from 'zod'
 import { assert } from '../core/assert.ts'
-import { confirm, deliver, type Execution, idempotencyKey } from '../core/execution.ts'
+import { confirm } from '../core/confirmation.ts'
+import { deliver, type Execution, idempotencyKey } from '../core/execution.ts'
 import { formatInstant } from '../core/instant.ts'
 import { type Btc, btc, formatUsd, type Price, price, usd, ZERO_USD } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'

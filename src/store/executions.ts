@@ -1,7 +1,8 @@
 // Executions: handed out to polls, ended by confirmations or by an operator.
 
 import type { Adjustment } from '../core/adjustment.ts'
-import type { Confirmation, Execution, ExecutionSeen, ExecutionStatus } from '../core/execution.ts'
+import type { Confirmation, ExecutionSeen } from '../core/confirmation.ts'
+import type { Execution, ExecutionStatus } from '../core/execution.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { Trade } from '../core/trade.ts'

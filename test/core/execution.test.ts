@@ -2,14 +2,12 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { type Confirmation, confirm, type ExecutionSeen } from '../../src/core/confirmation.ts'
 import {
-  type Confirmation,
   cancel,
-  confirm,
   deliver,
   EXECUTION_STATUSES,
   type Execution,
-  type ExecutionSeen,
   type ExecutionStatus,
   LEASE_MS,
 } from '../../src/core/execution.ts'

@@ -2,7 +2,8 @@
 
 import { randomUUID } from 'node:crypto'
 import type { TestContext } from 'node:test'
-import { type Confirmation, confirm, deliver, type Execution } from '../../src/core/execution.ts'
+import { type Confirmation, confirm } from '../../src/core/confirmation.ts'
+import { deliver, type Execution } from '../../src/core/execution.ts'
 import { type Instant, plus } from '../../src/core/instant.ts'
 import { btc, type Price, price, type Usd, usd } from '../../src/core/money.ts'
 import type { Tenant } from '../../src/core/partner.ts'

@@ -1,13 +1,14 @@
 // The timing engine over history: the very decisions of the scheduler, one pass a bar, one window every seven hours.
 
 import type { Trigger } from '../../core/execution.ts'
+import { failsafeLead } from '../../core/failsafe.ts'
 import { type Frequency, WINDOW_MS } from '../../core/frequency.ts'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../core/instant.ts'
 import { type Price, priceAsNumber, usd, ZERO_USD } from '../../core/money.ts'
 import { freshSchedule, type Layout, type Schedule } from '../../core/schedule-state.ts'
 import { FIRST_VOLATILITY, observe, sigma } from '../../core/volatility.ts'
 import type { Window } from '../../core/window.ts'
-import { decide, failsafeLead, type Pass } from '../slot-reserve.ts'
+import { decide, type Pass } from '../slot-reserve.ts'
 
 /** Prices in time order, one bar each: when a price became known, and the price. */
 export type History = { at: Float64Array; price: Price[]; value: Float64Array }

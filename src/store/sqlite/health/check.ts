@@ -8,8 +8,8 @@ import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { isCorrupt } from '../file/errors.ts'
 import { adjustmentDigest, tradeDigest } from '../ledger/digests.ts'
-import { LEDGER_RULES, type Rule } from './ledger-rules.ts'
-import { createWarnings } from './warnings.ts'
+import { LEDGER_RULES, type Rule } from './check-rules.ts'
+import { createWarnings } from './check-warnings.ts'
 
 /** A rule stops after so many findings: more say nothing new. */
 const FINDINGS_PER_RULE_MAX = 100

@@ -1,6 +1,6 @@
 // What a confirmation is decided on, and what it leaves behind, for the transactions of executions and trades.
 
-import type { ExecutionSeen, Recorded } from '../../../core/execution.ts'
+import type { ExecutionSeen, Recorded } from '../../../core/confirmation.ts'
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'

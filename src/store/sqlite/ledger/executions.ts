@@ -10,11 +10,11 @@ import { IS_STUCK, OF_TENANT, SELECT_LISTED_EXECUTION } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Confirmations } from './confirmations.ts'
+import type { Stops } from './disable-user.ts'
 import { createDueList } from './due-list.ts'
 import type { LateReports } from './late-reports.ts'
 import type { Ledger } from './ledger.ts'
 import { type ListedExecutionRow, listedExecution, type Records } from './records.ts'
-import type { Stops } from './stops.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
 type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution; now: Instant }

@@ -1,6 +1,6 @@
 // The reports that were refused and kept, for the transactions of executions and trades.
 
-import type { Refused } from '../../../core/execution.ts'
+import type { Refused } from '../../../core/confirmation.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { LateFill } from '../../../core/kept-report.ts'
 import type { Tenant } from '../../../core/partner.ts'

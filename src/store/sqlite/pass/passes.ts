@@ -1,7 +1,7 @@
 // Passes: noted, paged through, forgotten after a week; and what one would do now.
 
+import { PASS_GAPS_SEEN } from '../../../core/failsafe.ts'
 import type { Instant } from '../../../core/instant.ts'
-import { PASS_GAPS_SEEN } from '../../../core/schedule-state.ts'
 import type { PassStart, PassStore, Preview } from '../../passes.ts'
 import type { Connection } from '../file/connection.ts'
 import { acquireLock } from '../file/lock.ts'

@@ -10,8 +10,8 @@ import type { Fired, PassCounts, PlanDecisions } from '../../passes.ts'
 import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedule.ts'
 import { tenantsById } from '../accounts/tenants.ts'
 import type { Database } from '../file/connection.ts'
+import type { Stops } from '../ledger/disable-user.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import type { Stops } from '../ledger/stops.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 
 type TermsRow = { frequency: string; amount_usd: bigint; min_tranche: bigint }

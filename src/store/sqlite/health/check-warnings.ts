@@ -14,9 +14,9 @@ import type { Connection, Database } from '../file/connection.ts'
 import { isCorrupt } from '../file/errors.ts'
 import { acquireLock } from '../file/lock.ts'
 import { lockFile, realName, walBytes, walFile } from '../file/own-files.ts'
+import { mispricedTrades, undecidedLateFills } from './check-trade-warnings.ts'
 import { clockLooks } from './clock-warnings.ts'
 import { createSchedulerReader } from './scheduler.ts'
-import { mispricedTrades, undecidedLateFills } from './trade-warnings.ts'
 
 const KEY_ENDS_WITHIN_DAYS = 14
 const MIB = 2 ** 20
