@@ -52,18 +52,27 @@ export async function writeFileWhole(
 
 /**
  * A name for the file while it is unfinished. What a process that was killed left under such a name is removed: the
- * name says which process it was.
+ * name says which process it was. Throws bad_file when there is no such folder.
  */
 export function nameAside(file: string): string {
   const folder = dirname(file)
   const start = `${basename(file)}.partial-`
-  for (const left of existsSync(folder) ? readdirSync(folder) : []) {
+  for (const left of namesIn(folder)) {
     const pid = left.startsWith(start)
       ? /^(\d+)-[0-9a-f-]{36}/.exec(left.slice(start.length))?.[1]
       : undefined
     if (pid !== undefined && !isAlive(Number(pid))) rmSync(join(folder, left), { force: true })
   }
   return join(folder, `${start}${process.pid}-${randomUUID()}`)
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    throw new Problem('bad_file', `There is no folder ${folder}.`)
+  }
 }
 
 function isAlive(pid: number): boolean {
@@ -92,7 +101,7 @@ export function giveName(aside: string, name: string, { replace }: { replace: bo
 }
 
 export const nameTaken = (name: string): Problem =>
-  new Problem('file_exists', `${name} is there already; --force replaces it.`)
+  new Problem('file_exists', `${name} already exists; --force replaces it.`)
 
 /** Waits until a file, or the names in a folder, are on disk. */
 export function sync(path: string): void {

@@ -15,7 +15,7 @@ type Reported = { level: Level } & Finding & { mend: string }
 
 export function checkCommand(cli: Cli): Command {
   return new Command('check')
-    .description('verify the file and recompute the ledger; exits 3 when something is off')
+    .description('verify the file and recompute the ledger; exits 3 when something is wrong')
     .option('--strict', 'exit 3 for warnings too')
     .action(({ strict = false }: { strict?: boolean }) =>
       cli.withStore(async (store) => {

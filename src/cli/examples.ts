@@ -19,7 +19,7 @@ const HELP: Record<string, Help> = {
   },
   tick: {
     examples: ['--db /var/lib/tranche/tranche.db tick', 'tick --price 64250.50 --dry-run'],
-    exits: '0 also when another pass is running or a webhook failed, 3 some plans failed.',
+    exits: '0 also when another tick is running or a webhook failed, 3 some plans failed.',
   },
   partner: { examples: ['partner list'] },
   'partner create': {
@@ -129,7 +129,7 @@ const HELP: Record<string, Help> = {
   status: { examples: ['status', 'status --json'] },
   check: {
     examples: ['check', 'check --json > findings.json'],
-    exits: '3 something is off; the findings name it.',
+    exits: '3 something is wrong; the findings name it.',
   },
   audit: { examples: ['audit --json'] },
   backup: {

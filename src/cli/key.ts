@@ -64,7 +64,9 @@ export function keyCommand(cli: Cli): Command {
 
   key
     .command('rotate')
-    .description('issue a successor and give the old key an end; prints the new key on stdout, this once')
+    .description(
+      'issue a successor and set when the old key expires; prints the new key on stdout, this once',
+    )
     .argument('<key-id>')
     .addOption(
       new Option('--overlap <time>', 'how long both work')

@@ -32,7 +32,9 @@ export function partnerSimCommand(cli: Cli): Command {
       ),
     )
     .addOption(
-      new Option('--seed <number>', 'another partner').argParser(wholeNumber(0, SEED_MAX)).default(1),
+      new Option('--seed <number>', 'another number plays another partner')
+        .argParser(wholeNumber(0, SEED_MAX))
+        .default(1),
     )
     .addOption(new Option('--once', 'until nothing is due').default(false).conflicts('every'))
     .addOption(

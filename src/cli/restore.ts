@@ -8,7 +8,7 @@ import { print } from './terminal/print.ts'
 
 export function restoreCommand(cli: Cli): Command {
   return new Command('restore')
-    .description('put a copy in the place of the database; what was there is kept beside it')
+    .description('put a copy in the place of the database; the old one is kept next to it')
     .argument('<file>', 'the copy')
     .action(async (copy: string) => {
       const { db } = cli.globals()

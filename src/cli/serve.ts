@@ -55,7 +55,7 @@ export function serveCommand(cli: Cli): Command {
         .default(8080),
     )
     .addOption(
-      new Option('--tick-every <time>', 'run a pass this often, such as 60s; off leaves it to cron')
+      new Option('--tick-every <time>', 'tick this often, such as 60s; off leaves it to cron')
         .env('TRANCHE_TICK_EVERY')
         .argParser(intervalOrOff)
         .default('off'),
@@ -104,7 +104,7 @@ export function serveCommand(cli: Cli): Command {
     .addOption(
       new Option(
         '--ops-token-file <file>',
-        'open /healthz, /readyz and /metrics to whoever bears this token, instead of to this machine',
+        'open /healthz, /readyz and /metrics to whoever has this token, instead of to this machine',
       ).env('TRANCHE_OPS_TOKEN_FILE'),
     )
     .addOption(

@@ -17,9 +17,9 @@ type TickCommandOptions = WebhookOptions & { price?: string; priceFeed: string; 
 
 export function tickCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('tick'))
-    .description('run one scheduler pass; for cron, silent unless on a terminal')
+    .description('run the scheduler once; for cron, silent unless on a terminal')
     .addOption(
-      new Option('--price <usd>', 'the price of this pass').argParser(positivePrice).conflicts('priceFeed'),
+      new Option('--price <usd>', 'the price of this tick').argParser(positivePrice).conflicts('priceFeed'),
     )
     .addOption(priceFeedOption())
     .option('--dry-run', 'say what would fire and why; store nothing')

@@ -55,15 +55,20 @@ type Recording = LateFillSeen & {
 
 /**
  * A report on an execution that has its trade. With the order id of the trade, it says anew what that order came to;
- * with another one, it tells of a further purchase.
+ * with another one, it tells of a further purchase. An operator who adjusted after it came knew of it: whether it is
+ * in that sum is not known here, and adding it could bill it twice.
  */
-function acceptBeside(seen: Recording, { report, reportId }: LateFill, now: Instant): Correction {
+function acceptBeside(seen: Recording, late: LateFill, now: Instant): Correction {
   const { trade, adjustments } = seen
+  const { report, reportId } = late
   const reported = { usd: report.usdAmount, btc: report.btcAmount }
   const reason = `late fill accepted: report ${reportId}`
   if (report.partnerOrderId !== trade.report.partnerOrderId) {
     if (adjustments.some(({ partnerOrderId }) => partnerOrderId === report.partnerOrderId)) {
       throw undecidable(report, 'is recorded already as a further purchase')
+    }
+    if (adjustments.some((one) => one.reportId === null && one.recordedAt >= late.receivedAt)) {
+      throw undecidable(report, 'was reported before the execution was adjusted')
     }
     const after = plus(amountsOf(trade, adjustments), reported)
     return correct(seen, { ...after, reason, reportId, partnerOrderId: report.partnerOrderId }, now)

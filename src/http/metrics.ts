@@ -114,13 +114,13 @@ function createCounters(registry: Registry) {
     }),
     passSeconds: new Histogram({
       name: 'tranche_tick_duration_seconds',
-      help: 'How long finished passes of any process took.',
+      help: 'How long finished ticks of any process took.',
       buckets: TICK_SECONDS,
       registers,
     }),
     deliveries: new Counter({
       name: 'tranche_webhook_deliveries_total',
-      help: 'Wake-ups sent by passes inside this process, by result.',
+      help: 'Wake-ups sent by ticks inside this process, by result.',
       labelNames: ['result'],
       registers,
     }),
@@ -184,7 +184,7 @@ function createGauges() {
   const gauges = {
     lastPass: gauge(
       'last_tick_age_seconds',
-      'Time since the newest finished pass began; +Inf before the first.',
+      'Time since the newest finished tick began; +Inf before the first.',
     ),
     schedulerLate: gauge(
       'scheduler_late',

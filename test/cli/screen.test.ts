@@ -89,12 +89,12 @@ test('what asks for a look is marked, by its shape as well as by its colour', ()
     drawScreen(seen, { columns: 80, rows: 24, paint: plain, trouble: null })
       .filter((line) => /^[●▲]/.test(line))
       .map((line) => line.slice(0, 12).trimEnd())
-  assert.deepEqual(marks(large()), ['▲ last pass', '▲ due now', '▲ webhooks', '▲ unspent', '▲ log'])
+  assert.deepEqual(marks(large()), ['▲ last tick', '▲ due now', '▲ webhooks', '▲ unspent', '▲ log'])
   const fine = seenAt(T0, {
     recent: { passes: [tick(plus(T0, -12_000), 3)], price: null, executions: [] },
     scheduler: { latestAt: [], lastFinishedAt: plus(T0, -12_000), waitingSince: plus(T0, -DAY_MS) },
   })
-  assert.deepEqual(marks(fine), ['● last pass', '● due now', '● webhooks', '● unspent', '● log'])
+  assert.deepEqual(marks(fine), ['● last tick', '● due now', '● webhooks', '● unspent', '● log'])
   const [, , lastPass] = drawScreen(fine, { columns: 80, rows: 24, paint: plain, trouble: null })
   assert.match(lastPass ?? '', /12 s ago +3 fired, 1,204 plans looked at, took 84 ms$/)
 })
@@ -107,7 +107,7 @@ test('a look that failed is told below, and the last one that worked stays', () 
     trouble: 'The database is locked.',
   })
   assert.equal(lines.at(-1), 'The database is locked.')
-  assert.match(lines[2] ?? '', /last pass/)
+  assert.match(lines[2] ?? '', /last tick/)
 })
 
 test('colours are on a terminal, and nowhere else', () => {

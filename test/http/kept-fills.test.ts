@@ -197,3 +197,30 @@ test('what is dismissed stays listed, and can still be accepted by its number', 
   )
   await assertSound(service)
 })
+
+test('a further order that was reported before an adjustment is not added to it: it may be in that sum', async (t) => {
+  const service = await startService(t)
+  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
+  await succeed(service, 'POST', confirmPath(id), FAILED)
+  await service.call('POST', confirmPath(id), fill('o2', '6.00'))
+  service.advance(1)
+  await shell(service, ['trade', 'adjust', id, '--usd', '6', '--btc', '0.0001', '--reason', 'bought with o2'])
+  const decided = await command(service, ['execution', 'accept-late', id])
+  assert.deepEqual(
+    [decided.code, /no late fill left to decide on\. Decided already: 1\./.test(decided.err)],
+    [5, true],
+  )
+  const named = await command(service, ['execution', 'accept-late', id, '--report', '1'])
+  assert.equal(named.code, 5)
+  assert.match(named.err, /o2 was reported before the execution was adjusted: say with "trade adjust"/)
+  const month = await succeed(service, 'GET', '/partner/v1/billing/monthly?month=2026-01')
+  assert.equal(month.volume_usd, '6.00')
+  service.advance(1)
+  await service.call('POST', confirmPath(id), fill('o3', '2.00'))
+  await shell(service, ['execution', 'accept-late', id])
+  assert.equal(
+    (await succeed(service, 'GET', '/partner/v1/billing/monthly?month=2026-01')).volume_usd,
+    '8.00',
+  )
+  await assertSound(service)
+})

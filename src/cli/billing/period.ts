@@ -24,7 +24,7 @@ export async function fixPeriodFor(
 }
 
 const notFinal = (month: string): string =>
-  `${month} is over by this clock alone, and so its figures are not final: no pass and no trade has been recorded ` +
+  `${month} is over by this clock alone, and so its figures are not final: no tick, trade or change by an operator has been recorded ` +
   'since its end. Run tranche tick, then ask again.'
 
 /** What time it is where the report is about. */

@@ -69,7 +69,7 @@ export function nextCommands(
   return [
     { what: 'Serve the API (in a shell of its own)', command: `${tranche} serve` },
     {
-      what: 'Add a partner and a key, which is shown this once',
+      what: 'Add a partner and a key, which is shown only once',
       command: `${tranche} partner create acme --name Acme\nKEY=$(${tranche} key create acme --env test)`,
     },
     {
@@ -81,7 +81,7 @@ export function nextCommands(
       ].join('\n'),
     },
     {
-      what: 'One scheduler pass, here with a price given by hand; take what is due',
+      what: 'One tick of the scheduler, here with a price given by hand; take what is due',
       command: `${tranche} tick --price ${PRICE_USD}\nDUE=$(curl -sS "$API/executions/due" -H "$AUTH"); echo "$DUE"`,
     },
     {
@@ -93,7 +93,7 @@ export function nextCommands(
     },
     {
       // In a crontab an unescaped percent sign ends the line.
-      what: 'Have cron run a pass every minute (crontab -e)',
+      what: 'Have cron run a tick every minute (crontab -e)',
       command: `* * * * * ${cron.replaceAll('%', '\\%')}`,
     },
   ]

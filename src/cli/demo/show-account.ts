@@ -34,7 +34,7 @@ export async function showAccount(account: Account, options: ShowOptions): Promi
     ['What the partner did', deeds(account)],
     ['What was paid, beside the time-weighted mean of the same windows', await prices(account)],
     ['The ledger', ledger(account, paint)],
-    ['The same for real', nextSteps(options, paint)],
+    ['Run it for real', nextSteps(options, paint)],
   ]
   const shown = sections.map(([title, body]) => `${paint('bold', title)}\n\n${body}`)
   return [opening(account, paint), ...shown].join('\n\n\n')
@@ -44,7 +44,7 @@ function opening({ seed, from, to, scheduler }: Account, paint: Paint): string {
   const { passes, passes_missed: missed, passes_without_price: blind } = scheduler
   const text =
     `The service, its HTTP API and its database are the real ones; the prices are synthetic (seed ${seed}), ` +
-    `the partner is played, and time runs fast. ${counted(passes, 'scheduler pass', 'scheduler passes')} ran, ` +
+    `the partner is simulated, and time runs fast. The scheduler ran ${counted(passes, 'tick')}, ` +
     `${grouped(blind)} of them without a price because the feed was down; ${grouped(missed)} did not run because ` +
     'cron was down.'
   return `${paint('bold', `${WEEKS} weeks of recurring purchases, ${shortDate(from)} to ${shortDate(to)}`)}\n\n${wrapped(text)}`
@@ -115,7 +115,7 @@ const TRIGGER_MEANING: Record<Trigger, string> = {
   slot_start: "a slot began: its first unit, at the slot's first price",
   limit: "the price fell to the next unit's reservation price",
   deadline: 'the end of a slot that had units left',
-  catch_up: 'no pass had run for slots on end',
+  catch_up: 'the scheduler had missed whole slots',
   failsafe: "the window's end came near: everything left, at once",
   clock: 'there was no live price: spread evenly over the slot',
 }

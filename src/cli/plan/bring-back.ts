@@ -9,6 +9,7 @@ import type { Store } from '../../store/store.ts'
 import type { PlanAhead } from '../../store/windows.ts'
 import { auditEntry } from '../audit-entry.ts'
 import type { Cli } from '../context.ts'
+import { partnerNamed } from '../find.ts'
 import { confirmOnTerminal } from '../terminal/confirm.ts'
 import { print } from '../terminal/print.ts'
 import { type Column, renderTable } from '../terminal/table.ts'
@@ -16,11 +17,12 @@ import { type Column, renderTable } from '../terminal/table.ts'
 /** Plans looked for in one read, and brought back in one go: their commits are shared. */
 const PAGE_PLANS = 500
 
-/** Throws clock_disputed: by a clock in doubt no window has a place. */
+/** Throws partner_not_found, and clock_disputed: by a clock in doubt no window has a place. */
 export async function bringBack(cli: Cli, filter: TenantFilter, dryRun: boolean): Promise<void> {
   if (!dryRun)
     await confirmOnTerminal(cli, 'Give every plan whose window was rolled ahead its present window?')
   await cli.withStore(async (store) => {
+    if (filter.slug !== null) await partnerNamed(store, filter.slug)
     const { standing } = await store.readClock()
     if (standing) throw clockDisputed(standing)
     const rows: ReturnType<typeof rowJson>[] = []

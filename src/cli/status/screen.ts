@@ -67,7 +67,7 @@ function lights({ at, status, scheduler, backlog, recent, walBytes }: Seen, fram
   const unspent = status.unspentWindows
   return [
     light(isLate ? 'look' : pass ? 'good' : 'none', frame, [
-      'last pass',
+      'last tick',
       pass ? `${since(at, pass.at)} ago` : 'never',
       !pass
         ? 'run tranche tick, or serve --tick-every 60s'
@@ -145,9 +145,9 @@ function passBars({ passes }: Recent, width: number, paint: Paint): string[] {
   const most = Math.max(...shown)
   const bar = (fired: number): string =>
     fired === 0 ? paint('dim', '·') : paint('cyan', BARS[Math.ceil((fired / most) * BARS.length) - 1] ?? '█')
-  const words = `fired in each of the last ${counted(shown.length, 'pass', 'passes')}, at most ${grouped(most)}`
+  const words = `fired in each of the last ${counted(shown.length, 'tick')}, at most ${grouped(most)}`
   return [
-    `  ${paint('dim', 'passes'.padEnd(NAME_WIDTH))}${shown.map(bar).join('')}`,
+    `  ${paint('dim', 'ticks'.padEnd(NAME_WIDTH))}${shown.map(bar).join('')}`,
     `  ${' '.repeat(NAME_WIDTH)}${paint('dim', words)}`,
     '',
   ]

@@ -123,11 +123,10 @@ function chosen(ids: LateFillIds, late: LateFill[]): LateFill {
   if (only && !another) return only
   if (late.length === 0) throw nothingToDecide(ids)
   const numbers = (another ? undecided : late).map((one) => one.reportId).join(', ')
-  const what = another ? 'several late fills to decide on' : 'no late fill left to decide on'
-  throw new Problem(
-    'late_fill_conflict',
-    `Execution ${executionId} has ${what} (${numbers}): name one with --report.`,
-  )
+  const which = another
+    ? `several late fills to decide on (${numbers}): name one with --report.`
+    : `no late fill left to decide on. Decided already: ${numbers}.`
+  throw new Problem('late_fill_conflict', `Execution ${executionId} has ${which}`)
 }
 
 const nothingToDecide = ({ executionId, reportId }: LateFillIds): Problem =>
