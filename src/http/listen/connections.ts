@@ -4,6 +4,7 @@ import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { type Connection, createConnection } from './connection.ts'
+import { createGate } from './gate.ts'
 import { flawOf, isLeaving } from './leave.ts'
 
 export type ConnectionLimits = {
@@ -44,6 +45,8 @@ export function createConnections(options: Options): Connections {
   const handshakes = new Map<string, NodeJS.Timeout>()
   const perAddress = new Map<string, number>()
   const turnAway = atMostEvery(TURNED_AWAY_EVERY_MS, options.onTurnedAway)
+  const gate = createGate()
+  let opened = 0
   let isDraining = false
 
   function comeIn(socket: Socket): void {
@@ -75,7 +78,13 @@ export function createConnections(options: Options): Connections {
 
   function speakHttp(socket: Socket): void {
     endHandshake(peerOf(socket))
-    connections.set(socket, createConnection(socket, handle, uuid))
+    opened += 1
+    const number = opened
+    const handleInTurn: RequestListener = (request, response) =>
+      gate(number, () => {
+        if (!socket.destroyed) handle(request, response)
+      })
+    connections.set(socket, createConnection(socket, handleInTurn, uuid))
     socket.once('close', () => connections.delete(socket))
   }
 

@@ -1,0 +1,33 @@
+// How many calls are begun in one turn of the event loop. The system hands over one new connection per turn, so turns
+// must stay short: or a few busy connections, with a key or without, keep everybody else from coming in.
+
+import { createLanes } from '../../lanes.ts'
+
+/** A few milliseconds of work. */
+export const CALLS_PER_TURN = 32
+
+/** Begins calls as they come, and past that number in later turns, the connections in turn. */
+export function createGate(): (connection: number, begin: () => void) => void {
+  const waiting = createLanes<() => void>()
+  let begun = 0
+
+  function enter(begin: () => void): void {
+    if (begun === 0) setImmediate(nextTurn)
+    begun += 1
+    begin()
+  }
+
+  function nextTurn(): void {
+    begun = 0
+    while (begun < CALLS_PER_TURN) {
+      const begin = waiting.take()
+      if (!begin) return
+      enter(begin)
+    }
+  }
+
+  return (connection, begin) => {
+    if (waiting.size === 0 && begun < CALLS_PER_TURN) enter(begin)
+    else waiting.add(connection, begin)
+  }
+}
