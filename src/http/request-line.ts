@@ -23,8 +23,13 @@ function sentPath({ req, url }: H3Event): string {
 
 /** What is wrong with a request whatever it asks for, or null. */
 export function flawOf(request: H3Event['req']): Refusal | null {
-  if (request.runtime?.node?.req.httpVersion === '1.1' && !request.headers.has('host'))
-    return new Refusal(400, 'The Host header is missing.', { connection: 'close' })
+  const sent = request.runtime?.node?.req
+  // Names and values alternate; what is read by name is the first Host alone.
+  const hosts = sent?.rawHeaders.filter((name, at) => at % 2 === 0 && /^host$/i.test(name)).length
+  if (sent?.httpVersion === '1.1' && hosts !== 1) {
+    const detail = hosts === 0 ? 'The Host header is missing.' : 'There is more than one Host header.'
+    return new Refusal(400, detail, { connection: 'close' })
+  }
   const expected = request.headers.get('expect')
   if (expected === null || asksToContinue(request)) return null
   return new Refusal(417, 'Only 100-continue can be expected.', { connection: 'close' })

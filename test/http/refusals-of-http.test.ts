@@ -28,6 +28,7 @@ test('whatever is refused before it is a call has the body and the headers of ev
     'not HTTP': ['hello\r\n\r\n', 400],
     'a version that is none': ['GET / HTTP/9.9\r\n\r\n', 400],
     'no Host': [`GET ${ME} HTTP/1.1\r\n${bearer}\r\n\r\n`, 400],
+    'two Hosts': [`GET ${ME} HTTP/1.1\r\nHost: a\r\nHost: b\r\n${bearer}\r\n\r\n`, 400],
     'no Host at an unknown path': ['GET /metrics HTTP/1.1\r\n\r\n', 400],
     'two lengths': [head('POST', USERS, key, ['Content-Length: 2', 'Content-Length: 3']), 400],
     'an expectation nobody has': [
