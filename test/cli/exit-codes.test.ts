@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { type TestContext, test } from 'node:test'
-import { openShell, type Shell } from '../support/shell.ts'
+import { test } from 'node:test'
+import { errorOf, openShell, withPartner } from '../support/shell.ts'
 
 for (const [how, keys, expected] of [
   ['Ctrl-C', '\u0003', 130],
@@ -85,18 +85,3 @@ test('--version with --json is one document, in either order', async (t) => {
     assert.deepEqual(await shell.tranche(line), { code: 0, out, err: '' })
   }
 })
-
-async function withPartner(t: TestContext): Promise<Shell> {
-  const shell = openShell(t)
-  assert.equal((await shell.tranche(['partner', 'create', 'beta', '--name', 'Beta'])).code, 0)
-  return shell
-}
-
-/** One JSON object with a code and a message, on one line, and nothing else. */
-function errorOf(err: string): { code: string; message: string } {
-  assert.match(err, /^\{.*\}\n$/)
-  const { error, ...rest } = JSON.parse(err)
-  assert.deepEqual(rest, {})
-  assert.deepEqual(Object.keys(error), ['code', 'message'])
-  return error
-}

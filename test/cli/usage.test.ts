@@ -5,9 +5,9 @@ import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { openShell, type Shell } from '../support/shell.ts'
+import { errorOf, openShell, type Shell, withPartner } from '../support/shell.ts'
 
 const SLUG = ['partner', 'create', 'acme', '--name', 'Acme']
 
@@ -230,21 +230,6 @@ test('the secret of a key is on stdout once, and nowhere else', async (t) => {
     assert.ok(!readFileSync(join(shell.folder, name)).includes(random), name)
   }
 })
-
-async function withPartner(t: TestContext): Promise<Shell> {
-  const shell = openShell(t)
-  assert.equal((await shell.tranche(['partner', 'create', 'beta', '--name', 'Beta'])).code, 0)
-  return shell
-}
-
-/** One JSON object with a code and a message, on one line, and nothing else. */
-function errorOf(err: string): { code: string; message: string } {
-  assert.match(err, /^\{.*\}\n$/)
-  const { error, ...rest } = JSON.parse(err)
-  assert.deepEqual(rest, {})
-  assert.deepEqual(Object.keys(error), ['code', 'message'])
-  return error
-}
 
 /** The names and bytes of all files of a folder, as one value. */
 function imprint({ folder }: Shell): string {

@@ -7,16 +7,7 @@ import { feesOf, feeWeight, shareOut, statementOf } from '../../src/core/fees.ts
 import { CENT, formatUsd, type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import type { Tier } from '../../src/core/tier.ts'
-
-const tier = (more: Partial<Tier> = {}): Tier => ({
-  name: 'starter',
-  fromMonth: '1970-01',
-  minVolume: usd('0.00'),
-  rateBps: 50,
-  perActiveUser: usd('0.00'),
-  monthlyMinimum: usd('0.00'),
-  ...more,
-})
+import { tier } from '../support/tier.ts'
 
 const FEES: [what: string, tier: Tier, volume: string, users: number, total: string][] = [
   ['nothing', tier(), '0.00', 0, '0.00'],

@@ -5,16 +5,7 @@ import { test } from 'node:test'
 import type { Instant } from '../../src/core/instant.ts'
 import { usd } from '../../src/core/money.ts'
 import { chooseTier, setTier, type Tier, type TierTerms, tiersInForce } from '../../src/core/tier.ts'
-
-const tier = (more: Partial<Tier> = {}): Tier => ({
-  name: 'starter',
-  fromMonth: '1970-01',
-  minVolume: usd('0.00'),
-  rateBps: 50,
-  perActiveUser: usd('0.00'),
-  monthlyMinimum: usd('0.00'),
-  ...more,
-})
+import { tier } from '../support/tier.ts'
 
 const VERSIONS: Tier[] = [
   tier(),

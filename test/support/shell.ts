@@ -1,6 +1,7 @@
 // A shell for transcripts: runs command lines in this process, on a real database file, in a world that gives the
 // same answers every time.
 
+import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
@@ -89,4 +90,20 @@ export function steadyChance(): Pick<Machine, 'random' | 'uuid'> {
     },
     uuid: () => next().toString('hex').slice(0, 32),
   }
+}
+
+/** A shell whose database has the partner beta. */
+export async function withPartner(t: Pick<TestContext, 'after'>): Promise<Shell> {
+  const shell = openShell(t)
+  assert.equal((await shell.tranche(['partner', 'create', 'beta', '--name', 'Beta'])).code, 0)
+  return shell
+}
+
+/** One JSON object with a code and a message, on one line, and nothing else. */
+export function errorOf(err: string): { code: string; message: string } {
+  assert.match(err, /^\{.*\}\n$/)
+  const { error, ...rest } = JSON.parse(err)
+  assert.deepEqual(rest, {})
+  assert.deepEqual(Object.keys(error), ['code', 'message'])
+  return error
 }

@@ -1,0 +1,15 @@
+// A pricing tier of which a test says only what it is about.
+
+import { usd } from '../../src/core/money.ts'
+import type { Tier } from '../../src/core/tier.ts'
+
+/** The tier that everybody begins with: half a percent, and nothing else. */
+export const tier = (more: Partial<Tier> = {}): Tier => ({
+  name: 'starter',
+  fromMonth: '1970-01',
+  minVolume: usd('0.00'),
+  rateBps: 50,
+  perActiveUser: usd('0.00'),
+  monthlyMinimum: usd('0.00'),
+  ...more,
+})
