@@ -6,19 +6,8 @@ import { DAY_MS, formatInstant, HOUR_MS, type Instant } from '../../core/instant
 import type { History, WindowResult } from '../../engine/backtest/replay.ts'
 import { saving } from '../../engine/backtest/report.ts'
 import { quantile } from '../../engine/backtest/statistics.ts'
-import {
-  CENTRED,
-  INK,
-  mark,
-  POLICY,
-  QUIET,
-  RIGHT,
-  RULE,
-  SMALL,
-  signed,
-  TITLE,
-  TRIGGER_WORDS,
-} from './style.ts'
+import { TRIGGER_NAME } from '../trigger-name.ts'
+import { CENTRED, INK, mark, POLICY, QUIET, RIGHT, RULE, SMALL, signed, TITLE } from './style.ts'
 import { type Box, element, group, line, type Scale, scale, text, ticks } from './svg.ts'
 
 const HEAD_PX = 66
@@ -163,7 +152,7 @@ function legend({ fires }: WindowResult, { left, top }: { left: number; top: num
     return group(
       {},
       mark(trigger, x, top - 4),
-      text(x + 10, top, `${TRIGGER_WORDS[trigger]} ${many(trigger)}`, SMALL),
+      text(x + 10, top, `${TRIGGER_NAME[trigger]} ${many(trigger)}`, SMALL),
     )
   })
 }

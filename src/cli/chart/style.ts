@@ -32,15 +32,6 @@ const MARKS: Record<Trigger, string> = {
   clock: stroke('M-5,0 H5 M0,-5 V5', QUIET),
 }
 
-export const TRIGGER_WORDS: Record<Trigger, string> = {
-  slot_start: 'slot start',
-  limit: 'limit',
-  deadline: 'deadline',
-  catch_up: 'catch-up',
-  failsafe: 'failsafe',
-  clock: 'clock',
-}
-
 export const mark = (trigger: Trigger, x: number, y: number): string =>
   element('g', { transform: `translate(${x.toFixed(2)},${y.toFixed(2)})` }, MARKS[trigger])
 

@@ -5,17 +5,9 @@ import { type ExecutionStatus, TRIGGERS, type Trigger } from '../../core/executi
 import { type Usd, usd, ZERO_USD } from '../../core/money.ts'
 import { grouped } from '../terminal/numbers.ts'
 import type { Paint, Style } from '../terminal/paint.ts'
+import { TRIGGER_NAME } from '../trigger-name.ts'
 import { dayOfMonth, shortDate, weekday } from './dates.ts'
 import { TIMELINE_COLUMNS, type Timeline, type TimelineTranche } from './timeline.ts'
-
-export const TRIGGER_NAME: Record<Trigger, string> = {
-  slot_start: 'slot start',
-  limit: 'limit',
-  deadline: 'deadline',
-  catch_up: 'catch-up',
-  failsafe: 'failsafe',
-  clock: 'clock',
-}
 
 const MARK: Record<ExecutionStatus, { glyph: string; style: Style; name: string }> = {
   filled: { glyph: '●', style: 'green', name: 'filled' },

@@ -64,21 +64,21 @@ type LineNames = TenantRow & { partner_user_id: string; partner_plan_id: string 
 type TradeLineRow = TradeRow & LineNames
 type AdjustmentLineRow = AdjustmentRow & LineNames & { trade_order_id: string }
 
-const tradeLineOf = (row: TradeLineRow): TradeLine => ({
+const lineOf = (row: TradeLineRow | AdjustmentLineRow): Omit<TradeLine, 'entry'> => ({
   tenant: tenantOf(row),
   executionId: row.execution_id as TradeLine['executionId'],
   partnerUserId: row.partner_user_id,
   partnerPlanId: row.partner_plan_id,
   recordedAt: instant(row.recorded_at),
+})
+
+const tradeLineOf = (row: TradeLineRow): TradeLine => ({
+  ...lineOf(row),
   entry: { kind: 'trade', report: reportOf(row) },
 })
 
 const adjustmentLineOf = (row: AdjustmentLineRow): TradeLine => ({
-  tenant: tenantOf(row),
-  executionId: row.execution_id as TradeLine['executionId'],
-  partnerUserId: row.partner_user_id,
-  partnerPlanId: row.partner_plan_id,
-  recordedAt: instant(row.recorded_at),
+  ...lineOf(row),
   entry: {
     kind: 'adjustment',
     partnerOrderId: row.partner_order_id ?? row.trade_order_id,
