@@ -12,8 +12,15 @@ export const HASHES_ASSET = 'hashes.json'
 
 export type Migration = { name: string; text: string; sha256: string }
 
-/** The numbered migrations, in order. */
-export function readMigrations(): Migration[] {
+let migrations: readonly Migration[] | undefined
+
+/** The numbered migrations, in order. Read once: opening a database asks several times. */
+export function readMigrations(): readonly Migration[] {
+  migrations ??= findMigrations()
+  return migrations
+}
+
+function findMigrations(): Migration[] {
   if (isSea()) {
     const names = getAssetKeys().filter((key) => key.startsWith(SQL))
     return names

@@ -3,38 +3,51 @@
 //
 //   node bin/with-node.mjs test/run.ts [--fast] [--test-OPTION...] [FILE...]
 //
-// --fast leaves out the tests that start processes (*.process.test.ts).
+// --fast leaves out the tests that start processes (*.process.test.ts), that wait (*.wait.test.ts) and that simulate
+// years or write rows by the ten thousand (*.long.test.ts).
+//
+// Their databases are in memory where the machine has a folder for that. A crash of the machine is the one thing that a
+// disk would add, and no test can bring it about; a kill -9 leaves both alike.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { globSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { isQuick } from './support/kinds.ts'
 import { isMissing, TOOLS } from './support/tools.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const CORES = availableParallelism()
 
+const MEMORY = '/dev/shm'
+const MEMORY_BYTES_MIN = 4 * 2 ** 30
+
 /** The kinds of test files in the order they are started, the last for what has no other; and how many share them. */
 const KINDS: { ending: string; processes: number }[] = [
   { ending: '.wait.test.ts', processes: 1 },
+  { ending: '.long.test.ts', processes: CORES },
   { ending: '.process.test.ts', processes: 2 * CORES },
-  { ending: '.test.ts', processes: 2 * CORES },
+  { ending: '.test.ts', processes: CORES },
 ]
 
 const args = process.argv.slice(2)
 const options = args.filter((arg) => arg.startsWith('--test-'))
 const named = args.filter((arg) => !arg.startsWith('--'))
 const all = named.length > 0 ? named : globSync('test/**/*.test.ts', { cwd: ROOT })
-const files = all.filter((file) => !(args.includes('--fast') && file.endsWith('.process.test.ts'))).sort()
+const files = all.filter((file) => !args.includes('--fast') || isQuick(file)).sort()
 
-const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
+const folder = mkdtempSync(join(scratch(), 'tranche-tests-'))
 try {
   const batches = writeBatches(folder, files)
   // One more than there are cores, because some of it waits.
   const flags = ['--import', 'tsx', '--test', `--test-concurrency=${CORES + 1}`, ...options]
-  const child = spawn(process.execPath, [...flags, ...batches], { cwd: ROOT, stdio: 'inherit' })
+  const child = spawn(process.execPath, [...flags, ...batches], {
+    cwd: ROOT,
+    stdio: 'inherit',
+    env: { ...process.env, TMPDIR: folder },
+  })
   process.on('SIGINT', () => {}).on('SIGTERM', () => child.kill('SIGTERM'))
   const [code] = await once(child, 'close')
   process.exitCode = code ?? 1
@@ -43,6 +56,17 @@ try {
 }
 const missing = args.includes('--fast') || named.length > 0 ? [] : TOOLS.filter(isMissing)
 if (missing.length > 0) process.stderr.write(`\nNOT TESTED, because not installed: ${missing.join(', ')}\n`)
+
+/** Where temporary files are made: in memory if there is a folder for it with room for what the tests write. */
+function scratch(): string {
+  try {
+    const { bavail, bsize } = statfsSync(MEMORY)
+    if (bavail * bsize > MEMORY_BYTES_MIN) return MEMORY
+  } catch {
+    // This system has none.
+  }
+  return tmpdir()
+}
 
 /** A file of imports for each process, named in the order they are to be started. */
 function writeBatches(folder: string, files: readonly string[]): string[] {

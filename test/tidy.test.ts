@@ -6,6 +6,7 @@ import { isBuiltin } from 'node:module'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { circlesOf, type Import, importsOf, packageOf, reached } from './support/imports.ts'
+import { isQuick } from './support/kinds.ts'
 import { ROOMS } from './support/rooms.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -103,10 +104,12 @@ test('a start loads no package but what reads the command line and money', () =>
   )
 })
 
-test('a test file that starts processes is named so, and no other is', () => {
+test('a test file that starts processes is named so, and is not among the quick ones', () => {
   const starts = (file: string) =>
     [...reached(file, ({ typesOnly, lazy }) => !typesOnly && !lazy)].some((name) => STARTERS.includes(name))
-  const wrong = list('test/**/*.test.ts').filter((file) => starts(file) !== file.endsWith('.process.test.ts'))
+  const wrong = list('test/**/*.test.ts').filter((file) =>
+    starts(file) ? isQuick(file) : file.endsWith('.process.test.ts'),
+  )
   assert.deepEqual(wrong, [])
 })
 

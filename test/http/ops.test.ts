@@ -1,44 +1,16 @@
 // Health, readiness and metrics: who may see them, what they say, and that asking changes nothing.
 
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
-import SQLite from 'better-sqlite3'
+import { test } from 'node:test'
 import type { H3Event } from 'h3'
 import { MINUTE_MS } from '../../src/core/instant.ts'
 import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics.ts'
-import { createOps, OPS_PATHS, type OpsOptions } from '../../src/http/ops-endpoints.ts'
-import type { MonitoringStore } from '../../src/store/monitoring.ts'
+import { createOps, OPS_PATHS } from '../../src/http/ops-endpoints.ts'
 import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { createMonitoringStore } from '../../src/store/sqlite/health/monitoring.ts'
-import { readExposition, type Samples } from '../support/exposition.ts'
-import { fill, type Service, type ServiceOptions, startService, T0 } from '../support/service.ts'
+import { fill, type Service, startService, T0 } from '../support/service.ts'
+import { startMonitored } from './monitored.ts'
 import { confirmPath, sendFirst, succeed, WEBHOOKS } from './steps.ts'
-
-type Monitored = Service & { samples: () => Promise<Samples> }
-type MonitorOptions = Partial<Pick<OpsOptions, 'token'>> & {
-  watched?: (store: MonitoringStore) => MonitoringStore
-}
-
-async function startMonitored(t: TestContext, options: MonitorOptions = {}): Promise<Monitored> {
-  const metrics = createMetrics()
-  const { watched = (store) => store, ...more } = options
-  const parts: ServiceOptions['more'] = (store, { clock }) => {
-    const fixed = { clock, metrics, exposition: EXPOSITION_TYPE, token: null }
-    const ops = createOps({ ...fixed, ...more })
-    ops.opened(watched(store))
-    return { ops, store: metrics.counting(store) }
-  }
-  const service = await startService(t, { more: parts })
-  return {
-    ...service,
-    async samples() {
-      const headers = more.token ? { authorization: `Bearer ${more.token}` } : {}
-      const answer = await fetch(`${service.url}/metrics`, { headers })
-      assert.equal(answer.status, 200)
-      return readExposition(await answer.text())
-    },
-  }
-}
 
 /** What a caller sees of an answer, all that differs from call to call left out. */
 async function seen(url: string, headers: Record<string, string>): Promise<object> {
@@ -109,33 +81,6 @@ test('with a token they are seen by its bearer alone, from wherever', async (t) 
 
 test('without ops there is nothing there at all', async (t) => {
   await assertHidden(await startService(t), {})
-})
-
-const readiness = async ({ url }: Service): Promise<[number, string[]]> => {
-  const answer = await fetch(`${url}/readyz`)
-  return [answer.status, ((await answer.json()) as { reasons?: string[] }).reasons ?? []]
-}
-
-test('ready: the probe writes to the disk and leaves no row; a lock that is not let go shows', async (t) => {
-  const service = await startMonitored(t)
-  await service.tick()
-  const passes = await service.store.listPassesAfter(0)
-  const before = service.store.walBytes()
-  assert.deepEqual(await readiness(service), [200, []])
-  assert.ok(service.store.walBytes() > before, 'the log of the database has grown')
-  assert.deepEqual(await service.store.listPassesAfter(0), passes)
-
-  const other = new SQLite(service.file)
-  t.after(() => other.close())
-  other.exec('begin immediate')
-  const both = await Promise.all([readiness(service), readiness(service)])
-  for (const [status, reasons] of both) {
-    assert.equal(status, 503)
-    assert.match(reasons.join(), /cannot be written: it is locked/)
-  }
-  assert.equal((await fetch(`${service.url}/healthz`)).status, 200)
-  other.exec('rollback')
-  assert.equal((await readiness(service))[0], 200)
 })
 
 test('metrics: what happened is counted, a replay is not', async (t) => {

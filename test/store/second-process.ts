@@ -1,13 +1,10 @@
 // Other processes on a database: the program's own commands, and one that does as it is told (child.ts).
 
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { finish, type Program, type Started, start } from '../support/process.ts'
 
 const CHILD: Program = [process.execPath, join(import.meta.dirname, 'child.ts')]
-/** What Node has compiled once it need not compile again: most of such a start is reading TypeScript. */
-const COMPILED = { NODE_COMPILE_CACHE: join(tmpdir(), 'tranche-test-compiled') }
 
 /** Runs a command line on a database, in a process of its own. */
 export const tranche = (t: TestContext, file: string, ...argv: string[]) =>
@@ -15,4 +12,4 @@ export const tranche = (t: TestContext, file: string, ...argv: string[]) =>
 
 /** Starts a process that does what child.ts knows by that verb. */
 export const act = (t: TestContext, verb: string, file: string, argument = ''): Started =>
-  start(t, [verb, file, argument], { cwd: dirname(file), env: COMPILED, program: CHILD })
+  start(t, [verb, file, argument], { cwd: dirname(file), program: CHILD })

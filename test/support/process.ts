@@ -9,11 +9,12 @@ import { EXECUTABLE } from './executable.ts'
 /** How to start it: the file to run and the arguments that come first. */
 export type Program = readonly [file: string, ...first: string[]]
 export const PROGRAM: Program = [EXECUTABLE]
-/** The source of this checkout on the Node of the tests: for what has to reach into the process. It starts slowly. */
+/** The source of this checkout on the Node of the tests: for what has to reach into the process. */
 export const SOURCE: Program = [process.execPath, join(import.meta.dirname, '../../bin/tranche.mjs')]
 
-/** Where every start of the executable finds the addon that the first one has unpacked. */
-export const CACHE = { TRANCHE_CACHE: join(dirname(EXECUTABLE), '.cache') }
+const caches = join(dirname(EXECUTABLE), '.cache')
+/** What the first start leaves for all others: the addon that the executable unpacks, the source as Node compiles it. */
+export const CACHE = { TRANCHE_CACHE: caches, NODE_COMPILE_CACHE: join(caches, 'compiled') }
 
 export type Started = {
   child: ChildProcessWithoutNullStreams

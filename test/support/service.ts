@@ -14,9 +14,9 @@ import { issueKey as makeKey } from '../../src/http/issue-key.ts'
 import { listenOn } from '../../src/http/listen.ts'
 import { type Log, silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { createGuard, parseCidr } from '../../src/webhook/address-guard.ts'
+import { openFresh } from './fresh-database.ts'
 
 export const T0 = Date.UTC(2026, 0, 5) as Instant
 
@@ -64,7 +64,7 @@ export async function startService(
 ): Promise<Service> {
   const { machine, setClock } = machineAt(T0)
   const file = join(temporaryFolder(t), 'tranche.db')
-  const store = await openStore(file, { clock: machine.clock, create: true })
+  const store = await openFresh(file, machine.clock)
   const guard = createGuard({ allow: [parseCidr('127.0.0.0/8')] })
   const app = createApp({ store: wrap(store), machine, guard, log, rateLimit, ...more?.(store, machine) })
   const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })

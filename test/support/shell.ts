@@ -12,6 +12,7 @@ import { silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { type Outcome, runHere } from './command.ts'
+import { openFresh } from './fresh-database.ts'
 import { T0, temporaryFolder } from './service.ts'
 
 export type Shell = {
@@ -95,6 +96,7 @@ export function steadyChance(): Pick<Machine, 'random' | 'uuid'> {
 /** A shell whose database has the partner beta. */
 export async function withPartner(t: Pick<TestContext, 'after'>): Promise<Shell> {
   const shell = openShell(t)
+  ;(await openFresh(shell.file, shell.machine.clock)).close()
   assert.equal((await shell.tranche(['partner', 'create', 'beta', '--name', 'Beta'])).code, 0)
   return shell
 }

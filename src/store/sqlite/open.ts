@@ -1,4 +1,4 @@
-// Opens a database file as a Store: creates it if asked to, brings its schema up, prepares every statement once.
+// Opens a database file as a Store: creates it if asked to, brings its schema up, puts its rooms together.
 
 import { chmodSync, closeSync, existsSync, openSync, statSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'

@@ -4,6 +4,7 @@ import SQLite from 'better-sqlite3'
 import { type Instant, later } from '../../../core/instant.ts'
 import { nativeBinding } from './addon.ts'
 import { type NameWatch, UNWATCHED } from './name-watch.ts'
+import { onFirstUse } from './statement.ts'
 import { whenFree } from './when-free.ts'
 import { createWriter, type Write } from './writer.ts'
 
@@ -28,10 +29,19 @@ export type Connection = {
 /** Pages of write-ahead log between checkpoints: fewer, larger ones cost less under load. */
 const CHECKPOINT_PAGES = 4_000
 
+class FileDatabase extends SQLite {
+  override prepare<Values extends unknown[] | object = unknown[], Row = unknown>(source: string) {
+    return onFirstUse(() => super.prepare<Values, Row>(source))
+  }
+}
+
 /** Opens a file without waiting inside SQLite: a lock is waited for outside, so that the event loop stays free. */
 export function openFile(file: string): Database {
   const binding = nativeBinding()
-  const db = new SQLite(file, { timeout: 0, ...(binding && { nativeBinding: binding as unknown as string }) })
+  const db = new FileDatabase(file, {
+    timeout: 0,
+    ...(binding && { nativeBinding: binding as unknown as string }),
+  })
   db.defaultSafeIntegers(true)
   return db
 }
