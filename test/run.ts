@@ -11,7 +11,7 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { chmodSync, globSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -26,7 +26,7 @@ const MEMORY_BYTES_MIN = 4 * 2 ** 30
 
 /** The kinds of test files in the order they are started, the last for what has no other; and how many share them. */
 const KINDS: { ending: string; processes: number }[] = [
-  { ending: '.wait.test.ts', processes: 1 },
+  { ending: '.wait.test.ts', processes: 2 },
   { ending: '.long.test.ts', processes: CORES },
   { ending: '.process.test.ts', processes: 2 * CORES },
   { ending: '.test.ts', processes: CORES },
@@ -39,6 +39,8 @@ const all = named.length > 0 ? named : globSync('test/**/*.test.ts', { cwd: ROOT
 const files = all.filter((file) => !args.includes('--fast') || isQuick(file)).sort()
 
 const folder = mkdtempSync(join(scratch(), 'tranche-tests-'))
+// As /tmp is: some tests run a command as another user.
+chmodSync(folder, 0o711)
 try {
   const batches = writeBatches(folder, files)
   // One more than there are cores, because some of it waits.
