@@ -43,7 +43,7 @@ async function run(cli: Cli, file: string, { frequency, tranches, chart }: Optio
   const reports = runs.map(({ report }) => report)
   const table = await tableOf(reports)
   if (chart !== undefined) {
-    const { drawBacktest } = await import('./chart/backtest.ts')
+    const { drawBacktest } = await import('./chart/page.ts')
     await writeChart(chart, drawBacktest(runs, history))
     note(cli, `The chart is in ${chart}.`)
   }

@@ -2,7 +2,7 @@
 
 import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
-import { isLoopback } from '../price/ticker.ts'
+import { isLoopback } from '../price/fetch-json.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { wholeNumber } from './options/values.ts'

@@ -8,6 +8,7 @@ import type { Tls } from '../http/listen/server.ts'
 import type { Listener } from '../http/listen.ts'
 import type { Metrics } from '../http/metrics.ts'
 import type { Ops } from '../http/ops-endpoints.ts'
+import { CALLS_PER_KEY_MAX } from '../http/turns.ts'
 import type { Log, LogLevel } from '../log.ts'
 import type { Feed } from '../price/feed.ts'
 import type { Store } from '../store/store.ts'
@@ -17,7 +18,7 @@ import { priceFeedOption } from './options/price-feed.ts'
 import { interval, intervalOrOff, wholeNumber } from './options/values.ts'
 import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './options/webhooks.ts'
 import { readInput } from './read-input.ts'
-import type { ConnectionOptions } from './serve/connection-limits.ts'
+import { CONNECTIONS_MAX, type ConnectionOptions, connectionLimitsOf } from './serve/connection-limits.ts'
 import type { TlsOptions } from './serve/tls.ts'
 
 /** How long a stop waits for calls in flight before it gives up on them. */
@@ -64,31 +65,21 @@ export function serveCommand(cli: Cli): Command {
     .addOption(new Option('--tls-key <file>', 'its private key (PEM)').env('TRANCHE_TLS_KEY'))
     .option('--tls-self-signed', 'for a first try: TLS with a certificate made at this start')
     .addOption(priceFeedOption())
+    .addOption(limitOption('--rate-limit', 'requests a second for each key; no limit by default'))
     .addOption(
-      new Option('--rate-limit <number>', 'requests a second for each key; no limit by default')
-        .env('TRANCHE_RATE_LIMIT')
-        .argParser(wholeNumber(1, 1_000_000)),
+      limitOption('--calls-per-key', `the most calls of one key at once; ${CALLS_PER_KEY_MAX} by default`),
     )
     .addOption(
-      new Option('--calls-per-key <number>', 'the most calls of one key at once; 1024 by default')
-        .env('TRANCHE_CALLS_PER_KEY')
-        .argParser(wholeNumber(1, 1_000_000)),
+      limitOption(
+        '--max-connections',
+        `by default what the limit of open files leaves, ${CONNECTIONS_MAX} at most`,
+      ),
     )
     .addOption(
-      new Option(
-        '--max-connections <number>',
-        'by default what the limit of open files leaves, 10000 at most',
-      )
-        .env('TRANCHE_MAX_CONNECTIONS')
-        .argParser(wholeNumber(1, 1_000_000)),
-    )
-    .addOption(
-      new Option(
-        '--max-connections-per-address <number>',
+      limitOption(
+        '--max-connections-per-address',
         'by default a quarter of them; raise it for a reverse proxy on another machine',
-      )
-        .env('TRANCHE_MAX_CONNECTIONS_PER_ADDRESS')
-        .argParser(wholeNumber(1, 1_000_000)),
+      ),
     )
     .addOption(
       new Option('--log-format <format>', 'by default json unless on a terminal')
@@ -120,6 +111,12 @@ export function serveCommand(cli: Cli): Command {
     })
 }
 
+/** A limit on what callers may do, also from the variable named like its flag. */
+const limitOption = (flag: string, words: string): Option =>
+  new Option(`${flag} <number>`, words)
+    .env(`TRANCHE_${flag.slice(2).replaceAll('-', '_').toUpperCase()}`)
+    .argParser(wholeNumber(1, 1_000_000))
+
 type Parts = {
   log: Log
   tls: Tls
@@ -131,7 +128,6 @@ type Parts = {
 
 async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
   const [{ createLog }, { createFeed }] = await Promise.all([import('../log.ts'), import('../price/feed.ts')])
-  const { connectionLimitsOf } = await import('./serve/connection-limits.ts')
   const { tlsOf } = await import('./serve/tls.ts')
   const log = createLog(options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'), options.logLevel)
   const warn = (message: string): void => log.warn({}, message)

@@ -7,7 +7,7 @@ import { createPlanCounter, type PlanCounter } from '../http/plan-counter.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
 import { interval } from './options/values.ts'
-import { type Health, statusInWords, statusJson } from './status/words.ts'
+import { type Health, statusInWords, statusJson } from './status/report.ts'
 import { print } from './terminal/print.ts'
 
 export function statusCommand(cli: Cli): Command {
@@ -28,7 +28,7 @@ async function lookOnce(cli: Cli): Promise<void> {
 async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
   const [{ watch }, { drawScreen, PASSES_SHOWN, EXECUTIONS_SHOWN }] = await Promise.all([
     import('./status/watch.ts'),
-    import('./status/screen.ts'),
+    import('./status/watch-screen.ts'),
   ])
   const shown = { passes: PASSES_SHOWN, executions: EXECUTIONS_SHOWN }
   const countPlans = createPlanCounter()

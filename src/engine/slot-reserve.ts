@@ -4,6 +4,7 @@
 
 import { assert } from '../core/assert.ts'
 import type { Firing, Tranche, Trigger } from '../core/execution.ts'
+import { failsafeStart } from '../core/failsafe.ts'
 import { slotMsOf } from '../core/frequency.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/instant.ts'
 import { floorToCents, lesser, type Price, type Usd, ZERO_USD } from '../core/money.ts'
@@ -32,8 +33,7 @@ export function decide(schedule: Schedule, pass: Pass): Decision {
   assert(pass.now < schedule.windowEnd, 'a window that is over is rolled before it is timed')
   if (pass.now < schedule.windowStart) return rest(schedule, schedule.windowStart)
   const planned: Planned = { ...schedule, layout: schedule.layout ?? layout(schedule) }
-  const lead = Math.min(pass.leadMs, schedule.windowEnd - schedule.windowStart)
-  return pass.now >= schedule.windowEnd - lead ? failsafe(planned, pass) : inSlot(planned, pass)
+  return pass.now >= failsafeStart(schedule, pass.leadMs) ? failsafe(planned, pass) : inSlot(planned, pass)
 }
 
 /**

@@ -1,7 +1,7 @@
 // The public tickers of four exchanges: where they are and what their answers look like.
 
 import { type Instant, parseInstant } from '../core/instant.ts'
-import { member, middle, type Quote } from './ticker.ts'
+import { member, middle, type Quote } from './read-quote.ts'
 
 export type Exchange = 'coinbase' | 'kraken' | 'bitstamp' | 'gemini'
 

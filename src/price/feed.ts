@@ -7,8 +7,9 @@ import { type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import type { ObservedPrice } from '../store/prices.ts'
 import { EXCHANGES, type Exchange } from './exchanges.ts'
+import { fetchJson, isLoopback } from './fetch-json.ts'
 import { median } from './median.ts'
-import { fetchJson, isLoopback, type Quote, quoteAt } from './ticker.ts'
+import { type Quote, quoteAt } from './read-quote.ts'
 import { majority, tell } from './witness.ts'
 
 /** What a look at a feed brings: a price, unless it has none to give, and the time that the same answers tell. */

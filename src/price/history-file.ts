@@ -7,7 +7,7 @@ import { type Instant, parseInstant } from '../core/instant.ts'
 import type { Price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import { unreadable } from '../core/unreadable.ts'
-import { positive } from './ticker.ts'
+import { positive } from './read-quote.ts'
 
 export type PricePoint = { at: Instant; price: Price }
 

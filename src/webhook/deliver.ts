@@ -5,10 +5,10 @@ import { readFileSync } from 'node:fs'
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import { Agent, buildConnector, request } from 'undici'
 import { unreadable } from '../core/unreadable.ts'
-import { type Attempt, EVENT_NAME, payloadOf, type WakeUp, type Webhook } from '../core/webhook.ts'
+import { type Attempt, payloadOf, type WakeUp, type Webhook } from '../core/webhook.ts'
 import { VERSION } from '../version.ts'
 import type { Guard } from './address-guard.ts'
-import { signatureOf } from './signature.ts'
+import { signedHeaders } from './signature.ts'
 
 export const TOTAL_TIMEOUT_MS = 10_000
 export const CONNECT_TIMEOUT_MS = 5_000
@@ -19,7 +19,7 @@ export type Deliver = (delivery: Delivery) => Promise<Attempt>
 
 export type DeliverOptions = {
   guard: Guard
-  /** `X-Service` makes `X-Service-Event` and `X-Service-Signature`. */
+  /** What the names of its own headers begin with, such as `X-Service`. */
   headerPrefix: string
   /** A PEM file of certificate authorities trusted beside the usual ones. */
   caFile: string | null
@@ -42,8 +42,7 @@ export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): 
         headers: {
           'content-type': 'application/json',
           'user-agent': `tranche/${VERSION}`,
-          [`${headerPrefix}-Event`]: EVENT_NAME,
-          [`${headerPrefix}-Signature`]: signatureOf(webhook.secret, body),
+          ...signedHeaders(headerPrefix, webhook.secret, body),
         },
       })
       // The status decides; what follows it is read only so that the receiver can finish writing a short answer.

@@ -1,13 +1,19 @@
-// Signatures of webhook bodies.
+// Signatures of webhook bodies, and the headers that carry them.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { PAYLOAD_FIELDS } from '../core/webhook.ts'
+import { EVENT_NAME, PAYLOAD_FIELDS } from '../core/webhook.ts'
 
 const PREFIX = 'sha256='
 
 /** `sha256=` and the lower-case hex HMAC-SHA256 of the raw body, keyed with the whole secret, its prefix included. */
 export const signatureOf = (secret: string, body: string | Uint8Array): string =>
   PREFIX + hmac(secret, body).toString('hex')
+
+/** What a request says beside its body: `X-Service` makes `X-Service-Event` and `X-Service-Signature`. */
+export const signedHeaders = (prefix: string, secret: string, body: string): Record<string, string> => ({
+  [`${prefix}-Event`]: EVENT_NAME,
+  [`${prefix}-Signature`]: signatureOf(secret, body),
+})
 
 /** Compares in constant time. */
 export function isSignature(given: string, secret: string, body: string | Uint8Array): boolean {

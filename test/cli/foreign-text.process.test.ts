@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { drawScreen } from '../../src/cli/status/screen.ts'
+import { drawScreen } from '../../src/cli/status/watch-screen.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { drawScreen, type Seen } from '../../src/cli/status/screen.ts'
+import { drawScreen, type Seen } from '../../src/cli/status/watch-screen.ts'
 import { createPaint } from '../../src/cli/terminal/paint.ts'
 import { DAY_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { type Price, usd } from '../../src/core/money.ts'

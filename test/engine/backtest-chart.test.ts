@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { drawBacktest } from '../../src/cli/chart/backtest.ts'
-import { medianWindow } from '../../src/cli/chart/example.ts'
+import { drawBacktest } from '../../src/cli/chart/page.ts'
 import { element, scale, text, ticks } from '../../src/cli/chart/svg.ts'
+import { medianWindow } from '../../src/cli/chart/window-panel.ts'
 import { FREQUENCIES, type Frequency } from '../../src/core/frequency.ts'
 import { price } from '../../src/core/money.ts'
 import { backtest, type History, historyOf } from '../../src/engine/backtest/replay.ts'

@@ -5,7 +5,7 @@ import type { ConnectionLimits } from '../../http/listen/connections.ts'
 /** Descriptors that connections must leave alone: the database and its log, outgoing calls, whatever Node opens. */
 const DESCRIPTORS_KEPT = 64
 /** More than any partner needs; what is allowed beyond is memory for whoever wants to use it up. */
-const CONNECTIONS_MAX = 10_000
+export const CONNECTIONS_MAX = 10_000
 const CONNECTIONS_MIN = 16
 /** The part of all connections that one address may have, unless told otherwise. */
 const ADDRESS_SHARE = 4

@@ -1,6 +1,7 @@
 // What a pass would do: every tranche that would fire, and why.
 
-import { formatInstant, plus } from '../../core/instant.ts'
+import { failsafeStart } from '../../core/failsafe.ts'
+import { formatInstant } from '../../core/instant.ts'
 import { formatPrice, formatUsd } from '../../core/money.ts'
 import type { Rehearsal } from '../../engine/pass.ts'
 import type { Preview } from '../../store/passes.ts'
@@ -37,7 +38,7 @@ const firedJson = ({ tenant, partnerPlanId, tranche, schedule }: Preview, leadMs
   reference_usd: tranche.reference && formatPrice(tranche.reference),
   reservation_price_usd: tranche.reservationPrice && formatPrice(tranche.reservationPrice),
   deadline: formatInstant(schedule.nextRunAt),
-  failsafe_at: formatInstant(plus(schedule.windowEnd, -leadMs)),
+  failsafe_at: formatInstant(failsafeStart(schedule, leadMs)),
   window_end: formatInstant(schedule.windowEnd),
 })
 

@@ -5,8 +5,8 @@ import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
 import type { Database } from './connection.ts'
 import { copyTo } from './copy.ts'
-import { acquireLock } from './lock.ts'
 import { lockFile } from './own-files.ts'
+import { acquireLock } from './process-lock.ts'
 import { LOCK_WAIT_MAX_MS, whenFree } from './when-free.ts'
 
 /** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */

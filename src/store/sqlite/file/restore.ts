@@ -11,10 +11,10 @@ import { type Database, openFile } from './connection.ts'
 import { assertWhole } from './copy.ts'
 import { isBusy, isUnreadable } from './errors.ts'
 import { refuseUnreachable } from './explain.ts'
-import { isLockedByAnother } from './lock.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
 import { BESIDE, handOver, isSameFile, realName } from './own-files.ts'
+import { isLockedByAnother } from './process-lock.ts'
 
 /**
  * Puts a copy in the place of `file`. The copy is verified first and not touched; the replaced database is kept under

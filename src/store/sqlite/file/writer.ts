@@ -5,9 +5,9 @@
 import type { Database } from 'better-sqlite3'
 import type { Instant } from '../../../core/instant.ts'
 import { createLanes } from '../../../lanes.ts'
-import { createLockShare } from './lock-share.ts'
 import type { NameWatch } from './name-watch.ts'
 import { whenFree } from './when-free.ts'
+import { createLockShare } from './write-lock-turns.ts'
 
 /** The most writes that share a commit: enough to spread the cost of a sync. */
 const COMMIT_SHARE_MAX = 64

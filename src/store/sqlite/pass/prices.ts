@@ -8,8 +8,8 @@ import type { PriceStore } from '../../prices.ts'
 import { instant } from '../../rows/instant.ts'
 import { type PriceRow, priceOf } from '../../rows/price.ts'
 import type { Connection, Database } from '../file/connection.ts'
-import { acquireLock } from '../file/lock.ts'
 import { lockFile } from '../file/own-files.ts'
+import { acquireLock } from '../file/process-lock.ts'
 
 /** Prices older than ten half-lives no longer move the volatility. */
 const VOLATILITY_REACH_MS = 30 * DAY_MS

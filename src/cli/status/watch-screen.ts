@@ -9,8 +9,8 @@ import { visible } from '../../core/visible.ts'
 import type { Recent } from '../../store/status.ts'
 import { counted, grouped } from '../terminal/numbers.ts'
 import type { Paint, Style } from '../terminal/paint.ts'
+import type { Health } from './report.ts'
 import type { Screen } from './watch.ts'
-import type { Health } from './words.ts'
 
 export type Seen = Health & { db: string; everyMs: number; recent: Recent; walBytes: number }
 

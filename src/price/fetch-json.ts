@@ -1,16 +1,10 @@
-// Asking a server for a price: a time limit, a size limit, and numbers that stay text until they are exact.
+// Asking a server for JSON: a time limit, a size limit, and numbers that stay the text they were written as.
 
 import type { Instant } from '../core/instant.ts'
-import { type Price, price } from '../core/money.ts'
 import { servedAt } from './witness.ts'
-
-/** What a source said: a price, and when it was made if the source says so. */
-export type Quote = { price: Price; at: Instant | null }
 
 export const FETCH_TIMEOUT_MS = 3_000
 const BODY_BYTES_MAX = 256 * 1024
-const NUMBER = /^(\d{1,8})(?:\.(\d+))?$/
-const PLACES_MAX = 18
 
 /** JSON.parse as ECMAScript now has it: the reviver sees the text a number was written as. */
 const parseJson = JSON.parse as (
@@ -55,45 +49,6 @@ async function readText(body: AsyncIterable<Uint8Array>, signal: AbortSignal): P
     throw signal.aborted ? new Error(`no whole answer within ${FETCH_TIMEOUT_MS / 1000} s`) : error
   }
   return Buffer.concat(chunks).toString('utf8')
-}
-
-/** A positive price from text. Throws on anything else: zero, a sign, an exponent, "NaN". */
-export function positive(value: unknown, name = 'price'): Price {
-  const parts = typeof value === 'string' ? NUMBER.exec(value) : null
-  const whole = parts?.[1]
-  if (whole === undefined) throw new Error(`its ${name} is ${JSON.stringify(value)}`)
-  const fraction = parts?.[2]?.slice(0, PLACES_MAX)
-  const exact = price(fraction === undefined ? whole : `${whole}.${fraction}`)
-  if (exact === 0n) throw new Error(`its ${name} is zero`)
-  return exact
-}
-
-/** The middle of bid and ask; the last trade where they are missing or crossed. */
-export function middle(ticker: { bid: unknown; ask: unknown; last: unknown }): Price {
-  try {
-    const [bid, ask] = [positive(ticker.bid, 'bid'), positive(ticker.ask, 'ask')]
-    if (bid <= ask) return ((bid + ask) / 2n) as Price
-  } catch {
-    // A ticker without a book still has its last trade.
-  }
-  return positive(ticker.last, 'last price')
-}
-
-/** The price a JSON pointer (RFC 6901) leads to. */
-export function quoteAt(document: unknown, pointer: string): Price {
-  let value = document
-  for (const part of pointer.split('/').slice(1)) {
-    value = member(value, part.replaceAll('~1', '/').replaceAll('~0', '~'))
-  }
-  return positive(value)
-}
-
-/** A member of an object or an array, by name or number. Throws when there is none. */
-export function member(value: unknown, name: string): unknown {
-  if (value === null || typeof value !== 'object' || !Object.hasOwn(value, name)) {
-    throw new Error(`its answer has no ${JSON.stringify(name)}`)
-  }
-  return (value as Record<string, unknown>)[name]
 }
 
 export const isLoopback = (host: string): boolean =>

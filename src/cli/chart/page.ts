@@ -4,11 +4,11 @@ import type { Frequency } from '../../core/frequency.ts'
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import type { History, WindowResult } from '../../engine/backtest/replay.ts'
 import { type BacktestReport, blocksOf, saving } from '../../engine/backtest/report.ts'
-import { COST_HEIGHT, drawCost } from './cost.ts'
-import { drawDistribution } from './distribution.ts'
-import { drawExample, medianWindow } from './example.ts'
+import { drawDistribution } from './distribution-panel.ts'
+import { COST_HEIGHT, drawCost } from './saving-panel.ts'
 import { count, FONT, INK, RULE, SMALL } from './style.ts'
 import { element, group, line, text } from './svg.ts'
+import { drawExample, medianWindow } from './window-panel.ts'
 
 const WIDTH_PX = 960
 const MARGIN_PX = 36
