@@ -3,7 +3,7 @@
 import { formatInstant } from '../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
 import { periodOf } from '../core/month.ts'
-import type { Report as ConfirmationReport } from '../core/trade.ts'
+import type { Report as ConfirmationReport } from '../core/report.ts'
 import type { FixedPeriod, TradeLine } from '../store/months.ts'
 import type { TenantFilter } from '../store/partners.ts'
 import {

@@ -6,7 +6,8 @@ import type { ExecutionId } from './execution-id.ts'
 import { type Instant, later } from './instant.ts'
 import { type Btc, formatBtc, formatUsd, UNITS, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
-import { FILL_BTC_MAX, FILL_USD_MAX, isFill, type Trade } from './trade.ts'
+import { FILL_BTC_MAX, FILL_USD_MAX, isFill } from './report.ts'
+import type { Trade } from './trade.ts'
 import { adjustSpent, type Window } from './window.ts'
 
 /** What an execution comes to: dollars spent and coins bought. */

@@ -7,7 +7,8 @@ import { type Instant, later } from './instant.ts'
 import { KEPT_FOR, KEPT_REPORTS_MAX, type KeptFor, type LateFill } from './kept-report.ts'
 import { formatUsd, LEDGER_MAX } from './money.ts'
 import { Problem } from './problem.ts'
-import { type Fill, isFill, type Report, sameReport, spentBy, type Trade } from './trade.ts'
+import { type Fill, isFill, type Report, sameReport, spentBy } from './report.ts'
+import type { Trade } from './trade.ts'
 import { settle, type Window } from './window.ts'
 
 export type ExecutionSeen = {

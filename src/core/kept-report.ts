@@ -2,7 +2,7 @@
 
 import type { Instant } from './instant.ts'
 import type { ProblemCode } from './problem.ts'
-import type { Fill } from './trade.ts'
+import type { Fill } from './report.ts'
 
 /** The most reports kept of one execution. Further ones are counted: twenty say that something is wrong. */
 export const KEPT_REPORTS_MAX = 20

@@ -7,7 +7,8 @@ import type { Instant } from './instant.ts'
 import type { LateFill } from './kept-report.ts'
 import { type Btc, lesser, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
-import type { Fill, Trade } from './trade.ts'
+import type { Fill } from './report.ts'
+import type { Trade } from './trade.ts'
 import { adjustSpent, settle, type Window } from './window.ts'
 
 export type LateFillSeen = ExecutionSeen & { adjustments: readonly Adjustment[]; latestId: number }

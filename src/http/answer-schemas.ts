@@ -6,7 +6,7 @@ import type { SumColumn, SummaryColumn } from '../billing/columns.ts'
 import { FREQUENCIES } from '../core/frequency.ts'
 import { ENVIRONMENTS, type PartnerStatus } from '../core/partner.ts'
 import { PLAN_STATUSES } from '../core/plan.ts'
-import { REPORT_STATUSES } from '../core/trade.ts'
+import { REPORT_STATUSES } from '../core/report.ts'
 import type { UserStatus } from '../core/user.ts'
 import { FAILURES_TO_PAUSE, type Webhook } from '../core/webhook.ts'
 

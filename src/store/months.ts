@@ -7,7 +7,7 @@ import type { Instant } from '../core/instant.ts'
 import type { Btc, Usd } from '../core/money.ts'
 import type { Period } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
-import type { Report } from '../core/trade.ts'
+import type { Report } from '../core/report.ts'
 import type { TenantFilter } from './partners.ts'
 
 /** What a user's trades of a month, and the adjustments recorded in it, add up to. `trades` counts no adjustment. */

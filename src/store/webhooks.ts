@@ -2,7 +2,8 @@
 
 import type { Instant } from '../core/instant.ts'
 import type { Tenant } from '../core/partner.ts'
-import type { WakeUp, Webhook } from '../core/webhook.ts'
+import type { WakeUp } from '../core/wake-up.ts'
+import type { Webhook } from '../core/webhook.ts'
 
 export interface WebhookStore {
   findWebhook(tenant: Tenant): Promise<Webhook | null>

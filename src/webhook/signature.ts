@@ -1,7 +1,7 @@
 // Signatures of webhook bodies, and the headers that carry them.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { EVENT_NAME, PAYLOAD_FIELDS } from '../core/webhook.ts'
+import { EVENT_NAME, PAYLOAD_FIELDS } from '../core/wake-up.ts'
 
 const PREFIX = 'sha256='
 

@@ -16,7 +16,7 @@ import { type Instant, plus } from '../../src/core/instant.ts'
 import { KEPT_REPORTS_MAX, type KeptFor, type LateFill } from '../../src/core/kept-report.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
 import { Problem, type ProblemCode } from '../../src/core/problem.ts'
-import { type Fill, isFill, type Report } from '../../src/core/trade.ts'
+import { type Fill, isFill, type Report } from '../../src/core/report.ts'
 import type { Window } from '../../src/core/window.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant

@@ -12,7 +12,8 @@ import type { LateFill } from '../../src/core/kept-report.ts'
 import { acceptLate } from '../../src/core/late-fill.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
 import { Problem } from '../../src/core/problem.ts'
-import { type Fill, spentBy, type Trade } from '../../src/core/trade.ts'
+import { type Fill, spentBy } from '../../src/core/report.ts'
+import type { Trade } from '../../src/core/trade.ts'
 import { close, opening, reserve, settle, type Window } from '../../src/core/window.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Instant } from '../../src/core/instant.ts'
 import { btc, price, usd } from '../../src/core/money.ts'
-import { type NoFill, type Report, reportFingerprint, sameReport } from '../../src/core/trade.ts'
+import { type NoFill, type Report, reportFingerprint, sameReport } from '../../src/core/report.ts'
 
 const FILL: Report = {
   status: 'filled',

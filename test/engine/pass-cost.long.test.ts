@@ -8,7 +8,7 @@ import { type Price, price } from '../../src/core/money.ts'
 import { runPass } from '../../src/engine/pass.ts'
 import { configure, connect, type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
-import { createDueList } from '../../src/store/sqlite/pass/due-plans.ts'
+import { createDuePlans } from '../../src/store/sqlite/pass/due-plans.ts'
 import { measure } from '../support/measure.ts'
 import { T0, temporaryFolder } from '../support/service.ts'
 import { manyWaiting, type Waiting } from './waiting.ts'
@@ -116,7 +116,7 @@ async function dueQueries(t: TestContext): Promise<{ db: Database; queries: stri
     queries.push(text)
     return prepare(text)
   }) as typeof db.prepare
-  createDueList(connect(db, () => T0))
+  createDuePlans(connect(db, () => T0))
   db.prepare = prepare
   // Reads and writes prepare their begin and commit; the rest are the ranges.
   return { db, queries: queries.filter((text) => text.startsWith('select')) }

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { EXPORTS } from '../../src/billing/export.ts'
 import { type Instant, parseInstant } from '../../src/core/instant.ts'
-import type { Report } from '../../src/core/trade.ts'
+import type { Report } from '../../src/core/report.ts'
 import { type Entry, openOffice, utc } from '../billing/books.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/billing.md'), 'utf8')

@@ -10,7 +10,7 @@ import { btc, type Usd, usd } from '../../src/core/money.ts'
 import type { Tenant } from '../../src/core/partner.ts'
 import type { PlanRequest } from '../../src/core/plan.ts'
 import { Problem } from '../../src/core/problem.ts'
-import type { Report } from '../../src/core/trade.ts'
+import type { Report } from '../../src/core/report.ts'
 import {
   AUDIT,
   allExecutions,

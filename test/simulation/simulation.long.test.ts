@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import type { Frequency } from '../../src/core/frequency.ts'
 import { DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { CENT, formatUsd, type Usd, usd } from '../../src/core/money.ts'
-import type { Report } from '../../src/core/trade.ts'
+import type { Report } from '../../src/core/report.ts'
 import { layout } from '../../src/engine/slot-reserve.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { test } from 'node:test'
-import { payloadOf } from '../../src/core/webhook.ts'
+import { payloadOf } from '../../src/core/wake-up.ts'
 import { diagnose, isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { deliveryTo, SECRET } from './stage.ts'
 

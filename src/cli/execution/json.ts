@@ -4,7 +4,8 @@ import { type Adjustment, amountsOf, type Correction } from '../../core/adjustme
 import { idempotencyKey } from '../../core/execution.ts'
 import { formatInstant } from '../../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../core/money.ts'
-import { isFill, type Report, type Trade } from '../../core/trade.ts'
+import { isFill, type Report } from '../../core/report.ts'
+import type { Trade } from '../../core/trade.ts'
 import type { ListedExecution } from '../../store/executions.ts'
 import type { ListedLateFill } from '../../store/trades.ts'
 

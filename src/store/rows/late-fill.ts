@@ -1,7 +1,7 @@
 // A late fill: the row and the value.
 
 import type { KeptFor, LateFill } from '../../core/kept-report.ts'
-import type { Fill } from '../../core/trade.ts'
+import type { Fill } from '../../core/report.ts'
 import { instant, instantOrNull } from './instant.ts'
 import { type ReportRow, reportOf } from './report.ts'
 

@@ -2,7 +2,7 @@
 
 import { formatInstant, type Instant } from '../../../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../../core/money.ts'
-import { isFill, isMispriced } from '../../../core/trade.ts'
+import { isFill, isMispriced } from '../../../core/report.ts'
 import type { Finding } from '../../check.ts'
 import { instant } from '../../rows/instant.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'

@@ -15,7 +15,7 @@ type DueRow = { at: bigint; plan_id: bigint }
 type Walk = { from: bigint; until: bigint | number; now: Instant }
 
 /** Lists the plans in any of the due ranges, in id order. */
-export function createDueList(connection: Connection): (due: DueRanges) => Promise<number[]> {
+export function createDuePlans(connection: Connection): (due: DueRanges) => Promise<number[]> {
   const ranges = prepare(connection)
 
   /** Walks one range in short reads, so that serve goes on answering. */

@@ -7,7 +7,7 @@ import type { Connection } from '../file/connection.ts'
 import { lockFile } from '../file/own-files.ts'
 import { acquireLock } from '../file/process-lock.ts'
 import type { SandboxDue } from '../sandbox/due-plans.ts'
-import { createDueList } from './due-plans.ts'
+import { createDuePlans } from './due-plans.ts'
 import type { RunPage } from './plan-page.ts'
 import type { PriceBook } from './prices.ts'
 import type { WriteWakeUps } from './wake-ups.ts'
@@ -27,7 +27,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
   const { book, runPage, writeWakeUps, sandboxDue, file } = parts
   const { read, write } = connection
   const sql = prepare(connection)
-  const dueInRealTime = createDueList(connection)
+  const dueInRealTime = createDuePlans(connection)
 
   /** What is known to a pass at `now`, whose own row is the last of the table. */
   function known(now: Instant): Omit<PassStart, 'passId'> {

@@ -1,7 +1,7 @@
 // Wake-ups, written in the transaction of the executions they announce.
 
 import type { Instant } from '../../../core/instant.ts'
-import type { WakeUp } from '../../../core/webhook.ts'
+import type { WakeUp } from '../../../core/wake-up.ts'
 import type { Fired } from '../../passes.ts'
 import type { Database } from '../file/connection.ts'
 
