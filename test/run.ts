@@ -11,7 +11,7 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, globSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { globSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -38,9 +38,7 @@ const named = args.filter((arg) => !arg.startsWith('--'))
 const all = named.length > 0 ? named : globSync('test/**/*.test.ts', { cwd: ROOT })
 const files = all.filter((file) => !args.includes('--fast') || isQuick(file)).sort()
 
-const folder = mkdtempSync(join(scratch(), 'tranche-tests-'))
-// As /tmp is: some tests run a command as another user.
-chmodSync(folder, 0o711)
+const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
 try {
   const batches = writeBatches(folder, files)
   // One more than there are cores, because some of it waits.
@@ -48,7 +46,7 @@ try {
   const child = spawn(process.execPath, [...flags, ...batches], {
     cwd: ROOT,
     stdio: 'inherit',
-    env: { ...process.env, TMPDIR: folder },
+    env: { ...process.env, TMPDIR: scratch() },
   })
   process.on('SIGINT', () => {}).on('SIGTERM', () => child.kill('SIGTERM'))
   const [code] = await once(child, 'close')
