@@ -24,12 +24,12 @@ const CORES = availableParallelism()
 const MEMORY = '/dev/shm'
 const MEMORY_BYTES_MIN = 4 * 2 ** 30
 
-/** The kinds of test files in the order they are started, the last for what has no other; and how many share them. */
-const KINDS: { ending: string; processes: number }[] = [
-  { ending: '.wait.test.ts', processes: 2 },
-  { ending: '.long.test.ts', processes: CORES },
-  { ending: '.process.test.ts', processes: 2 * CORES },
-  { ending: '.test.ts', processes: CORES },
+/** The kinds of test files, those that take longest first, and how many processes share the files of each. */
+const KINDS: { has: (file: string) => boolean; processes: number }[] = [
+  { has: (file) => file.endsWith('.process.test.ts'), processes: 2 * CORES },
+  { has: (file) => file.endsWith('.wait.test.ts'), processes: 2 },
+  { has: isQuick, processes: CORES },
+  { has: (file) => file.endsWith('.long.test.ts'), processes: CORES },
 ]
 
 const args = process.argv.slice(2)
@@ -70,10 +70,8 @@ function scratch(): string {
 
 /** A file of imports for each process, named in the order they are to be started. */
 function writeBatches(folder: string, files: readonly string[]): string[] {
-  const taken = new Set<string>()
-  return KINDS.flatMap(({ ending, processes }, kind) => {
-    const own = files.filter((file) => file.endsWith(ending) && !taken.has(file))
-    for (const file of own) taken.add(file)
+  return KINDS.flatMap(({ has, processes }, kind) => {
+    const own = files.filter(has)
     return Array.from({ length: Math.min(processes, own.length) }, (_, i) => {
       // In turn, so that a folder of slow tests is everybody's.
       const batch = own.filter((_, at) => at % processes === i)

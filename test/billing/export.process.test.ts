@@ -56,27 +56,23 @@ test('a disk that is full leaves the old file and nothing beside it', async (t) 
   assert.deepEqual(strays(office), ['march.csv'])
 })
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  test(`${signal} ends an export and takes its unfinished file along`, async (t) => {
-    const office = await openMarch(t, 40_000)
-    const argv = ['--db', office.file, ...TRADES, '--output', join(office.folder, 'march.csv')]
-    const { child, ended } = start(t, argv, { cwd: office.folder })
+test('an export that is interrupted takes its unfinished file along; what SIGKILL leaves, the next one removes', async (t) => {
+  const office = await openMarch(t, 40_000)
+  const output = ['--output', join(office.folder, 'march.csv')]
+  const killed = async (signal: NodeJS.Signals): Promise<number | undefined> => {
+    const { child, ended } = start(t, ['--db', office.file, ...TRADES, ...output], { cwd: office.folder })
     while (strays(office).length === 0 && child.exitCode === null) await setTimeout(2)
     child.kill(signal)
     assert.equal(await ended, signal)
-    assert.deepEqual(strays(office), [])
-  })
-}
-
-test('what an export leaves that is killed with SIGKILL, the next one to that file removes', async (t) => {
-  const office = await openMarch(t, 40_000)
-  const output = ['--output', join(office.folder, 'march.csv')]
-  const { child, ended } = start(t, ['--db', office.file, ...TRADES, ...output], { cwd: office.folder })
-  while (strays(office).length === 0 && child.exitCode === null) await setTimeout(2)
-  child.kill('SIGKILL')
-  assert.equal(await ended, 'SIGKILL')
+    return child.pid
+  }
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    await killed(signal)
+    assert.deepEqual(strays(office), [], signal)
+  }
+  const pid = await killed('SIGKILL')
   const [left = ''] = strays(office)
-  assert.match(left, new RegExp(`^march\\.csv\\.partial-${child.pid}-[0-9a-f-]{36}$`))
+  assert.match(left, new RegExp(`^march\\.csv\\.partial-${pid}-[0-9a-f-]{36}$`))
   // One of a process that is alive, and one that only looks like it: neither is ours to remove.
   const others = [`march.csv.partial-${process.pid}${left.slice(-37)}`, 'march.csv.partial-notes']
   for (const name of others) writeFileSync(join(office.folder, name), '')

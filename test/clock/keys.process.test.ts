@@ -13,25 +13,19 @@ import { now, openShop, type Shop } from './wrong-clock.ts'
 const issue = async (shop: Shop, shiftMs: number, ...more: string[]) =>
   JSON.parse((await shop.run(shiftMs, '--json', 'key', 'create', 'acme', '--env', 'live', ...more)).out)
 
-for (const [name, shift] of [
-  ['an hour', HOUR_MS],
-  ['a day', DAY_MS],
-  ['a year', 365 * DAY_MS],
-] as const) {
-  test(`a key revoked by a clock ${name} ahead is refused by one that is right, and by one ${name} behind`, async (t) => {
-    const shop = await openShop(t)
-    const { key, key_id } = await issue(shop, 0)
-    const right = await shop.serve(0)
-    const behind = await shop.serve(-shift)
-    assert.deepEqual([(await me(right.url, key)).status, (await me(behind.url, key)).status], [200, 200])
-    const said = JSON.parse((await shop.run(shift, '--json', 'key', 'revoke', key_id)).out)
-    assert.equal(said.usable, false)
-    assert.deepEqual([(await me(right.url, key)).status, (await me(behind.url, key)).status], [401, 401])
-    const [listed] = JSON.parse((await shop.run(-shift, '--json', 'key', 'list', 'acme')).out)
-    assert.equal(listed.usable, false)
-    assert.equal((await shop.run(-shift, 'key', 'rotate', key_id)).code, 5)
-  })
-}
+test('a key revoked by a clock a day ahead is refused by one that is right, and by one a day behind', async (t) => {
+  const shop = await openShop(t)
+  const { key, key_id } = await issue(shop, 0)
+  const right = await shop.serve(0)
+  const behind = await shop.serve(-DAY_MS)
+  assert.deepEqual([(await me(right.url, key)).status, (await me(behind.url, key)).status], [200, 200])
+  const said = JSON.parse((await shop.run(DAY_MS, '--json', 'key', 'revoke', key_id)).out)
+  assert.equal(said.usable, false)
+  assert.deepEqual([(await me(right.url, key)).status, (await me(behind.url, key)).status], [401, 401])
+  const [listed] = JSON.parse((await shop.run(-DAY_MS, '--json', 'key', 'list', 'acme')).out)
+  assert.equal(listed.usable, false)
+  assert.equal((await shop.run(-DAY_MS, 'key', 'rotate', key_id)).code, 5)
+})
 
 test('a report by a clock 40 days ahead moves neither the present nor the end of a key', async (t) => {
   const shop = await openShop(t)
