@@ -15,7 +15,7 @@ const MONTH = '2025-03'
 const TRADES = ['billing', 'export', '--month', MONTH, '--report', 'trades']
 
 const strays = ({ folder }: Office): string[] =>
-  readdirSync(folder).filter((name) => !/^tranche\.db(-wal|-shm|-tick)?$/.test(name))
+  readdirSync(folder).filter((name) => !/^tranche\.db(-wal|-shm|-tick|-owner)?$/.test(name))
 
 /** A shell, for what only a shell can set up; the program is "$@". */
 function bash(office: Office, script: string, argv: readonly string[]) {

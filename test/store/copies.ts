@@ -34,7 +34,7 @@ export const trancheHere = (file: string, ...argv: string[]) => runHere(['--db',
 /** What lies in the folder of a file, without what SQLite keeps beside an open one. */
 export const beside = (file: string): string[] =>
   readdirSync(dirname(file))
-    .filter((name) => !/-(wal|shm|tick)$/.test(name))
+    .filter((name) => !/-(wal|shm|tick|owner)$/.test(name))
     .sort()
 
 export const partials = (file: string): string[] =>

@@ -43,7 +43,13 @@ test('a new database and everything beside it can be read by its owner only', as
     { osUser: 't', action: 'a', subject: 's', detail: {} },
   )
   const beside = readdirSync(join(file, '..')).sort()
-  assert.deepEqual(beside, ['tranche.db', 'tranche.db-shm', 'tranche.db-tick', 'tranche.db-wal'])
+  assert.deepEqual(beside, [
+    'tranche.db',
+    'tranche.db-owner',
+    'tranche.db-shm',
+    'tranche.db-tick',
+    'tranche.db-wal',
+  ])
   for (const name of beside) assert.equal(mode(join(file, '..', name)), 0o600, name)
 })
 

@@ -12,6 +12,7 @@ import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
 import { type Connection, configure, connect, openFile } from './file/connection.ts'
 import { refuseUnreachable } from './file/explain.ts'
+import { forgetLogOwner, noteLogOwner, refuseForeignLog } from './file/log-owner.ts'
 import { type MigrationState, migrate, migrationStates } from './file/migrate.ts'
 import { watchName } from './file/name-watch.ts'
 import { refuseNetworkFile } from './file/network-disk.ts'
@@ -51,6 +52,7 @@ export async function openStore(file: string, { clock, create, cacheKib }: OpenO
     await whenFree(() => configure(db, cacheKib))
     await migrate(db, file, clock)
     watch.besideToo()
+    noteLogOwner(file)
     return assemble(connect(db, clock, reportedUntil(db), watch), realName(file))
   } catch (error) {
     db.close()
@@ -92,7 +94,10 @@ function assemble(connection: Connection, file: string): Store {
     ...createStatusStore(connection),
     ...createCheckStore(connection),
     ...createMonitoringStore(connection),
-    close: () => db.close(),
+    close() {
+      db.close()
+      forgetLogOwner(file)
+    },
   }
 }
 
@@ -109,6 +114,7 @@ export async function readMigrationStates(file: string): Promise<MigrationState[
 function openDatabase(file: string, create: boolean) {
   refuseNetworkFile(file)
   refuseUnreachable(file)
+  refuseForeignLog(file)
   if (file !== ':memory:' && isMissing(file)) {
     if (!create) throw new Problem('database_not_found', `There is no database at ${file}.`)
     // Made private before SQLite opens it: its log and index files take over the mode.

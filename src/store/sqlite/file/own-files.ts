@@ -11,7 +11,7 @@ import {
   realpathSync,
   statSync,
 } from 'node:fs'
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
 
 /** What SQLite may lay beside a database under its name. */
@@ -19,6 +19,9 @@ export const BESIDE = ['-wal', '-shm', '-journal'] as const
 
 /** The locks between processes that lie beside a database, each an empty file. */
 const LOCK_SUFFIX = { pass: '-tick', import: '-import', advance: '-advance' } as const
+
+/** Where it is noted which file the log belongs to (log-owner.ts). */
+const OWNER_SUFFIX = '-owner'
 
 /**
  * The name of the file itself, whatever links lead there: SQLite lays its log beside it, as we do our locks, and a link
@@ -31,6 +34,8 @@ export const realName = (file: string): string =>
 export const walFile = (database: string): string => `${realName(database)}-wal`
 export const walBytes = (database: string): number =>
   statSync(walFile(database), { throwIfNoEntry: false })?.size ?? 0
+
+export const ownerNote = (database: string): string => realName(database) + OWNER_SUFFIX
 
 export const lockFile = (database: string, lock: keyof typeof LOCK_SUFFIX): string =>
   realName(database) + LOCK_SUFFIX[lock]
@@ -59,9 +64,14 @@ export function handOver(file: string, { uid, gid }: Owner, mode?: number): void
   }
 }
 
+/** What root makes beside a database belongs to the owner of the folder, as SQLite's own files do: the service has to open it. */
+export function giveToFolderOwner(file: string): void {
+  if (process.getuid?.() === 0) handOver(file, statSync(dirname(file)))
+}
+
 /** Throws a usage Problem for an output that is the database, its log or one of its locks, forced or not. */
 export function refuseDatabaseFile(output: string, database: string): void {
-  for (const suffix of ['', ...Object.values(LOCK_SUFFIX), ...BESIDE]) {
+  for (const suffix of ['', OWNER_SUFFIX, ...Object.values(LOCK_SUFFIX), ...BESIDE]) {
     const own = realName(database) + suffix
     if (resolve(output) !== resolve(own) && !isSameFile(output, own)) continue
     throw new Problem('usage', `${output} belongs to the database itself: give another name.`)

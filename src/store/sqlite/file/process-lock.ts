@@ -2,10 +2,9 @@
 // empty file beside the database. Nothing is ever written to it.
 
 import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs'
-import { dirname } from 'node:path'
 import { openFile } from './connection.ts'
 import { isBusy } from './errors.ts'
-import { handOver } from './own-files.ts'
+import { giveToFolderOwner } from './own-files.ts'
 
 const heldHere = new Set<string>()
 
@@ -25,10 +24,9 @@ export function acquireLock(file: string): (() => void) | null {
   return hold(file, () => db.close())
 }
 
-/** Opened by root it belongs to the owner of the folder, as SQLite's own files do: the service has to open it, too. */
 function ensureFile(file: string): void {
   closeSync(openSync(file, 'a', 0o600))
-  if (process.getuid?.() === 0) handOver(file, statSync(dirname(file)))
+  giveToFolderOwner(file)
 }
 
 function hold(file: string, free: () => void): () => void {

@@ -11,6 +11,7 @@ import { type Database, openFile } from './connection.ts'
 import { assertWhole } from './copy.ts'
 import { isBusy, isUnreadable } from './errors.ts'
 import { refuseUnreachable } from './explain.ts'
+import { hasForeignLog } from './log-owner.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
 import { BESIDE, handOver, isSameFile, realName } from './own-files.ts'
@@ -43,7 +44,8 @@ export function restore(
     takeOverRights(aside, file)
     sync(aside)
     const replaced = existsSync(file)
-    if (replaced) giveWay(file, { aside, kept })
+    if (hasForeignLog(file) && replaced) giveWayUnread(file, { aside, kept })
+    else if (replaced) giveWay(file, { aside, kept })
     else {
       setAside(file, kept)
       renameSync(aside, file)
@@ -103,6 +105,14 @@ function giveWay(file: string, { aside, kept }: { aside: string; kept: string })
   }
 }
 
+/** The same for a file that must not be opened, because the log beside it is another's: both are kept as they are. */
+function giveWayUnread(file: string, { aside, kept }: { aside: string; kept: string }): void {
+  if ([file, `${file}-shm`].some((name) => existsSync(name) && isLockedByAnother(name))) throw inUse(file)
+  keepCopy(file, kept)
+  setAside(file, kept)
+  renameSync(aside, file)
+}
+
 /**
  * Leaves write-ahead logging, which folds the log into the file and takes a lock that no other open connection,
  * however idle, allows. False for a file that SQLite can no longer read: then what other processes hold has to be
@@ -119,8 +129,11 @@ function takeAlone(db: Database, file: string): boolean {
     if (isUnreadable(error) && !isLockedByAnother(file)) return false
     if (!isBusy(error) && !isUnreadable(error)) throw error
   }
-  throw new Problem('database_in_use', `${file} is open in another process: stop serve and cron first.`)
+  throw inUse(file)
 }
+
+const inUse = (file: string): Problem =>
+  new Problem('database_in_use', `${file} is open in another process: stop serve and cron first.`)
 
 /** Copies the file under another name, which appears when the copy is complete and on disk. */
 function keepCopy(file: string, kept: string): void {

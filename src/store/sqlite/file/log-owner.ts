@@ -1,0 +1,73 @@
+// Which file a log belongs to. SQLite takes any `-wal` that lies beside a database for its own: left behind by a file
+// that was replaced, it would be mixed into the new one, and both would be damaged.
+
+import { closeSync, constants, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
+import { Problem } from '../../../core/problem.ts'
+import { giveToFolderOwner, ownerNote, walBytes, walFile } from './own-files.ts'
+
+/** Whether the log beside the database was last written for another file of that name. */
+export function hasForeignLog(database: string): boolean {
+  const noted = read(ownerNote(database))
+  const [file, log] = identities(database)
+  return noted?.log === log && noted?.file !== file && walBytes(database) > 0
+}
+
+/** Throws bad_file before SQLite reads a log that belongs to another file. */
+export function refuseForeignLog(database: string): void {
+  if (!hasForeignLog(database)) return
+  throw new Problem(
+    'bad_file',
+    `${database} was replaced or removed, and the log beside it (${walFile(database)}) belongs to the file before: opened together, ` +
+      'both would be damaged. See "When the database is gone" in docs/operations.md; if the two do belong together, ' +
+      `remove ${ownerNote(database)}.`,
+  )
+}
+
+/** Notes that the log beside a database that was just opened is its own. */
+export function noteLogOwner(database: string): void {
+  const [file, log] = identities(database)
+  if (file === null || log === null) return
+  const note = ownerNote(database)
+  const noted = read(note)
+  if (noted?.file === file && noted.log === log) return
+  try {
+    const descriptor = openSync(note, WRITE_ANEW, 0o600)
+    writeSync(descriptor, `${file}\n${log}\n`)
+    closeSync(descriptor)
+    giveToFolderOwner(note)
+  } catch {
+    // No room, say. Without it the next process has one look less; that is no reason to refuse this one.
+  }
+}
+
+/** Removes the note once there is no log: whoever closes a database last leaves none. */
+export function forgetLogOwner(database: string): void {
+  try {
+    if (identityOf(walFile(database)) === null) rmSync(ownerNote(database), { force: true })
+  } catch {
+    // The folder may be gone, or no longer ours.
+  }
+}
+
+// Not through a link: root writes this in folders where others can put one.
+const WRITE_ANEW = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | (constants.O_NOFOLLOW ?? 0)
+
+function read(note: string): { file: string; log: string } | null {
+  try {
+    const [file = '', log = ''] = readFileSync(note, 'utf8').split('\n')
+    return { file, log }
+  } catch {
+    return null
+  }
+}
+
+const identities = (database: string) => [identityOf(database), identityOf(walFile(database))] as const
+
+/**
+ * What stays the same for as long as a file lives, across restarts of the machine too: the number of a device does not.
+ * An inode alone is soon given to another file. Null for a file that is not there.
+ */
+function identityOf(name: string): string | null {
+  const found = statSync(name, { bigint: true, throwIfNoEntry: false })
+  return found ? `${found.ino} ${found.birthtimeNs}` : null
+}

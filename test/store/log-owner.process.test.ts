@@ -1,0 +1,124 @@
+// A database that was replaced while the log of the one before lay beside it: nobody reads the two together.
+
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { finish, startServe } from '../support/process.ts'
+import { me, withKey } from '../support/serve.ts'
+import { USER } from '../support/service.ts'
+
+const digest = (file: string): string => createHash('sha256').update(readFileSync(file)).digest('hex')
+
+/** A folder whose database was written to by a serve that was killed, so that its log still lies beside it. */
+async function killed(t: TestContext) {
+  const { cwd, key } = await withKey(t)
+  const file = join(cwd, 'tranche.db')
+  const backup = join(cwd, 'backup.db')
+  const run = (...argv: string[]) => finish(t, argv, { cwd })
+  assert.equal((await run('backup', backup)).code, 0)
+  const serve = await startServe(t, [], { cwd })
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const sent = await fetch(`${serve.url}/partner/v1/users`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(USER),
+  })
+  assert.equal(sent.status, 200)
+  return { cwd, key, file, backup, run, serve }
+}
+
+const BOTH = ['', '-wal']
+
+test('no command opens it, serve least of all, and both files keep their bytes', async (t) => {
+  const { cwd, file, backup, run, serve } = await killed(t)
+  renameSync(backup, file)
+  const state = () => BOTH.map((suffix) => digest(file + suffix))
+  const before = state()
+  const refused = async (): Promise<void> => {
+    for (const argv of [
+      ['tick'],
+      ['status'],
+      ['check'],
+      ['backup', 'x.db'],
+      ['migrate', '--status'],
+      ['serve', '--port', '0'],
+    ]) {
+      const { code, out, err } = await finish(t, argv, { cwd })
+      assert.deepEqual([code, out], [1, ''], argv.join(' '))
+      assert.match(err, /was replaced or removed, and the log beside it .* belongs to the file before/)
+    }
+    assert.deepEqual(state(), before)
+  }
+  await refused()
+  serve.child.kill('SIGKILL')
+  await serve.ended
+  await refused()
+  rmSync(file)
+  const { code, err } = await run('serve', '--port', '0')
+  assert.equal(code, 1)
+  assert.match(err, /was replaced or removed/)
+  assert.deepEqual(
+    [existsSync(file), digest(`${file}-wal`)],
+    [false, before[1]],
+    'an empty one would have removed the log',
+  )
+})
+
+test('restore puts a copy in its place and keeps what was there, unmixed', async (t) => {
+  const { cwd, key, file, backup, run, serve } = await killed(t)
+  const rescued = BOTH.map((suffix) => {
+    copyFileSync(file + suffix, join(cwd, `rescued.db${suffix}`))
+    return digest(file + suffix)
+  })
+  copyFileSync(backup, `${file}.new`)
+  renameSync(`${file}.new`, file)
+  const inUse = await run('restore', 'rescued.db')
+  assert.equal(inUse.code, 11, inUse.err)
+  serve.child.kill('SIGKILL')
+  await serve.ended
+  const done = await run('restore', 'rescued.db')
+  assert.equal(done.code, 0, done.err)
+  const kept = readdirSync(cwd)
+    .filter((name) => /\.replaced-.*Z(-wal)?$/.test(name))
+    .sort()
+  assert.deepEqual(
+    kept.map((name) => digest(join(cwd, name))),
+    [digest(backup), rescued[1]],
+  )
+  const users = await run('user', 'list', 'acme', '--env', 'test', '--json')
+  assert.equal(JSON.parse(users.out)[0].partner_user_id, USER.partner_user_id)
+  const again = await startServe(t, [], { cwd })
+  assert.equal((await me(again.url, key)).status, 200)
+})
+
+test('a log that belongs to its file is read, after a kill, under another name and from a copy of both', async (t) => {
+  const { cwd, file, run, serve } = await killed(t)
+  serve.child.kill('SIGKILL')
+  await serve.ended
+  const users = async (name: string): Promise<number> => {
+    const { code, out, err } = await run('--db', name, 'user', 'list', 'acme', '--env', 'test', '--json')
+    assert.equal(code, 0, err)
+    return JSON.parse(out).length
+  }
+  for (const suffix of BOTH) copyFileSync(file + suffix, join(cwd, `copied.db${suffix}`))
+  assert.equal(await users('copied.db'), 1)
+  for (const suffix of BOTH) renameSync(file + suffix, join(cwd, `moved.db${suffix}`))
+  assert.equal(await users('moved.db'), 1)
+})
+
+test('a copy of both put back over them is read once the note is removed, as the message says', async (t) => {
+  const { cwd, file, run, serve } = await killed(t)
+  for (const suffix of BOTH) copyFileSync(file + suffix, join(cwd, `copied.db${suffix}`))
+  serve.child.kill('SIGKILL')
+  await serve.ended
+  rmSync(file)
+  // Over a log that is there, cp keeps the file: it looks like the old one.
+  for (const suffix of BOTH) copyFileSync(join(cwd, `copied.db${suffix}`), file + suffix)
+  const { code, err } = await run('status')
+  assert.equal(code, 1)
+  const note = /remove (\S+-owner)\./.exec(err)?.[1] ?? ''
+  rmSync(note)
+  assert.equal((await run('check')).code, 0)
+})
