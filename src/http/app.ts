@@ -7,6 +7,7 @@ import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import { authenticate, isUseStale } from './auth.ts'
 import { readBody, readQuery } from './body.ts'
+import { createCallLog } from './call-log.ts'
 import { createOneAtATime } from './one-at-a-time.ts'
 import { getDescription } from './openapi/get-description.ts'
 import { OPS_PATHS, type Ops, type OpsPath } from './ops-endpoints.ts'
@@ -35,7 +36,7 @@ export function createApp(options: AppOptions): H3 {
   const limit = rateLimit === null ? null : createRateLimit(rateLimit)
   const takeTurn = createTurns(callsPerKey)
   const oneAtATime = createOneAtATime()
-  let saidGone = false
+  const logCall = createCallLog(log)
   // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
 
@@ -96,20 +97,10 @@ export function createApp(options: AppOptions): H3 {
       status: outcome.status,
       duration_ms: Math.round((performance.now() - started) * 100) / 100,
     }
-    noteOutcome(line, outcome)
+    logCall(line, outcome.bug)
     ops?.noteRequest(line)
     event.res.status = outcome.status
     return outcome.text
-  }
-
-  /** A bug is logged whenever it shows; a database that is gone once, because every call meets it. */
-  function noteOutcome(line: object, { status, bug }: Outcome): void {
-    if (!bug || (status === 503 && saidGone)) log.info(line, 'request')
-    else if (status !== 503) log.error({ ...line, err: bug }, 'request failed')
-    else {
-      saidGone = true
-      log.error({ ...line, err: bug }, 'the database is gone: every call is refused from now on')
-    }
   }
 
   async function call(event: H3Event, { routes, headers, trail }: Passage): Promise<Outcome> {

@@ -1,0 +1,69 @@
+// What the log says of calls: a line for each call with a key; of the others, and of errors that repeat, not more than
+// a person can use, because a stranger decides how many there are.
+
+import type { Log } from '../log.ts'
+
+/** Of calls that are refused before a key is known, so many have a line of their own in a second. */
+export const KEYLESS_LINES_MAX = 10
+const SECOND_MS = 1_000
+/** How long an error that comes again is told without its stack. */
+const STACK_EVERY_MS = 60_000
+/** Different errors that are remembered; more of them than this are a flood as well. */
+const ERRORS_MAX = 100
+
+export type CallLine = {
+  request_id: string
+  method: string
+  /** The pattern, null for a path that is none. */
+  route: string | null
+  /** Null for a call without a key that is known. */
+  partner_slug: string | null
+  environment: string | null
+  status: number
+  duration_ms: number
+}
+
+export type CallLog = (line: CallLine, bug: unknown) => void
+
+/**
+ * `bug` is what a call failed of that is not the caller's doing, null for nothing. With a 503 it is that the database is
+ * gone, which every call meets from then on.
+ */
+export function createCallLog(log: Log): CallLog {
+  const stacks = new Map<string, number>()
+  let keyless = 0
+  let saidGone = false
+
+  /** Counts a call without a key; false when this second has had its lines. */
+  function hasLine(): boolean {
+    keyless += 1
+    if (keyless === 1) setTimeout(sumUp, SECOND_MS).unref()
+    return keyless <= KEYLESS_LINES_MAX
+  }
+
+  function sumUp(): void {
+    const unsaid = keyless - KEYLESS_LINES_MAX
+    keyless = 0
+    if (unsaid > 0) log.warn({ calls: unsaid }, 'more calls without a valid key, not logged one by one')
+  }
+
+  function hasStack(error: string): boolean {
+    const now = performance.now()
+    if (now - (stacks.get(error) ?? Number.NEGATIVE_INFINITY) < STACK_EVERY_MS) return false
+    if (stacks.size >= ERRORS_MAX) stacks.clear()
+    stacks.set(error, now)
+    return true
+  }
+
+  return (line, bug) => {
+    if (bug && line.status === 503) {
+      if (!saidGone)
+        log.error({ ...line, err: bug }, 'the database is gone: every call is refused from now on')
+      else if (hasLine()) log.info(line, 'request')
+      saidGone = true
+    } else if (bug) {
+      const error = String(bug)
+      log.error({ ...line, ...(hasStack(error) ? { err: bug } : { error }) }, 'request failed')
+    } else if (line.partner_slug !== null || hasLine()) log.info(line, 'request')
+  }
+}
