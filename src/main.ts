@@ -86,4 +86,4 @@ export async function main(): Promise<void> {
 }
 
 const UNWRITTEN =
-  'the result could not be written, but the command did its work; revoke a key that nobody has seen'
+  'the result could not be written, but the command did its work; if it made a key, revoke it: nobody has seen it'

@@ -13,6 +13,15 @@ const NAMES: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
 export const visible = (text: string): string =>
   text.replace(UNSEEN, (unseen) => NAMES[unseen] ?? codeOf(unseen))
 
+/** Blanks that pass for others, and all but the first of several between words: they pass for the next column. */
+const BLANKS = /(?! )\p{Zs}|(?<=\S +) (?= *\S)/gu
+/** A backslash that would read as the beginning of what we write for a character. */
+const LIKE_OURS = /\\(?=[nrtu])/g
+
+/** The same in a table or beside other text, where blanks part one thing from the next. */
+export const visibleCell = (text: string): string =>
+  visible(text.replace(LIKE_OURS, '\\\\').replace(BLANKS, codeOf))
+
 function codeOf(character: string): string {
   const code = (character.codePointAt(0) ?? 0).toString(16)
   return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, '0')}`

@@ -102,7 +102,7 @@ test('foreign text is spelled out in words and exact as JSON, in every command t
   const shown = (await shell.tranche(['execution', 'show', failed])).out
   assert.match(
     shown,
-    /^trade_failure_reason +venue closed\\n\\ttrade_status {2}filled\\nstatus {2}filled\\u202e/m,
+    /^trade_failure_reason +venue closed\\n\\ttrade_status \\u0020filled\\nstatus \\u0020filled\\u202e/m,
   )
 })
 

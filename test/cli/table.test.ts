@@ -37,7 +37,7 @@ test('a cell is one line, whatever is in it', async () => {
 test('a field is one line, whatever is in it', () => {
   assert.equal(
     renderFields({ reason: 'a\nstatus  filled', b: null }),
-    'reason  a\\nstatus  filled\nb       -',
+    'reason  a\\nstatus \\u0020filled\nb       -',
   )
 })
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { visible } from '../../src/core/visible.ts'
+import { visible, visibleCell } from '../../src/core/visible.ts'
 
 const SHOWN: [text: string, shown: string][] = [
   ['', ''],
@@ -20,7 +20,20 @@ const SHOWN: [text: string, shown: string][] = [
   ['back\\slash', 'back\\slash'],
 ]
 
+const CELLS: [text: string, shown: string][] = [
+  ['a\nb', 'a\\nb'],
+  ['a\\nb \\u202e c:\\dir', 'a\\\\nb \\\\u202e c:\\dir'],
+  ['u1   filled 10.00', 'u1 \\u0020\\u0020filled 10.00'],
+  [' two words ', ' two words '],
+  ['a\u00a0b\u3000c', 'a\\u00a0b\\u3000c'],
+]
+
 for (const [text, shown] of SHOWN) {
   test(`${JSON.stringify(text)} is shown as ${JSON.stringify(shown)}`, () =>
     assert.equal(visible(text), shown))
+}
+
+for (const [text, shown] of CELLS) {
+  test(`in a table ${JSON.stringify(text)} is shown as ${JSON.stringify(shown)}`, () =>
+    assert.equal(visibleCell(text), shown))
 }

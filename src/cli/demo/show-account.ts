@@ -134,8 +134,8 @@ const triggers = ({ tranches }: Account): Promise<string> =>
 function deeds({ partner }: Account): string {
   const rows: [string, number, string][] = [
     ['polled', partner.polls, `once every ${PASS_EVERY_MS / MINUTE_MS} simulated minutes`],
-    ['was handed', partner.delivered, 'instructions'],
-    ['filled', partner.filled, 'of them whole'],
+    ['was handed', partner.delivered, 'each an instruction under a lease of its own'],
+    ['filled', partner.filled, 'for the whole amount'],
     ['part-filled', partner.partial, 'the rest went back to the window'],
     ['failed', partner.failed, 'all of it went back'],
     ['kept silent on', partner.silent, `past the ${LEASE_MS / MINUTE_MS} minutes of the lease`],
@@ -146,7 +146,7 @@ function deeds({ partner }: Account): string {
   const width = Math.max(...rows.map(([, count]) => grouped(count).length))
   const table = renderFields(
     Object.fromEntries(
-      rows.map(([name, count, text]) => [name, `${grouped(count).padStart(width)}  ${text}`]),
+      rows.map(([name, count, text]) => [name, `${grouped(count).padStart(width)}: ${text}`]),
     ),
   )
   const ended =

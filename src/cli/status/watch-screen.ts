@@ -5,7 +5,7 @@ import { formatInstant, type Instant } from '../../core/instant.ts'
 import { formatPrice, formatUsd } from '../../core/money.ts'
 import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
 import { spellSpan } from '../../core/span.ts'
-import { visible } from '../../core/visible.ts'
+import { visibleCell } from '../../core/visible.ts'
 import type { Recent } from '../../store/status.ts'
 import { counted, grouped } from '../terminal/numbers.ts'
 import type { Paint, Style } from '../terminal/paint.ts'
@@ -177,13 +177,13 @@ const since = (now: Instant, then: Instant): string => spellSpan(now - then)
 
 /** Counted in characters as a reader sees them; a name of wide ones is cut by the terminal. Nobody's words leave it. */
 const clipped = (text: string, room: number): string => {
-  const characters = [...visible(text)]
+  const characters = [...visibleCell(text)]
   return characters.length <= room
     ? characters.join('')
     : `${characters.slice(0, Math.max(0, room - 1)).join('')}…`
 }
 const clippedLeft = (text: string, room: number): string => {
-  const characters = [...visible(text)]
+  const characters = [...visibleCell(text)]
   return characters.length <= room
     ? characters.join('')
     : `…${characters.slice(characters.length - room + 1).join('')}`

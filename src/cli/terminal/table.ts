@@ -1,6 +1,6 @@
 // Rows as a table, and one thing as a list of fields. What they hold may be anybody's words: each keeps to its line.
 
-import { visible } from '../../core/visible.ts'
+import { visibleCell } from '../../core/visible.ts'
 
 type Value = string | number | boolean | null
 
@@ -51,7 +51,7 @@ const PLAIN = {
 
 const shown = (value: Value): string => {
   if (value === null) return '-'
-  return typeof value === 'boolean' ? (value ? 'yes' : 'no') : visible(String(value))
+  return typeof value === 'boolean' ? (value ? 'yes' : 'no') : visibleCell(String(value))
 }
 
 /** Names and values of one thing, one a line. */
