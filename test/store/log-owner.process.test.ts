@@ -1,4 +1,4 @@
-// A database that was replaced while the log of the one before lay beside it: nobody reads the two together.
+// A database and a log that do not belong together: nobody reads the two, or writes to them.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -92,6 +92,31 @@ test('restore puts a copy in its place and keeps what was there, unmixed', async
   const again = await startServe(t, [], { cwd })
   assert.equal((await me(again.url, key)).status, 200)
 })
+
+// Only Linux tells who has a file open.
+if (process.platform === 'linux')
+  test('a log removed under a serve is not begun anew by anybody else, and loses nothing when serve stops', async (t) => {
+    const { file, run, serve } = await killed(t)
+    rmSync(`${file}-wal`)
+    const before = digest(file)
+    for (const argv of [
+      ['tick'],
+      ['status'],
+      ['check'],
+      ['backup', 'x.db'],
+      ['user', 'list', 'acme', '--env', 'test'],
+    ]) {
+      const { code, out, err } = await run(...argv)
+      assert.deepEqual([code, out], [1, ''], argv.join(' '))
+      assert.match(err, /tranche\.db-wal was removed or replaced while another process had it open/)
+    }
+    assert.deepEqual([existsSync(`${file}-wal`), digest(file)], [false, before])
+    serve.child.kill('SIGTERM')
+    assert.equal(await serve.ended, 0)
+    const users = await run('user', 'list', 'acme', '--env', 'test', '--json')
+    assert.equal(JSON.parse(users.out)[0]?.partner_user_id, USER.partner_user_id, users.err)
+    assert.equal((await run('check')).code, 0)
+  })
 
 test('a log that belongs to its file is read, after a kill, under another name and from a copy of both', async (t) => {
   const { cwd, file, run, serve } = await killed(t)

@@ -6,6 +6,7 @@ import { nameTaken } from '../../../whole-file.ts'
 import { type Database, openFile } from './connection.ts'
 import { copyTo } from './copy.ts'
 import { explained, refuseUnreachable } from './explain.ts'
+import { refuseMissingLog } from './log-missing.ts'
 import { refuseForeignLog } from './log-owner.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseDatabaseFile } from './own-files.ts'
@@ -16,6 +17,7 @@ export async function backUp(file: string, copy: string, { replace }: { replace:
   refuseUnreachable(file)
   if (!existsSync(file)) throw new Problem('database_not_found', `There is no database at ${file}.`)
   refuseForeignLog(file)
+  refuseMissingLog(file)
   refuseDatabaseFile(copy, file)
   if (!replace && existsSync(copy)) throw nameTaken(copy)
   const db = await openToRead(file)

@@ -40,16 +40,23 @@ function hold(file: string, free: () => void): () => void {
  * Whether a process other than this one holds any lock on the file, as Linux tells it; elsewhere nobody can be asked.
  * A process that has a database of ours open holds one all the time.
  */
-export function isLockedByAnother(file: string): boolean {
+export const isLockedByAnother = (file: string): boolean =>
+  holdersOf(file).some((pid) => pid !== String(process.pid))
+
+/** Whether this process holds one: then it must not open and close the file, which would give up all of them. */
+export const isLockedHere = (file: string): boolean => holdersOf(file).includes(String(process.pid))
+
+/** The process ids of those who hold a lock on the file, as text. */
+function holdersOf(file: string): string[] {
   const locks = '/proc/locks'
-  if (!existsSync(locks)) return false
+  if (!existsSync(locks)) return []
   // Lines such as "3: POSIX  ADVISORY  READ 1234 fe:01:5678 128 128"; the last number of the triple is the inode.
   const { ino } = statSync(file)
   return readFileSync(locks, 'utf8')
     .split('\n')
     .map((line) => line.trim().split(/\s+/))
-    .some((words) => {
+    .flatMap((words) => {
       const at = words.findIndex((word) => /^[0-9a-f]+:[0-9a-f]+:\d+$/.test(word))
-      return at > 0 && words[at]?.split(':')[2] === String(ino) && words[at - 1] !== String(process.pid)
+      return at > 0 && words[at]?.split(':')[2] === String(ino) ? [words[at - 1] ?? ''] : []
     })
 }

@@ -1,0 +1,64 @@
+// A log that was removed under a process that has it open. Its index is still shared, so SQLite would look up pages in a
+// new, empty log at places that only the removed one has, and write behind them.
+
+import { closeSync, existsSync, openSync, readSync } from 'node:fs'
+import { endianness } from 'node:os'
+import { Problem } from '../../../core/problem.ts'
+import { realName, walBytes, walFile } from './own-files.ts'
+import { isLockedByAnother, isLockedHere } from './process-lock.ts'
+
+/** Several looks, because a log that is begun anew is ahead of its index for a moment. */
+const LOOKS = 4
+const BETWEEN_LOOKS_MS = 20
+
+/**
+ * Throws database_gone when the index that other processes use is of another log than the one that is there. Only where
+ * the system tells who holds the index (Linux): SQLite makes one anew that nobody holds.
+ */
+export function refuseMissingLog(database: string): void {
+  for (let look = 0; look < LOOKS; look++) {
+    if (look > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BETWEEN_LOOKS_MS)
+    if (logFits(database)) return
+  }
+  throw new Problem(
+    'database_gone',
+    `${walFile(database)} was removed or replaced while another process had it open, so nothing is read or stored: ` +
+      'see "When the database is gone" in docs/operations.md before you stop that process.',
+  )
+}
+
+// The layouts are those of https://www.sqlite.org/walformat.html.
+const LOG_HEADER_BYTES = 32
+const FRAME_HEADER_BYTES = 24
+const INDEX_HEADER_BYTES = 48
+
+function logFits(database: string): boolean {
+  const index = `${realName(database)}-shm`
+  if (!existsSync(index) || isLockedHere(index) || !isLockedByAnother(index)) return true
+  const header = firstBytes(index, INDEX_HEADER_BYTES)
+  if (header === null || header[12] === 0) return true
+  const [pageSize, frames] =
+    endianness() === 'LE'
+      ? [header.readUInt16LE(14), header.readUInt32LE(16)]
+      : [header.readUInt16BE(14), header.readUInt32BE(16)]
+  if (frames === 0) return true
+  const log = firstBytes(walFile(database), LOG_HEADER_BYTES)
+  const hasSalt = log?.subarray(16, 24).equals(header.subarray(32, 40)) === true
+  const hasFrames = walBytes(database) >= LOG_HEADER_BYTES + frames * (FRAME_HEADER_BYTES + pageSize)
+  return hasSalt && hasFrames
+}
+
+/** Null for a file that is not there, is shorter, or may not be read. */
+function firstBytes(file: string, bytes: number): Buffer | null {
+  try {
+    const descriptor = openSync(file, 'r')
+    try {
+      const buffer = Buffer.alloc(bytes)
+      return readSync(descriptor, buffer) === bytes ? buffer : null
+    } finally {
+      closeSync(descriptor)
+    }
+  } catch {
+    return null
+  }
+}
