@@ -24,10 +24,10 @@ const CORES = availableParallelism()
 const MEMORY = '/dev/shm'
 const MEMORY_BYTES_MIN = 4 * 2 ** 30
 
-/** The kinds of test files, those that take longest first, and how many processes share the files of each. */
+/** The kinds of test files in the order they are started, and how many processes share the files of each. */
 const KINDS: { has: (file: string) => boolean; processes: number }[] = [
-  { has: (file) => file.endsWith('.process.test.ts'), processes: 2 * CORES },
   { has: (file) => file.endsWith('.wait.test.ts'), processes: 2 },
+  { has: (file) => file.endsWith('.process.test.ts'), processes: 2 * CORES },
   { has: isQuick, processes: CORES },
   { has: (file) => file.endsWith('.long.test.ts'), processes: CORES },
 ]
@@ -41,8 +41,8 @@ const files = all.filter((file) => !args.includes('--fast') || isQuick(file)).so
 const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
 try {
   const batches = writeBatches(folder, files)
-  // One more than there are cores, because some of it waits.
-  const flags = ['--import', 'tsx', '--test', `--test-concurrency=${CORES + 1}`, ...options]
+  // Two more than there are cores, because some of it waits.
+  const flags = ['--import', 'tsx', '--test', `--test-concurrency=${CORES + 2}`, ...options]
   const child = spawn(process.execPath, [...flags, ...batches], {
     cwd: ROOT,
     stdio: 'inherit',

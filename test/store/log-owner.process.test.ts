@@ -37,14 +37,7 @@ test('no command opens it, serve least of all, and both files keep their bytes',
   const state = () => BOTH.map((suffix) => digest(file + suffix))
   const before = state()
   const refused = async (): Promise<void> => {
-    for (const argv of [
-      ['tick'],
-      ['status'],
-      ['check'],
-      ['backup', 'x.db'],
-      ['migrate', '--status'],
-      ['serve', '--port', '0'],
-    ]) {
+    for (const argv of [['tick'], ['status'], ['check'], ['backup', 'x.db'], ['migrate', '--status']]) {
       const { code, out, err } = await finish(t, argv, { cwd })
       assert.deepEqual([code, out], [1, ''], argv.join(' '))
       assert.match(err, /was replaced or removed, and the log beside it .* belongs to the file before/)
@@ -146,4 +139,14 @@ test('a copy of both put back over them is read once the note is removed, as the
   const note = /remove (\S+-owner)\./.exec(err)?.[1] ?? ''
   rmSync(note)
   assert.equal((await run('check')).code, 0)
+})
+
+test('commands that open and close the database all at once hinder nobody', async (t) => {
+  const { cwd } = await withKey(t)
+  for (let round = 0; round < 4; round++) {
+    const commands = ['status', 'tick', 'status', 'tick', 'check', 'audit'].map((name) =>
+      finish(t, [name], { cwd }),
+    )
+    for (const { code, err } of await Promise.all(commands)) assert.deepEqual([code, err], [0, ''])
+  }
 })

@@ -1,14 +1,14 @@
 // A log that was removed under a process that has it open. Its index is still shared, so SQLite would look up pages in a
 // new, empty log at places that only the removed one has, and write behind them.
 
-import { closeSync, existsSync, openSync, readSync } from 'node:fs'
+import { closeSync, openSync, readSync } from 'node:fs'
 import { endianness } from 'node:os'
 import { Problem } from '../../../core/problem.ts'
 import { realName, walBytes, walFile } from './own-files.ts'
 import { isLockedByAnother, isLockedHere } from './process-lock.ts'
 
-/** Several looks, because a log that is begun anew is ahead of its index for a moment. */
-const LOOKS = 4
+/** Looks for half a second: whoever begins a log anew, or removes it as the last to close, changes one after the other. */
+const LOOKS = 25
 const BETWEEN_LOOKS_MS = 20
 
 /**
@@ -34,7 +34,7 @@ const INDEX_HEADER_BYTES = 48
 
 function logFits(database: string): boolean {
   const index = `${realName(database)}-shm`
-  if (!existsSync(index) || isLockedHere(index) || !isLockedByAnother(index)) return true
+  if (isLockedHere(index) || !isLockedByAnother(index)) return true
   const header = firstBytes(index, INDEX_HEADER_BYTES)
   if (header === null || header[12] === 0) return true
   const [pageSize, frames] =

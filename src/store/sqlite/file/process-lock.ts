@@ -51,7 +51,8 @@ function holdersOf(file: string): string[] {
   const locks = '/proc/locks'
   if (!existsSync(locks)) return []
   // Lines such as "3: POSIX  ADVISORY  READ 1234 fe:01:5678 128 128"; the last number of the triple is the inode.
-  const { ino } = statSync(file)
+  const ino = statSync(file, { throwIfNoEntry: false })?.ino
+  if (ino === undefined) return []
   return readFileSync(locks, 'utf8')
     .split('\n')
     .map((line) => line.trim().split(/\s+/))
