@@ -1,0 +1,95 @@
+// A release as its users keep it: the database it wrote, and what it said of it. One folder a version in
+// fixtures/releases, made once by that version and never again:
+//
+//   node bin/with-node.mjs --import tsx test/releases/release.ts fixtures/releases/VERSION
+
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gunzipSync, gzipSync } from 'node:zlib'
+import { openShell, type Shell } from '../support/shell.ts'
+import { playStory } from './story.ts'
+
+const SEED = 1
+const DATABASE = 'tranche.db.gz'
+const SAID = 'said.json.gz'
+export const MONTHS = ['2026-01', '2026-02']
+
+/** What must stay: the bytes of these files, and every field of these lists and answers. */
+const EXPORTS = MONTHS.flatMap((month) =>
+  ['summary', 'users', 'trades'].map((report) => ({ file: `${month}-${report}.csv`, month, report })),
+)
+const LISTS: Record<string, string[]> = {
+  partners: ['partner', 'list'],
+  users: ['user', 'list', 'acme', '--env', 'live'],
+  plans: ['plan', 'list'],
+  executions: ['execution', 'list'],
+  'late-fills': ['execution', 'late-fills'],
+  tiers: ['tier', 'list'],
+  audit: ['audit'],
+}
+const ANSWERS = [
+  '/me',
+  ...MONTHS.flatMap((month) => [`/billing/monthly?month=${month}`, `/billing/monthly/users?month=${month}`]),
+]
+
+export type Said = {
+  /** By the name of the file: CSV as it was exported. */
+  exports: Record<string, string>
+  /** By the name of the list, or key and path: JSON. */
+  lists: Record<string, unknown>
+  answers: Record<string, unknown>
+}
+
+/** Asks the program of today for everything that a release has to hand on. */
+export async function ask(shell: Shell, keys: readonly string[]): Promise<Said> {
+  const command = async (...argv: string[]): Promise<string> => {
+    const { code, out, err } = await shell.tranche(argv)
+    if (code !== 0) throw new Error(`${argv.join(' ')}: ${code} ${err}`)
+    return out
+  }
+  const said: Said = { exports: {}, lists: {}, answers: {} }
+  for (const { file, month, report } of EXPORTS) {
+    said.exports[file] = await command('billing', 'export', '--month', month, '--report', report)
+  }
+  for (const [name, argv] of Object.entries(LISTS))
+    said.lists[name] = JSON.parse(await command(...argv, '--json'))
+  for (const [i, key] of keys.entries()) {
+    for (const path of ANSWERS) {
+      said.answers[`${i} ${path}`] = JSON.parse((await shell.call('GET', `/partner/v1${path}`, key)).text)
+    }
+  }
+  return said
+}
+
+/** Lays the database of a release where the shell looks for it. Resolves with its keys and what was said of it then. */
+export function lay(folder: string, shell: Shell): { keys: string[]; said: Said } {
+  const read = (name: string): string => readFileSync(join(folder, name), 'utf8')
+  const unzipped = (name: string): Buffer => gunzipSync(readFileSync(join(folder, name)))
+  writeFileSync(shell.file, unzipped(DATABASE), { mode: 0o600 })
+  const exports = Object.fromEntries(EXPORTS.map(({ file }) => [file, read(file)]))
+  const { keys, now, lists, answers } = JSON.parse(unzipped(SAID).toString()) as Omit<Said, 'exports'> & {
+    keys: string[]
+    now: number
+  }
+  shell.advance(now - shell.machine.clock())
+  return { keys, said: { exports, lists, answers } }
+}
+
+async function make(folder: string): Promise<void> {
+  const cleanUps: (() => unknown)[] = []
+  const shell = openShell({ after: (clean) => void cleanUps.push(clean as () => unknown) })
+  const { keys } = await playStory(shell, SEED)
+  const { exports, lists, answers } = await ask(shell, keys)
+  const copy = join(shell.folder, 'copy.db')
+  const { code, err } = await shell.tranche(['backup', copy])
+  if (code !== 0) throw new Error(err)
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, DATABASE), gzipSync(readFileSync(copy), { level: 9 }))
+  for (const [file, text] of Object.entries(exports)) writeFileSync(join(folder, file), text)
+  const said = { keys, now: shell.machine.clock(), lists, answers }
+  writeFileSync(join(folder, SAID), gzipSync(JSON.stringify(said), { level: 9 }))
+  for (const clean of cleanUps.reverse()) await clean()
+}
+
+const [script, folder] = process.argv.slice(1)
+if (script === import.meta.filename && folder !== undefined) await make(folder)

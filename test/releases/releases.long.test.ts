@@ -1,0 +1,98 @@
+// The database of every release, opened by the program of today: migrated with a copy kept, sound, and saying what it
+// said then.
+
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { DAY_MS } from '../../src/core/instant.ts'
+import { readMigrations } from '../../src/resources.ts'
+import { VERSION } from '../../src/version.ts'
+import { openShell, type Shell } from '../support/shell.ts'
+import { ask, lay } from './release.ts'
+
+const RELEASES = join(import.meta.dirname, '../../fixtures/releases')
+const VERSIONS = readdirSync(RELEASES).sort()
+
+/** Holds that everything in `then` is in `now`: fields may have been added, to objects and at the end of CSV rows. */
+function assertKept(now: unknown, then: unknown, where: string): void {
+  if (typeof then !== 'object' || then === null) {
+    assert.deepEqual(now, then, where)
+    return
+  }
+  if (Array.isArray(then)) assert.equal((now as unknown[]).length, then.length, where)
+  for (const [name, value] of Object.entries(then)) {
+    assertKept((now as Record<string, unknown>)?.[name], value, `${where}/${name}`)
+  }
+}
+
+/** A row of today begins with the row of then. */
+function assertSameRows(now: string, then: string, where: string): void {
+  const [rows, before] = [now, then].map((text) => text.split('\r\n')) as [string[], string[]]
+  assert.equal(rows.length, before.length, where)
+  for (const [i, row] of before.entries()) {
+    const seen = rows[i] ?? ''
+    assert.ok(seen === row || seen.startsWith(`${row},`), `${where} ${i + 1}: ${row} became ${seen}`)
+  }
+}
+
+/** The files that a migration has kept. */
+const copies = ({ folder }: Shell): string[] =>
+  readdirSync(folder).filter((name) => name.includes('before-migration'))
+
+async function succeed(shell: Shell, ...argv: string[]): Promise<string> {
+  const { code, out, err } = await shell.tranche(argv)
+  assert.equal(code, 0, `${argv.join(' ')}: ${out}${err}`)
+  return out
+}
+
+async function laid(t: TestContext, version: string) {
+  const shell = openShell(t)
+  const { keys, said } = lay(join(RELEASES, version), shell)
+  const states = JSON.parse(await succeed(shell, 'migrate', '--status', '--json')) as {
+    applied_at: string | null
+  }[]
+  return { shell, keys, said, pending: states.filter(({ applied_at }) => applied_at === null).length }
+}
+
+for (const version of VERSIONS) {
+  test(`a database of ${version} is migrated, with a copy kept if there is anything to do, and sound`, async (t) => {
+    const { shell, pending } = await laid(t, version)
+    await succeed(shell, 'migrate')
+    assert.equal(copies(shell).length, pending > 0 ? 1 : 0)
+    const states = JSON.parse(await succeed(shell, 'migrate', '--status', '--json')) as {
+      applied_at: string | null
+    }[]
+    assert.equal(states.filter(({ applied_at }) => applied_at !== null).length, readMigrations().length)
+    const { ok, findings } = JSON.parse(await succeed(shell, 'check', '--json'))
+    assert.deepEqual([ok, findings.filter(({ level }: { level: string }) => level === 'error')], [true, []])
+  })
+
+  test(`a database of ${version} gives the answers it gave, and its months keep their bytes`, async (t) => {
+    const { shell, keys, said } = await laid(t, version)
+    const now = await ask(shell, keys)
+    for (const [file, then] of Object.entries(said.exports)) {
+      assert.ok(then.split('\r\n').length > 2, `${file} has rows`)
+      assertSameRows(now.exports[file] ?? '', then, file)
+    }
+    assertKept(now.lists, said.lists, 'lists')
+    assertKept(now.answers, said.answers, 'answers')
+  })
+
+  test(`a database of ${version} goes on: what is due is handed out, weeks later its months are what they were`, async (t) => {
+    const { shell, keys, said } = await laid(t, version)
+    for (let day = 0; day < 30; day++) {
+      shell.advance(DAY_MS)
+      await succeed(shell, 'tick', '--price', '61000')
+    }
+    const due = await shell.call('GET', '/partner/v1/executions/due', keys[0] ?? '')
+    assert.ok((JSON.parse(due.text) as unknown[]).length > 0)
+    const { exports } = await ask(shell, keys)
+    for (const [file, then] of Object.entries(said.exports)) assertSameRows(exports[file] ?? '', then, file)
+    assert.equal(JSON.parse(await succeed(shell, 'check', '--json')).ok, true)
+  })
+}
+
+test('this version is among them, so that the next one is held to it', () => {
+  assert.ok(existsSync(join(RELEASES, VERSION)))
+})
