@@ -24,7 +24,7 @@ const TEXTS = [
     'sql/*',
     'docs/**/*.md',
     'deploy/*',
-    'fixtures/**/*.*',
+    'fixtures/**/*.{md,txt,json,csv}',
     '*.{md,json}',
     '.ci/*',
     'bin/tranche',
