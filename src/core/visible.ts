@@ -14,13 +14,13 @@ export const visible = (text: string): string =>
   text.replace(UNSEEN, (unseen) => NAMES[unseen] ?? codeOf(unseen))
 
 /** Blanks that pass for others, and all but the first of several between words: they pass for the next column. */
-const BLANKS = /(?! )\p{Zs}|(?<=\S +) (?= *\S)/gu
-/** A backslash that would read as the beginning of what we write for a character. */
-const LIKE_OURS = /\\(?=[nrtu])/g
+const BLANKS = /(?! )[\p{Zs}\u2800]|(?<=\S +) (?= *\S)/gu
+/** Backslashes that would read as the beginning of what we write for a character. */
+const LIKE_OURS = new RegExp(`\\\\+(?=[nrtu]|${UNSEEN.source}|(?! )[\\p{Zs}\\u2800])`, 'gu')
 
 /** The same in a table or beside other text, where blanks part one thing from the next. */
 export const visibleCell = (text: string): string =>
-  visible(text.replace(LIKE_OURS, '\\\\').replace(BLANKS, codeOf))
+  visible(text.replace(LIKE_OURS, (slashes) => slashes + slashes).replace(BLANKS, codeOf))
 
 function codeOf(character: string): string {
   const code = (character.codePointAt(0) ?? 0).toString(16)

@@ -44,7 +44,7 @@ export function createCallLog(log: Log): CallLog {
   function sumUp(): void {
     const unsaid = keyless - KEYLESS_LINES_MAX
     keyless = 0
-    if (unsaid > 0) log.warn({ calls: unsaid }, 'more calls without a valid key, not logged one by one')
+    if (unsaid > 0) log.warn({ calls: unsaid }, 'more refused calls, not logged one by one')
   }
 
   function hasStack(error: string): boolean {

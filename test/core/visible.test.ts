@@ -24,6 +24,8 @@ const CELLS: [text: string, shown: string][] = [
   ['a\nb', 'a\\nb'],
   ['a\\nb \\u202e c:\\dir', 'a\\\\nb \\\\u202e c:\\dir'],
   ['u1   filled 10.00', 'u1 \\u0020\\u0020filled 10.00'],
+  ['a\\\u00a0b', 'a\\\\\\u00a0b'],
+  ['a\u2800\u2800b', 'a\\u2800\\u2800b'],
   [' two words ', ' two words '],
   ['a\u00a0b\u3000c', 'a\\u00a0b\\u3000c'],
 ]

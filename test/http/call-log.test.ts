@@ -38,7 +38,7 @@ test('of a thousand calls without a key a few have a line and the rest are count
   t.mock.timers.tick(1_000)
   assert.deepEqual(entries.at(-1), {
     level: 'warn',
-    message: 'more calls without a valid key, not logged one by one',
+    message: 'more refused calls, not logged one by one',
     fields: { calls: 1_000 - KEYLESS_LINES_MAX },
   })
   await call('Bearer wrong')

@@ -1,11 +1,25 @@
 // A database and a log that do not belong together: nobody reads the two, or writes to them.
 
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { finish, startServe } from '../support/process.ts'
+import SQLite from 'better-sqlite3'
+import { finish, start, startServe } from '../support/process.ts'
 import { me, withKey } from '../support/serve.ts'
 import { USER } from '../support/service.ts'
 
@@ -74,12 +88,15 @@ test('restore puts a copy in its place and keeps what was there, unmixed', async
   const done = await run('restore', 'rescued.db')
   assert.equal(done.code, 0, done.err)
   const kept = readdirSync(cwd)
-    .filter((name) => /\.replaced-.*Z(-wal)?$/.test(name))
+    .filter((name) => /\.replaced-.*Z(\.before-wal)?$/.test(name))
     .sort()
   assert.deepEqual(
     kept.map((name) => digest(join(cwd, name))),
     [digest(backup), rescued[1]],
   )
+  // The kept file may be opened: the log of the one before has a name that SQLite does not take for its own.
+  assert.equal((await run('--db', kept[0] ?? '', 'check')).code, 0)
+  assert.equal(digest(join(cwd, kept[1] ?? '')), rescued[1])
   const users = await run('user', 'list', 'acme', '--env', 'test', '--json')
   assert.equal(JSON.parse(users.out)[0].partner_user_id, USER.partner_user_id)
   const again = await startServe(t, [], { cwd })
@@ -140,6 +157,85 @@ test('a copy of both put back over them is read once the note is removed, as the
   rmSync(note)
   assert.equal((await run('check')).code, 0)
 })
+
+test('a link whose file is gone leads to the log of that file, and a pair that does not fit is no source', async (t) => {
+  const { cwd, file, backup, run, serve } = await killed(t)
+  serve.child.kill('SIGKILL')
+  await serve.ended
+  mkdirSync(join(cwd, 'links'))
+  const link = join(cwd, 'links', 'link.db')
+  symlinkSync('../tranche.db', link)
+  const log = digest(`${file}-wal`)
+  renameSync(file, join(cwd, 'elsewhere.db'))
+  for (const argv of [['migrate'], ['partner', 'create', 'bolt', '--name', 'B']]) {
+    const { code, err } = await run('--db', link, ...argv)
+    assert.equal(code, 1, argv.join(' '))
+    assert.match(err, /was replaced or removed/)
+  }
+  copyFileSync(backup, `${file}.new`)
+  renameSync(`${file}.new`, file)
+  const { code, err } = await run('--db', 'other.db', 'restore', file)
+  assert.equal(code, 1)
+  assert.match(err, /belongs to the file before/)
+  assert.equal(digest(`${file}-wal`), log)
+})
+
+test('a note that is not a file of ours holds nobody up and is not written', async (t) => {
+  const { cwd } = await withKey(t)
+  const note = join(cwd, 'tranche.db-owner')
+  const status = async () => assert.equal((await finish(t, ['status'], { cwd })).code, 0)
+  execFileSync('mkfifo', [note])
+  await status()
+  rmSync(note, { force: true })
+  symlinkSync('/dev/zero', note)
+  await status()
+  rmSync(note, { force: true })
+  writeFileSync(join(cwd, 'precious'), 'precious')
+  linkSync(join(cwd, 'precious'), note)
+  await status()
+  assert.equal(readFileSync(join(cwd, 'precious'), 'utf8'), 'precious')
+})
+
+test('restore says where it put a log whose database is gone', async (t) => {
+  const { cwd, file, backup, run, serve } = await killed(t)
+  serve.child.kill('SIGKILL')
+  await serve.ended
+  const log = digest(`${file}-wal`)
+  rmSync(file)
+  const { out } = await run('restore', backup, '--json')
+  const { replaced } = JSON.parse(out)
+  assert.match(replaced, /\.replaced-.*-wal$/)
+  assert.equal(digest(join(cwd, basename(replaced))), log)
+})
+
+// Only Linux tells who has a file locked.
+if (process.platform === 'linux')
+  test('restore keeps its lock from the first byte of the copy to the new name', async (t) => {
+    const { cwd } = await withKey(t)
+    const file = join(cwd, 'tranche.db')
+    assert.equal((await finish(t, ['backup', 'backup.db'], { cwd })).code, 0)
+    const db = new SQLite(file)
+    db.exec('create table more (x blob)')
+    db.prepare('insert into more values (zeroblob(?))').run(200_000_000)
+    db.close()
+    const { ino } = statSync(file)
+    const isLocked = () => new RegExp(`:${ino} `).test(readFileSync('/proc/locks', 'utf8'))
+    const restoring = start(t, ['restore', 'backup.db'], { cwd })
+    // The new database lies under the first such name, the copy of the old one under the second.
+    const copying = () => readdirSync(cwd).filter((name) => /db\.(partial|replaced)-/.test(name)).length > 1
+    let seen = 0
+    while (statSync(file).ino === ino) {
+      const wasLocked = isLocked()
+      // Both looks are of the same moment only if nothing changed in between.
+      if (seen > 0 && statSync(file).ino === ino)
+        assert.ok(wasLocked, `the lock was given up after ${seen} looks`)
+      if (wasLocked && copying()) seen += 1
+      await new Promise((resolve) => setImmediate(resolve))
+      assert.equal(restoring.child.exitCode, null, restoring.err())
+    }
+    assert.equal(await restoring.ended, 0, restoring.err())
+    assert.ok(seen > 5, `${seen} looks`)
+  })
 
 test('commands that open and close the database all at once hinder nobody', async (t) => {
   const { cwd } = await withKey(t)

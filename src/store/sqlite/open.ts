@@ -53,6 +53,8 @@ export async function openStore(file: string, { clock, create, cacheKib }: OpenO
     await whenFree(() => configure(db, cacheKib))
     await migrate(db, file, clock)
     watch.besideToo()
+    // What is noted now must be the file that was opened.
+    watch.look()
     noteLogOwner(file)
     return assemble(connect(db, clock, reportedUntil(db), watch), realName(file))
   } catch (error) {

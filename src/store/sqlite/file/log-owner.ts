@@ -1,7 +1,17 @@
 // Which file a log belongs to. SQLite takes any `-wal` that lies beside a database for its own: left behind by a file
 // that was replaced, it would be mixed into the new one, and both would be damaged.
 
-import { closeSync, constants, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
 import { giveToFolderOwner, ownerNote, walBytes, walFile } from './own-files.ts'
 
@@ -31,9 +41,10 @@ export function noteLogOwner(database: string): void {
   const noted = read(note)
   if (noted?.file === file && noted.log === log) return
   try {
-    const descriptor = openSync(note, WRITE_ANEW, 0o600)
-    writeSync(descriptor, `${file}\n${log}\n`)
-    closeSync(descriptor)
+    withNote(note, constants.O_RDWR | constants.O_CREAT, (descriptor) => {
+      ftruncateSync(descriptor)
+      writeSync(descriptor, `${file}\n${log}\n`)
+    })
     giveToFolderOwner(note)
   } catch {
     // No room, say. Without it the next process has one look less; that is no reason to refuse this one.
@@ -49,15 +60,30 @@ export function forgetLogOwner(database: string): void {
   }
 }
 
-// Not through a link: root writes this in folders where others can put one.
-const WRITE_ANEW = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | (constants.O_NOFOLLOW ?? 0)
-
 function read(note: string): { file: string; log: string } | null {
   try {
-    const [file = '', log = ''] = readFileSync(note, 'utf8').split('\n')
-    return { file, log }
+    return withNote(note, constants.O_RDONLY, (descriptor) => {
+      const text = Buffer.alloc(NOTE_BYTES_MAX)
+      const [file = '', log = ''] = text.toString('utf8', 0, readSync(descriptor, text)).split('\n')
+      return { file, log }
+    })
   } catch {
     return null
+  }
+}
+
+const NOTE_BYTES_MAX = 256
+
+/** Opens the note. Not through a link, nor anything else that others can put there: root works in their folders, too. */
+function withNote<T>(note: string, flags: number, work: (descriptor: number) => T): T {
+  const { O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants
+  const descriptor = openSync(note, flags | O_NOFOLLOW | O_NONBLOCK, 0o600)
+  try {
+    const found = fstatSync(descriptor)
+    if (!found.isFile() || found.nlink !== 1) throw new Error(`${note} is not a file of its own`)
+    return work(descriptor)
+  } finally {
+    closeSync(descriptor)
   }
 }
 

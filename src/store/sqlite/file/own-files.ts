@@ -8,6 +8,7 @@ import {
   fchownSync,
   fstatSync,
   openSync,
+  readlinkSync,
   realpathSync,
   statSync,
 } from 'node:fs'
@@ -27,8 +28,21 @@ const OWNER_SUFFIX = '-owner'
  * The name of the file itself, whatever links lead there: SQLite lays its log beside it, as we do our locks, and a link
  * is not to be replaced.
  */
-export const realName = (file: string): string =>
-  file !== ':memory:' && existsSync(file) ? realpathSync(file) : file
+export function realName(file: string): string {
+  if (file === ':memory:') return file
+  if (existsSync(file)) return realpathSync(file)
+  // A link whose file is gone: what lay beside that file is still there, and a new one would be made there.
+  const target = readLink(file)
+  return target === null ? file : realName(resolve(dirname(file), target))
+}
+
+function readLink(file: string): string | null {
+  try {
+    return readlinkSync(file)
+  } catch {
+    return null
+  }
+}
 
 /** The write-ahead log of a database: its name, and its size, which is 0 when there is none. */
 export const walFile = (database: string): string => `${realName(database)}-wal`

@@ -1,6 +1,18 @@
 // A copy put in the place of a database.
 
-import { chmodSync, constants, copyFileSync, existsSync, renameSync, rmSync, statSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import { formatInstant, type Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -11,7 +23,7 @@ import { type Database, openFile } from './connection.ts'
 import { assertWhole } from './copy.ts'
 import { isBusy, isUnreadable } from './errors.ts'
 import { refuseUnreachable } from './explain.ts'
-import { hasForeignLog } from './log-owner.ts'
+import { hasForeignLog, refuseForeignLog } from './log-owner.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
 import { BESIDE, handOver, isSameFile, realName } from './own-files.ts'
@@ -19,7 +31,7 @@ import { isLockedByAnother } from './process-lock.ts'
 
 /**
  * Puts a copy in the place of `file`. The copy is verified first and not touched; the replaced database is kept under
- * the name that is returned, null when there was none. At no moment is there no database, or half of one.
+ * the name that is returned: of its log when only that was left, null when there was nothing. At no moment is there no database, or half of one.
  * It gets the owner and the mode of what it replaces. A kill leaves at most a `.partial-` file, which the next restore
  * removes.
  * Throws bad_file, schema_newer, usage for a file with second names, and database_in_use while another process has the database open.
@@ -33,6 +45,7 @@ export function restore(
   refuseUnreachable(fileName)
   if (!existsSync(copyName)) throw new Problem('file_not_found', `There is no file ${copyName}.`)
   const [copy, file] = [realName(copyName), realName(fileName)]
+  refuseForeignLog(copy)
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
   refuseSecondNames(file)
   const aside = nameAside(file)
@@ -46,12 +59,10 @@ export function restore(
     const replaced = existsSync(file)
     if (hasForeignLog(file) && replaced) giveWayUnread(file, { aside, kept })
     else if (replaced) giveWay(file, { aside, kept })
-    else {
-      setAside(file, kept)
-      renameSync(aside, file)
-    }
+    const log = replaced ? null : setAside(file, kept)
+    if (!replaced) renameSync(aside, file)
     sync(dirname(file))
-    return replaced ? kept : null
+    return replaced ? kept : log
   } finally {
     for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
   }
@@ -93,23 +104,34 @@ function noteRestore(aside: string, now: Instant, audit: AuditEntry): void {
  * quicker than a copy, but a kill would leave one database with two names, and a log for each.
  */
 function giveWay(file: string, { aside, kept }: { aside: string; kept: string }): void {
+  // Opened first and closed last: whoever closes a file gives up all locks of the process on it.
+  const held = openSync(file, 'r')
   const db = openFile(file)
   try {
     const isWhole = takeAlone(db, file)
-    keepCopy(file, kept)
+    keepCopy(held, { file, kept })
     // A log that could not be folded into its damaged file must not be taken for the new one's.
     if (!isWhole) setAside(file, kept)
     renameSync(aside, file)
   } finally {
     db.close()
+    closeSync(held)
   }
 }
 
-/** The same for a file that must not be opened, because the log beside it is another's: both are kept as they are. */
+/**
+ * The same for a file that must not be opened, because the log beside it is another's. Both are kept as they are, under
+ * names by which SQLite does not take the one for the other's.
+ */
 function giveWayUnread(file: string, { aside, kept }: { aside: string; kept: string }): void {
   if ([file, `${file}-shm`].some((name) => existsSync(name) && isLockedByAnother(name))) throw inUse(file)
-  keepCopy(file, kept)
-  setAside(file, kept)
+  const held = openSync(file, 'r')
+  try {
+    keepCopy(held, { file, kept })
+  } finally {
+    closeSync(held)
+  }
+  setAside(file, `${kept}.before`)
   renameSync(aside, file)
 }
 
@@ -135,12 +157,20 @@ function takeAlone(db: Database, file: string): boolean {
 const inUse = (file: string): Problem =>
   new Problem('database_in_use', `${file} is open in another process: stop serve and cron first.`)
 
-/** Copies the file under another name, which appears when the copy is complete and on disk. */
-function keepCopy(file: string, kept: string): void {
+/** Copies an open file under another name, which appears when the copy is complete and on disk. */
+function keepCopy(held: number, { file, kept }: { file: string; kept: string }): void {
   const aside = nameAside(file)
   try {
-    // On file systems that can share blocks it takes no time and no space.
-    copyFileSync(file, aside, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE)
+    const copy = openSync(aside, 'wx', 0o600)
+    try {
+      const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
+      for (let at = 0, read = -1; read !== 0; at += read) {
+        read = readSync(held, chunk, 0, chunk.length, at)
+        writeSync(copy, chunk.subarray(0, read))
+      }
+    } finally {
+      closeSync(copy)
+    }
     takeOverRights(aside, file)
     sync(aside)
     renameSync(aside, kept)
@@ -148,6 +178,8 @@ function keepCopy(file: string, kept: string): void {
     rmSync(aside, { force: true })
   }
 }
+
+const CHUNK_BYTES = 2 ** 20
 
 /** Under any other name, the database would stay the one that was replaced, and somebody might still write to it. */
 function refuseSecondNames(file: string): void {
@@ -179,9 +211,10 @@ function takeOverRights(aside: string, file: string): void {
   }
 }
 
-/** Moves what lies beside a database to beside its new name. */
-function setAside(file: string, kept: string): void {
+/** Moves what lies beside a database to beside its new name. Returns the name of the log, null when there is none. */
+function setAside(file: string, kept: string): string | null {
   for (const suffix of BESIDE) if (existsSync(file + suffix)) renameSync(file + suffix, kept + suffix)
+  return existsSync(`${kept}-wal`) ? `${kept}-wal` : null
 }
 
 /** Throws bad_file unless the file is a whole tranche database, and schema_newer when this program is too old for it. */
