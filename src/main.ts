@@ -86,4 +86,4 @@ export async function main(): Promise<void> {
 }
 
 const UNWRITTEN =
-  'the result could not be written, but the command did its work; if it made a key, revoke it: nobody has seen it'
+  'the result could not be written, but the command did its work; if it created a key, revoke it, because nobody has seen it'

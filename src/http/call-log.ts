@@ -6,7 +6,7 @@ import type { Log } from '../log.ts'
 /** Of calls that are refused before a key is known, so many have a line of their own in a second. */
 export const KEYLESS_LINES_MAX = 10
 const SECOND_MS = 1_000
-/** How long an error that comes again is told without its stack. */
+/** How long an error that recurs is logged without its stack. */
 const STACK_EVERY_MS = 60_000
 /** Different errors that are remembered; more of them than this are a flood as well. */
 const ERRORS_MAX = 100

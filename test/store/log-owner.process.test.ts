@@ -54,7 +54,7 @@ test('no command opens it, serve least of all, and both files keep their bytes',
     for (const argv of [['tick'], ['status'], ['check'], ['backup', 'x.db'], ['migrate', '--status']]) {
       const { code, out, err } = await finish(t, argv, { cwd })
       assert.deepEqual([code, out], [1, ''], argv.join(' '))
-      assert.match(err, /was replaced or removed, and the log beside it .* belongs to the file before/)
+      assert.match(err, /was replaced or removed, and the log beside it .* belongs to the previous file/)
     }
     assert.deepEqual(state(), before)
   }
@@ -105,28 +105,30 @@ test('restore puts a copy in its place and keeps what was there, unmixed', async
 
 // Only Linux tells who has a file open.
 if (process.platform === 'linux')
-  test('a log removed under a serve is not begun anew by anybody else, and loses nothing when serve stops', async (t) => {
-    const { file, run, serve } = await killed(t)
-    rmSync(`${file}-wal`)
-    const before = digest(file)
-    for (const argv of [
-      ['tick'],
-      ['status'],
-      ['check'],
-      ['backup', 'x.db'],
-      ['user', 'list', 'acme', '--env', 'test'],
-    ]) {
-      const { code, out, err } = await run(...argv)
-      assert.deepEqual([code, out], [1, ''], argv.join(' '))
-      assert.match(err, /tranche\.db-wal was removed or replaced while another process had it open/)
-    }
-    assert.deepEqual([existsSync(`${file}-wal`), digest(file)], [false, before])
-    serve.child.kill('SIGTERM')
-    assert.equal(await serve.ended, 0)
-    const users = await run('user', 'list', 'acme', '--env', 'test', '--json')
-    assert.equal(JSON.parse(users.out)[0]?.partner_user_id, USER.partner_user_id, users.err)
-    assert.equal((await run('check')).code, 0)
-  })
+  for (const lost of ['-wal', '-shm']) {
+    test(`${lost} removed under a serve is not made anew by anybody else, and nothing is lost when serve stops`, async (t) => {
+      const { cwd, file, run, serve } = await killed(t)
+      rmSync(file + lost)
+      const before = digest(file)
+      for (const argv of [
+        ['tick'],
+        ['status'],
+        ['backup', 'x.db'],
+        ['partner', 'create', 'beta', '--name', 'B'],
+      ]) {
+        const { code, out, err } = await run(...argv)
+        assert.deepEqual([code, out], [1, ''], argv.join(' '))
+        assert.match(err, /was removed or replaced while another process had it open/)
+      }
+      assert.equal((await run('restore', 'backup.db')).code, 11)
+      assert.deepEqual([existsSync(file + lost), digest(file)], [false, before])
+      serve.child.kill('SIGTERM')
+      assert.equal(await serve.ended, 0)
+      const users = await finish(t, ['user', 'list', 'acme', '--env', 'test', '--json'], { cwd })
+      assert.equal(JSON.parse(users.out)[0]?.partner_user_id, USER.partner_user_id, users.err)
+      assert.equal((await run('check')).code, 0)
+    })
+  }
 
 test('a log that belongs to its file is read, after a kill, under another name and from a copy of both', async (t) => {
   const { cwd, file, run, serve } = await killed(t)
@@ -176,7 +178,7 @@ test('a link whose file is gone leads to the log of that file, and a pair that d
   renameSync(`${file}.new`, file)
   const { code, err } = await run('--db', 'other.db', 'restore', file)
   assert.equal(code, 1)
-  assert.match(err, /belongs to the file before/)
+  assert.match(err, /belongs to the previous file/)
   assert.equal(digest(`${file}-wal`), log)
 })
 

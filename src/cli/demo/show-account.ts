@@ -134,7 +134,7 @@ const triggers = ({ tranches }: Account): Promise<string> =>
 function deeds({ partner }: Account): string {
   const rows: [string, number, string][] = [
     ['polled', partner.polls, `once every ${PASS_EVERY_MS / MINUTE_MS} simulated minutes`],
-    ['was handed', partner.delivered, 'each an instruction under a lease of its own'],
+    ['was handed', partner.delivered, 'instructions, each with its own lease'],
     ['filled', partner.filled, 'for the whole amount'],
     ['part-filled', partner.partial, 'the rest went back to the window'],
     ['failed', partner.failed, 'all of it went back'],

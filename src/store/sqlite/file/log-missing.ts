@@ -1,19 +1,20 @@
-// A log that was removed under a process that has it open. Its index is still shared, so SQLite would look up pages in a
-// new, empty log at places that only the removed one has, and write behind them.
+// A log, or its index (-shm), that was removed under a process that has it open. With the index still shared, SQLite
+// would look up pages in a new, empty log at places that only the removed one has, and write behind them. With a new
+// index, each process would go by its own, and the one that closes last would undo what the other wrote.
 
 import { closeSync, openSync, readSync } from 'node:fs'
 import { endianness } from 'node:os'
 import { Problem } from '../../../core/problem.ts'
 import { realName, walBytes, walFile } from './own-files.ts'
-import { isLockedByAnother, isLockedHere } from './process-lock.ts'
+import { isLockedByAnother, isLockedHere, isReadByAnother } from './process-lock.ts'
 
 /** Looks for half a second: whoever begins a log anew, or removes it as the last to close, changes one after the other. */
 const LOOKS = 25
 const BETWEEN_LOOKS_MS = 20
 
 /**
- * Throws database_gone when the index that other processes use is of another log than the one that is there. Only where
- * the system tells who holds the index (Linux): SQLite makes one anew that nobody holds.
+ * Throws database_gone when other processes use a log or an index that is not there any more. Only where the system tells
+ * who holds a file (Linux).
  */
 export function refuseMissingLog(database: string): void {
   for (let look = 0; look < LOOKS; look++) {
@@ -22,7 +23,7 @@ export function refuseMissingLog(database: string): void {
   }
   throw new Problem(
     'database_gone',
-    `${walFile(database)} was removed or replaced while another process had it open, so nothing is read or stored: ` +
+    `${walFile(database)}, or the -shm beside it, was removed or replaced while another process had it open, so nothing is read or stored: ` +
       'see "When the database is gone" in docs/operations.md before you stop that process.',
   )
 }
@@ -34,7 +35,9 @@ const INDEX_HEADER_BYTES = 48
 
 function logFits(database: string): boolean {
   const index = `${realName(database)}-shm`
-  if (isLockedHere(index) || !isLockedByAnother(index)) return true
+  if (isLockedHere(index)) return true
+  // Whoever has the database open holds both, but for the moments in which it is opened and closed.
+  if (!isLockedByAnother(index)) return !isReadByAnother(realName(database))
   const header = firstBytes(index, INDEX_HEADER_BYTES)
   if (header === null || header[12] === 0) return true
   const [pageSize, frames] =

@@ -27,9 +27,9 @@ export function refuseForeignLog(database: string): void {
   if (!hasForeignLog(database)) return
   throw new Problem(
     'bad_file',
-    `${database} was replaced or removed, and the log beside it (${walFile(database)}) belongs to the file before: opened together, ` +
-      'both would be damaged. See "When the database is gone" in docs/operations.md; if the two do belong together, ' +
-      `remove ${ownerNote(database)}.`,
+    `${database} was replaced or removed, and the log beside it (${walFile(database)}) belongs to the previous file. ` +
+      'Opening them together would damage both. See "When the database is gone" in docs/operations.md. If the two do ' +
+      `belong together, remove ${ownerNote(database)}.`,
   )
 }
 
@@ -47,7 +47,7 @@ export function noteLogOwner(database: string): void {
     })
     giveToFolderOwner(note)
   } catch {
-    // No room, say. Without it the next process has one look less; that is no reason to refuse this one.
+    // No room, say. Without it the next process has one check fewer; that is no reason to refuse this one.
   }
 }
 

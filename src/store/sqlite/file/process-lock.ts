@@ -40,14 +40,20 @@ function hold(file: string, free: () => void): () => void {
  * Whether a process other than this one holds any lock on the file, as Linux tells it; elsewhere nobody can be asked.
  * A process that has a database of ours open holds one all the time.
  */
-export const isLockedByAnother = (file: string): boolean =>
-  holdersOf(file).some((pid) => pid !== String(process.pid))
+export const isLockedByAnother = (file: string): boolean => locksOn(file).some(({ pid }) => pid !== OWN_PID)
+
+/** The same, of those who may read it and nobody who may write: so is a database in write-ahead mode held. */
+export function isReadByAnother(file: string): boolean {
+  const locks = locksOn(file).filter(({ pid }) => pid !== OWN_PID)
+  return locks.length > 0 && locks.every(({ kind }) => kind === 'READ')
+}
 
 /** Whether this process holds one: then it must not open and close the file, which would give up all of them. */
-export const isLockedHere = (file: string): boolean => holdersOf(file).includes(String(process.pid))
+export const isLockedHere = (file: string): boolean => locksOn(file).some(({ pid }) => pid === OWN_PID)
 
-/** The process ids of those who hold a lock on the file, as text. */
-function holdersOf(file: string): string[] {
+const OWN_PID = String(process.pid)
+
+function locksOn(file: string): { pid: string; kind: string }[] {
   const locks = '/proc/locks'
   if (!existsSync(locks)) return []
   // Lines such as "3: POSIX  ADVISORY  READ 1234 fe:01:5678 128 128"; the last number of the triple is the inode.
@@ -58,6 +64,7 @@ function holdersOf(file: string): string[] {
     .map((line) => line.trim().split(/\s+/))
     .flatMap((words) => {
       const at = words.findIndex((word) => /^[0-9a-f]+:[0-9a-f]+:\d+$/.test(word))
-      return at > 0 && words[at]?.split(':')[2] === String(ino) ? [words[at - 1] ?? ''] : []
+      if (at < 2 || words[at]?.split(':')[2] !== String(ino)) return []
+      return [{ pid: words[at - 1] ?? '', kind: words[at - 2] ?? '' }]
     })
 }

@@ -46,6 +46,7 @@ export function restore(
   if (!existsSync(copyName)) throw new Problem('file_not_found', `There is no file ${copyName}.`)
   const [copy, file] = [realName(copyName), realName(fileName)]
   refuseForeignLog(copy)
+  if ([file, `${file}-shm`].some(isLockedByAnother)) throw inUse(file)
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
   refuseSecondNames(file)
   const aside = nameAside(file)
@@ -124,7 +125,6 @@ function giveWay(file: string, { aside, kept }: { aside: string; kept: string })
  * names by which SQLite does not take the one for the other's.
  */
 function giveWayUnread(file: string, { aside, kept }: { aside: string; kept: string }): void {
-  if ([file, `${file}-shm`].some((name) => existsSync(name) && isLockedByAnother(name))) throw inUse(file)
   const held = openSync(file, 'r')
   try {
     keepCopy(held, { file, kept })
