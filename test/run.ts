@@ -4,7 +4,7 @@
 //   node bin/with-node.mjs test/run.ts [--fast] [--test-OPTION...] [FILE...]
 //
 // --fast leaves out the tests that start processes (*.process.test.ts), that wait (*.wait.test.ts) and that simulate
-// years or write rows by the ten thousand (*.long.test.ts).
+// weeks or write many rows (*.long.test.ts).
 //
 // Their databases are in memory where the machine has a folder for that. A crash of the machine is the one thing that a
 // disk would add, and no test can bring it about; a kill -9 leaves both alike.
