@@ -6,7 +6,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
-import { openShell, type Shell } from '../support/shell.ts'
+import { openShell, type Shell, succeed } from '../support/shell.ts'
 import { playStory } from './story.ts'
 
 const SEED = 1
@@ -42,17 +42,12 @@ export type Said = {
 
 /** Asks the program of today for everything that a release has to hand on. */
 export async function ask(shell: Shell, keys: readonly string[]): Promise<Said> {
-  const command = async (...argv: string[]): Promise<string> => {
-    const { code, out, err } = await shell.tranche(argv)
-    if (code !== 0) throw new Error(`${argv.join(' ')}: ${code} ${err}`)
-    return out
-  }
   const said: Said = { exports: {}, lists: {}, answers: {} }
   for (const { file, month, report } of EXPORTS) {
-    said.exports[file] = await command('billing', 'export', '--month', month, '--report', report)
+    said.exports[file] = await succeed(shell, 'billing', 'export', '--month', month, '--report', report)
   }
   for (const [name, argv] of Object.entries(LISTS))
-    said.lists[name] = JSON.parse(await command(...argv, '--json'))
+    said.lists[name] = JSON.parse(await succeed(shell, ...argv, '--json'))
   for (const [i, key] of keys.entries()) {
     for (const path of ANSWERS) {
       said.answers[`${i} ${path}`] = JSON.parse((await shell.call('GET', `/partner/v1${path}`, key)).text)
@@ -81,8 +76,7 @@ async function make(folder: string): Promise<void> {
   const { keys } = await playStory(shell, SEED)
   const { exports, lists, answers } = await ask(shell, keys)
   const copy = join(shell.folder, 'copy.db')
-  const { code, err } = await shell.tranche(['backup', copy])
-  if (code !== 0) throw new Error(err)
+  await succeed(shell, 'backup', copy)
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, DATABASE), gzipSync(readFileSync(copy), { level: 9 }))
   for (const [file, text] of Object.entries(exports)) writeFileSync(join(folder, file), text)

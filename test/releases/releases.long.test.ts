@@ -8,7 +8,7 @@ import { type TestContext, test } from 'node:test'
 import { DAY_MS } from '../../src/core/instant.ts'
 import { readMigrations } from '../../src/resources.ts'
 import { VERSION } from '../../src/version.ts'
-import { openShell, type Shell } from '../support/shell.ts'
+import { openShell, type Shell, succeed } from '../support/shell.ts'
 import { ask, lay } from './release.ts'
 
 const RELEASES = join(import.meta.dirname, '../../fixtures/releases')
@@ -39,12 +39,6 @@ function assertSameRows(now: string, then: string, where: string): void {
 /** The files that a migration has kept. */
 const copies = ({ folder }: Shell): string[] =>
   readdirSync(folder).filter((name) => name.includes('before-migration'))
-
-async function succeed(shell: Shell, ...argv: string[]): Promise<string> {
-  const { code, out, err } = await shell.tranche(argv)
-  assert.equal(code, 0, `${argv.join(' ')}: ${out}${err}`)
-  return out
-}
 
 async function laid(t: TestContext, version: string) {
   const shell = openShell(t)

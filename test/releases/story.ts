@@ -3,7 +3,7 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
 import { formatPrice, type Price } from '../../src/core/money.ts'
 import { type Chance, chanceOf, priceFeed } from '../simulation/simulation.ts'
-import type { Shell } from '../support/shell.ts'
+import { type Shell, succeed } from '../support/shell.ts'
 
 /** Of January and February 2026, and three days of March: two months that are over. */
 const DAYS = 62
@@ -43,11 +43,7 @@ export async function playStory(shell: Shell, seed: number): Promise<{ keys: str
 }
 
 async function begin(shell: Shell, seed: number): Promise<Story> {
-  const command: Story['command'] = async (...argv) => {
-    const { code, out, err } = await shell.tranche(argv)
-    if (code !== 0) throw new Error(`${argv.join(' ')}: ${code} ${err}`)
-    return out
-  }
+  const command: Story['command'] = (...argv) => succeed(shell, ...argv)
   const call: Story['call'] = async (key, method, path, body, ...expected) => {
     const { status, text } = await shell.call(method, `/partner/v1${path}`, key, body && JSON.stringify(body))
     if (![200, ...expected].includes(status)) throw new Error(`${method} ${path}: ${status} ${text}`)

@@ -25,8 +25,8 @@ import { USER } from '../support/service.ts'
 
 const digest = (file: string): string => createHash('sha256').update(readFileSync(file)).digest('hex')
 
-/** A folder whose database was written to by a serve that was killed, so that its log still lies beside it. */
-async function killed(t: TestContext) {
+/** A folder whose database is being served, with what was written last in its log alone; and a backup from before. */
+async function withLog(t: TestContext) {
   const { cwd, key } = await withKey(t)
   const file = join(cwd, 'tranche.db')
   const backup = join(cwd, 'backup.db')
@@ -46,7 +46,7 @@ async function killed(t: TestContext) {
 const BOTH = ['', '-wal']
 
 test('no command opens it, serve least of all, and both files keep their bytes', async (t) => {
-  const { cwd, file, backup, run, serve } = await killed(t)
+  const { cwd, file, backup, run, serve } = await withLog(t)
   renameSync(backup, file)
   const state = () => BOTH.map((suffix) => digest(file + suffix))
   const before = state()
@@ -74,7 +74,7 @@ test('no command opens it, serve least of all, and both files keep their bytes',
 })
 
 test('restore puts a copy in its place and keeps what was there, unmixed', async (t) => {
-  const { cwd, key, file, backup, run, serve } = await killed(t)
+  const { cwd, key, file, backup, run, serve } = await withLog(t)
   const rescued = BOTH.map((suffix) => {
     copyFileSync(file + suffix, join(cwd, `rescued.db${suffix}`))
     return digest(file + suffix)
@@ -107,7 +107,7 @@ test('restore puts a copy in its place and keeps what was there, unmixed', async
 if (process.platform === 'linux')
   for (const lost of ['-wal', '-shm']) {
     test(`${lost} removed under a serve is not made anew by anybody else, and nothing is lost when serve stops`, async (t) => {
-      const { cwd, file, run, serve } = await killed(t)
+      const { cwd, file, run, serve } = await withLog(t)
       rmSync(file + lost)
       const before = digest(file)
       for (const argv of [
@@ -131,7 +131,7 @@ if (process.platform === 'linux')
   }
 
 test('a log that belongs to its file is read, after a kill, under another name and from a copy of both', async (t) => {
-  const { cwd, file, run, serve } = await killed(t)
+  const { cwd, file, run, serve } = await withLog(t)
   serve.child.kill('SIGKILL')
   await serve.ended
   const users = async (name: string): Promise<number> => {
@@ -146,7 +146,7 @@ test('a log that belongs to its file is read, after a kill, under another name a
 })
 
 test('a copy of both put back over them is read once the note is removed, as the message says', async (t) => {
-  const { cwd, file, run, serve } = await killed(t)
+  const { cwd, file, run, serve } = await withLog(t)
   for (const suffix of BOTH) copyFileSync(file + suffix, join(cwd, `copied.db${suffix}`))
   serve.child.kill('SIGKILL')
   await serve.ended
@@ -161,7 +161,7 @@ test('a copy of both put back over them is read once the note is removed, as the
 })
 
 test('a link whose file is gone leads to the log of that file, and a pair that does not fit is no source', async (t) => {
-  const { cwd, file, backup, run, serve } = await killed(t)
+  const { cwd, file, backup, run, serve } = await withLog(t)
   serve.child.kill('SIGKILL')
   await serve.ended
   mkdirSync(join(cwd, 'links'))
@@ -199,7 +199,7 @@ test('a note that is not a file of ours holds nobody up and is not written', asy
 })
 
 test('restore says where it put a log whose database is gone', async (t) => {
-  const { cwd, file, backup, run, serve } = await killed(t)
+  const { cwd, file, backup, run, serve } = await withLog(t)
   serve.child.kill('SIGKILL')
   await serve.ended
   const log = digest(`${file}-wal`)

@@ -93,11 +93,18 @@ export function steadyChance(): Pick<Machine, 'random' | 'uuid'> {
   }
 }
 
+/** Runs a command that must succeed, and answers what it printed. */
+export async function succeed(shell: Pick<Shell, 'tranche'>, ...argv: string[]): Promise<string> {
+  const { code, out, err } = await shell.tranche(argv)
+  assert.equal(code, 0, `${argv.join(' ')}: ${out}${err}`)
+  return out
+}
+
 /** A shell whose database has the partner beta. */
 export async function withPartner(t: Pick<TestContext, 'after'>): Promise<Shell> {
   const shell = openShell(t)
   ;(await openFresh(shell.file, shell.machine.clock)).close()
-  assert.equal((await shell.tranche(['partner', 'create', 'beta', '--name', 'Beta'])).code, 0)
+  await succeed(shell, 'partner', 'create', 'beta', '--name', 'Beta')
   return shell
 }
 

@@ -6,7 +6,7 @@ import { closeSync, openSync, readSync } from 'node:fs'
 import { endianness } from 'node:os'
 import { Problem } from '../../../core/problem.ts'
 import { realName, walBytes, walFile } from './own-files.ts'
-import { isLockedByAnother, isLockedHere, isReadByAnother } from './process-lock.ts'
+import { isReadByAnother, locksOn } from './process-lock.ts'
 
 /** Looks for half a second: whoever begins a log anew, or removes it as the last to close, changes one after the other. */
 const LOOKS = 25
@@ -23,8 +23,8 @@ export function refuseMissingLog(database: string): void {
   }
   throw new Problem(
     'database_gone',
-    `${walFile(database)}, or the -shm beside it, was removed or replaced while another process had it open, so nothing is read or stored: ` +
-      'see "When the database is gone" in docs/operations.md before you stop that process.',
+    `${walFile(database)}, or the -shm beside it, was removed or replaced while another process had it open, ` +
+      'so nothing is read or stored: see "When the database is gone" in docs/operations.md before you stop that process.',
   )
 }
 
@@ -35,9 +35,11 @@ const INDEX_HEADER_BYTES = 48
 
 function logFits(database: string): boolean {
   const index = `${realName(database)}-shm`
-  if (isLockedHere(index)) return true
+  const locks = locksOn(index)
+  // Read here, it would be closed again, and with it go the locks of a connection that this process has.
+  if (locks.some(({ isOurs }) => isOurs)) return true
   // Whoever has the database open holds both, but for the moments in which it is opened and closed.
-  if (!isLockedByAnother(index)) return !isReadByAnother(realName(database))
+  if (locks.length === 0) return !isReadByAnother(realName(database))
   const header = firstBytes(index, INDEX_HEADER_BYTES)
   if (header === null || header[12] === 0) return true
   const [pageSize, frames] =

@@ -40,20 +40,19 @@ function hold(file: string, free: () => void): () => void {
  * Whether a process other than this one holds any lock on the file, as Linux tells it; elsewhere nobody can be asked.
  * A process that has a database of ours open holds one all the time.
  */
-export const isLockedByAnother = (file: string): boolean => locksOn(file).some(({ pid }) => pid !== OWN_PID)
+export const isLockedByAnother = (file: string): boolean => locksOn(file).some(({ isOurs }) => !isOurs)
 
 /** The same, of those who may read it and nobody who may write: so is a database in write-ahead mode held. */
 export function isReadByAnother(file: string): boolean {
-  const locks = locksOn(file).filter(({ pid }) => pid !== OWN_PID)
-  return locks.length > 0 && locks.every(({ kind }) => kind === 'READ')
+  const locks = locksOn(file).filter(({ isOurs }) => !isOurs)
+  return locks.length > 0 && locks.every(({ isRead }) => isRead)
 }
 
-/** Whether this process holds one: then it must not open and close the file, which would give up all of them. */
-export const isLockedHere = (file: string): boolean => locksOn(file).some(({ pid }) => pid === OWN_PID)
-
-const OWN_PID = String(process.pid)
-
-function locksOn(file: string): { pid: string; kind: string }[] {
+/**
+ * The locks that processes hold on a file. A file that this process has locked must not be opened and closed by it: that
+ * would give up all its locks.
+ */
+export function locksOn(file: string): { isOurs: boolean; isRead: boolean }[] {
   const locks = '/proc/locks'
   if (!existsSync(locks)) return []
   // Lines such as "3: POSIX  ADVISORY  READ 1234 fe:01:5678 128 128"; the last number of the triple is the inode.
@@ -65,6 +64,6 @@ function locksOn(file: string): { pid: string; kind: string }[] {
     .flatMap((words) => {
       const at = words.findIndex((word) => /^[0-9a-f]+:[0-9a-f]+:\d+$/.test(word))
       if (at < 2 || words[at]?.split(':')[2] !== String(ino)) return []
-      return [{ pid: words[at - 1] ?? '', kind: words[at - 2] ?? '' }]
+      return [{ isOurs: words[at - 1] === String(process.pid), isRead: words[at - 2] === 'READ' }]
     })
 }

@@ -31,7 +31,8 @@ import { isLockedByAnother } from './process-lock.ts'
 
 /**
  * Puts a copy in the place of `file`. The copy is verified first and not touched; the replaced database is kept under
- * the name that is returned: of its log when only that was left, null when there was nothing. At no moment is there no database, or half of one.
+ * the name that is returned: of its log when only that was left, null when there was nothing. At no moment is there no
+ * database, or half of one.
  * It gets the owner and the mode of what it replaces. A kill leaves at most a `.partial-` file, which the next restore
  * removes.
  * Throws bad_file, schema_newer, usage for a file with second names, and database_in_use while another process has the database open.
@@ -57,16 +58,24 @@ export function restore(
     noteRestore(aside, now, audit)
     takeOverRights(aside, file)
     sync(aside)
-    const replaced = existsSync(file)
-    if (hasForeignLog(file) && replaced) giveWayUnread(file, { aside, kept })
-    else if (replaced) giveWay(file, { aside, kept })
-    const log = replaced ? null : setAside(file, kept)
-    if (!replaced) renameSync(aside, file)
+    const left = replace(file, { aside, kept })
     sync(dirname(file))
-    return replaced ? kept : log
+    return left
   } finally {
     for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
   }
+}
+
+/** Lets the new database take the name. Returns where what had it is kept, null when there was nothing. */
+function replace(file: string, names: { aside: string; kept: string }): string | null {
+  if (existsSync(file)) {
+    if (hasForeignLog(file)) giveWayUnread(file, names)
+    else giveWay(file, names)
+    return names.kept
+  }
+  const log = setAside(file, names.kept)
+  renameSync(names.aside, file)
+  return log
 }
 
 /**
