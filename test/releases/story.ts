@@ -1,8 +1,8 @@
 // A few weeks of a service's life, through its commands and its API alone: what a release has to hand on to the next.
 
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
-import { formatPrice, type Price } from '../../src/core/money.ts'
-import { type Chance, chanceOf, priceFeed } from '../simulation/simulation.ts'
+import { formatPrice, type Price, price } from '../../src/core/money.ts'
+import { type Chance, chanceOf } from '../simulation/chance.ts'
 import { type Shell, succeed } from '../support/shell.ts'
 
 /** Of January and February 2026, and three days of March: two months that are over. */
@@ -192,4 +192,16 @@ async function lateFill({
   }
   await call(key, 'POST', `/executions/${late.execution_id}/confirm`, fill, 409)
   await command('execution', 'accept-late', late.execution_id)
+}
+
+/** A walk in steps of up to half a percent, with outages of the feed. */
+function priceFeed({ next, happens, between }: Chance): () => Price | undefined {
+  let dollars = 60_000
+  let silent = 0
+  return () => {
+    dollars *= Math.exp((next() - 0.5) / 100)
+    if (silent > 0) silent -= 1
+    else if (happens(0.02)) silent = between(1, 20)
+    return silent > 0 ? undefined : price(dollars.toFixed(2))
+  }
 }

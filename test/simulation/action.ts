@@ -1,0 +1,74 @@
+// What can happen in a simulation, as plain values: a trace of them can be printed, cut down and played again.
+
+import type { ReportKind } from './model/csv.ts'
+import type { ConfirmBody } from './model/executions.ts'
+import type { PartnerChange, TierTerms } from './model/levers.ts'
+import type { PlanBody } from './model/plans.ts'
+import type { UserBody } from './model/users.ts'
+
+/** An execution, by what its partner knows it by: ids are made anew in every run. */
+export type ExecutionRef = { tenant: string; key: string }
+
+/** One call of the API. */
+export type Call = { do: 'call'; key: string } & (
+  | { route: 'me' | 'due' | 'webhook' | 'unhook' }
+  | { route: 'user'; body: UserBody }
+  | { route: 'setUser'; user: string; status: 'linked' | 'disabled' }
+  | { route: 'plan'; body: PlanBody }
+  | { route: 'confirm'; of: ExecutionRef | string; body: ConfirmBody }
+  | { route: 'hook'; url: string }
+  | { route: 'month'; month: string }
+  | { route: 'users'; month: string; limit: number }
+)
+
+/** One command of an operator's. */
+export type Lever = { do: 'lever' } & (
+  | { lever: 'partner'; slug: string }
+  | { lever: 'change'; slug: string; to: PartnerChange }
+  | { lever: 'key'; tenant: string; label: string; life: number | null }
+  | { lever: 'rotate'; key: string; label: string; overlap: number }
+  | { lever: 'revoke'; key: string }
+  | { lever: 'tier'; terms: TierTerms }
+  | { lever: 'override'; slug: string; tier: string | null; from: string | null }
+  | { lever: 'erase'; tenant: string; user: string }
+  | { lever: 'cancel' | 'accept' | 'dismiss'; of: ExecutionRef; number: number | null }
+  | { lever: 'adjust'; of: ExecutionRef; usd: string; btc: string }
+)
+
+export type Receiver = 'takes' | 'fails' | 'hangs'
+
+/** One pass of the scheduler, and the wake-ups it sends. */
+export type Pass = {
+  do: 'pass'
+  price: string | null
+  /** How far the time that the feed tells is from the clock. */
+  told: number | 'silent' | 'none'
+  /** Another pass begins while this one waits for its price. */
+  isOverlapped: boolean
+  /** What else happens while it waits. */
+  meanwhile: Call[]
+  /** How the receivers of some tenants behave; the others take what they are sent. */
+  receivers: Record<string, Receiver>
+  /** What a tenant does while its receiver hangs. */
+  hanging: { tenant: string; call: Call } | null
+}
+
+export type Action =
+  | Call
+  | Lever
+  | Pass
+  /** The clock goes on, or is set back. */
+  | { do: 'clock'; by: number }
+  /** Calls of different tenants at the same moment. */
+  | { do: 'together'; calls: Call[] }
+  /** The same call twice at the same moment. */
+  | { do: 'twice'; call: Call }
+  /** A call while another connection holds the write lock and writes. */
+  | { do: 'locked'; call: Call }
+  | { do: 'export'; month: string; report: ReportKind }
+  /** The process is killed at the so-many-th look at the database. */
+  | {
+      do: 'killed'
+      at: number
+      action: Call | Lever | Pass | { do: 'export'; month: string; report: ReportKind }
+    }

@@ -1,0 +1,90 @@
+// A process that has the program in it, and that can be told to die at the so-many-th look at its database.
+
+import SQLite from 'better-sqlite3'
+import { openFile } from '../../../src/store/sqlite/file/connection.ts'
+import type { Deed } from '../request.ts'
+import { hostHere } from '../system/host.ts'
+import type { FiredSeen, Record_, Seen } from '../system/observed.ts'
+import { firedAfter } from '../system/pass.ts'
+import { onSqlite } from '../system/sqlite.ts'
+
+export type Secrets = [label: string, of: { keyId: string; secret: string }][]
+export type Ask =
+  | { ask: 'open'; file: string; seed: number; start: number; secrets: Secrets; dieAt: number | null }
+  | { ask: 'perform'; deed: Deed; dieAt: number | null }
+  | { ask: 'firstFault' | 'record' | 'close' }
+  | { ask: 'fired'; after: string | null }
+export type Told =
+  | { told: 'opened' | 'closed' }
+  | { told: 'seen'; seen: Seen; secrets: Secrets }
+  | { told: 'firstFault'; fault: string | null }
+  | { told: 'record'; record: Record_ }
+  | { told: 'fired'; fired: FiredSeen[] }
+  | { told: 'threw'; message: string }
+
+let left = Number.POSITIVE_INFINITY
+let host: Awaited<ReturnType<typeof hostHere>> | undefined
+
+/** Before and after every call to the database: what is between two of them is never cut in half. */
+function boundary(): void {
+  left -= 1
+  // It cannot be caught, and nothing after it runs.
+  if (left === 0) process.kill(process.pid, 'SIGKILL')
+}
+
+function watchDatabaseCalls(): void {
+  const db = openFile(':memory:')
+  const statement = Object.getPrototypeOf(SQLite.prototype.prepare.call(db, 'select 1'))
+  const watched: [object: Record<string, (...given: unknown[]) => unknown>, names: string[]][] = [
+    [statement, ['run', 'get', 'all', 'iterate']],
+    [SQLite.prototype as never, ['exec', 'pragma']],
+  ]
+  for (const [object, names] of watched) {
+    for (const name of names) {
+      const original = object[name] as (...given: unknown[]) => unknown
+      object[name] = function (this: unknown, ...given: unknown[]) {
+        boundary()
+        const result = original.apply(this, given)
+        boundary()
+        return result
+      }
+    }
+  }
+  db.close()
+}
+
+watchDatabaseCalls()
+process.on('message', async (ask: Ask) => {
+  try {
+    process.send?.(await answer(ask))
+  } catch (error) {
+    process.send?.({ told: 'threw', message: (error as Error).stack ?? String(error) } satisfies Told)
+  }
+})
+
+async function answer(ask: Ask): Promise<Told> {
+  left = ('dieAt' in ask && ask.dieAt) || Number.POSITIVE_INFINITY
+  if (ask.ask === 'open') {
+    const { file, seed, start, secrets } = ask
+    host = await hostHere({ ...onSqlite(file), seed, start, secrets: new Map(secrets) })
+    left = Number.POSITIVE_INFINITY
+    return { told: 'opened' }
+  }
+  if (!host) throw new Error('nothing is open')
+  switch (ask.ask) {
+    case 'perform': {
+      const seen = await host.perform(ask.deed)
+      left = Number.POSITIVE_INFINITY
+      return { told: 'seen', seen, secrets: [...host.system.secrets] }
+    }
+    case 'firstFault':
+      return { told: 'firstFault', fault: await host.firstFault() }
+    case 'record':
+      return { told: 'record', record: await host.record() }
+    case 'fired':
+      return { told: 'fired', fired: await firedAfter(host.system.store, ask.after) }
+    case 'close':
+      await host.close()
+      return { told: 'closed' }
+  }
+}

@@ -1,0 +1,216 @@
+// Holds what the program did against what the model says: any difference is a failure of one of the two.
+
+import { isDeepStrictEqual } from 'node:util'
+import type { Action, Call, Pass } from './action.ts'
+import { Difference } from './difference.ts'
+import { ANY_TEXT, type Expected } from './model/answer.ts'
+import { answer } from './model/calls.ts'
+import { csv } from './model/csv.ts'
+import { operate } from './model/operate.ts'
+import { pass, wake, wakeUpsOf } from './model/pass.ts'
+import { idempotencyKey, type State } from './model/state.ts'
+import { units } from './model/units.ts'
+import type { Answered, PassSeen, Record_, Seen } from './system/observed.ts'
+
+/** With both sides of it. */
+const differ = (what: string, expected: unknown, seen: unknown): Difference =>
+  new Difference(`${what}\n  model:   ${show(expected)}\n  program: ${show(seen)}`)
+
+const show = (value: unknown): string =>
+  JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? String(part) : part))
+
+/** Takes an action into the model, and throws a Difference where the program did otherwise. */
+export function judge(state: State, action: Action, seen: Seen): void {
+  switch (action.do) {
+    case 'clock':
+      state.clock += action.by
+      break
+    case 'call':
+      judgeCall(state, action, pagesOf(seen))
+      break
+    case 'locked':
+      judgeCall(state, action.call, pagesOf(seen))
+      break
+    case 'together':
+      action.calls.forEach((call, i) => {
+        judgeCall(state, call, answersOf(seen).slice(i, i + 1))
+      })
+      break
+    case 'twice':
+      judgeTwice(state, action.call, answersOf(seen))
+      break
+    case 'pass':
+      if (seen.do !== 'pass') throw differ('a pass', 'pass', seen.do)
+      judgePass(state, action, seen.pass)
+      break
+    case 'lever':
+      judgeRefusal(action.lever, operate(state, action), seen)
+      break
+    case 'export':
+      judgeExport(`${action.report} of ${action.month}`, csv(state, action.month, action.report), seen)
+      break
+    case 'killed':
+      judge(state, action.action, seen)
+  }
+}
+
+const answersOf = (seen: Seen): readonly Answered[] => (seen.do === 'together' ? seen.answers : [])
+
+function judgeRefusal(lever: string, refusal: string | null, seen: Seen): void {
+  if (seen.do !== 'lever' || seen.refused !== refusal) throw differ(`lever ${lever}`, refusal, seen)
+}
+
+function judgeExport(what: string, text: string, seen: Seen): void {
+  if (seen.do !== 'export' || seen.text !== text) throw differ(`export ${what}`, text, seen)
+}
+
+const pagesOf = (seen: Seen): readonly Answered[] => (seen.do === 'call' ? seen.pages : [])
+
+function judgeCall(state: State, call: Call, pages: readonly Answered[]): void {
+  const expected = answer(state, call)
+  if (expected.length !== pages.length) throw differ(`pages of ${call.route}`, expected, pages)
+  expected.forEach((one, i) => {
+    const page = pages[i]
+    if (!page || !matches(one, page)) throw differ(`answer to ${call.route}`, one, page)
+  })
+}
+
+/** Two calls at once are answered as one after the other, whichever was first. */
+function judgeTwice(state: State, call: Call, answers: readonly Answered[]): void {
+  const [first, second] = [answer(state, call)[0], answer(state, call)[0]]
+  const [a, b] = answers
+  if (!first || !second || !a || !b) throw differ(`two of ${call.route}`, [first, second], answers)
+  const inOrder = matches(first, a) && matches(second, b)
+  if (!inOrder && !(matches(first, b) && matches(second, a))) {
+    throw differ(`two of ${call.route} at once`, [first, second], answers)
+  }
+}
+
+function matches(expected: Expected, { status, body, dueRemaining }: Answered): boolean {
+  if (status !== expected.status) return false
+  if ('says' in expected) {
+    const { detail } = (body ?? {}) as { detail?: unknown }
+    return typeof detail === 'string' && expected.says.every((fact) => detail.includes(fact))
+  }
+  if (expected.dueRemaining !== undefined && dueRemaining !== String(expected.dueRemaining)) return false
+  return isLike(expected.body, body)
+}
+
+/** Equal, but for texts that only the program can know. */
+function isLike(expected: unknown, seen: unknown): boolean {
+  if (typeof expected !== 'object' || expected === null || Array.isArray(expected)) {
+    return isDeepStrictEqual(expected, seen)
+  }
+  if (typeof seen !== 'object' || seen === null) return false
+  const names = Object.keys(expected)
+  if (!isDeepStrictEqual(names, Object.keys(seen))) return false
+  const [a, b] = [expected as Record<string, unknown>, seen as Record<string, unknown>]
+  return names.every((name) =>
+    a[name] === ANY_TEXT
+      ? typeof b[name] === 'string' && b[name] !== ''
+      : isDeepStrictEqual(a[name], b[name]),
+  )
+}
+
+function judgePass(state: State, action: Pass, seen: PassSeen): void {
+  if (action.isOverlapped && seen.overlap !== 'skipped')
+    throw differ('a second pass', 'skipped', seen.overlap)
+  action.meanwhile.forEach((call, i) => {
+    judgeCall(state, call, seen.meanwhile.slice(i, i + 1))
+  })
+  const before = state.executions.length
+  const expected = playPass(state, action)
+  if (expected.kind === 'disputed') {
+    if (seen.report !== null) throw differ('a pass while the clock is in doubt', null, seen.report)
+    return
+  }
+  const { kind: _, fired, ...report } = expected
+  learnIds(state, { before, seen })
+  if (!isDeepStrictEqual({ ...report, plans_failed: 0 }, seen.report))
+    throw differ('a pass', report, seen.report)
+  const firedSeen = seen.fired.map(({ id: __, amount, ...one }) => ({ ...one, amount: BigInt(amount) }))
+  if (!isDeepStrictEqual(sorted(fired), sorted(firedSeen)))
+    throw differ('what a pass fired', fired, firedSeen)
+  judgeWakeUps(state, action, { seen, before })
+}
+
+/** The model's side of a pass, to its end. */
+export function playPass(state: State, { price, told }: Pass) {
+  const observed = {
+    price: price === null ? null : units(price),
+    told: typeof told === 'number' ? state.clock + told : told,
+  }
+  const steps = pass(state, observed)
+  for (;;) {
+    const step = steps.next()
+    if (step.done) return step.value
+  }
+}
+
+const sorted = <T extends { key: string; tenant: string }>(list: readonly T[]): T[] =>
+  [...list]
+    .sort((a, b) => (`${a.tenant} ${a.key}` < `${b.tenant} ${b.key}` ? -1 : 1))
+    .map(({ ...one }) => ({ ...one }))
+
+/** Only the program knows the ids of what it fired: from now on the model does too. */
+export function learnIds(
+  state: State,
+  { before, seen }: { before: number; seen: Pick<PassSeen, 'fired'> },
+): void {
+  const ids = new Map(seen.fired.map(({ tenant, key, id }) => [`${tenant} ${key}`, id]))
+  const known = new Set(state.executions.slice(0, before).map(({ id }) => id))
+  let last = state.executions[before - 1]?.id ?? ''
+  for (const execution of state.executions.slice(before)) {
+    const id = ids.get(`${execution.tenant.name} ${idempotencyKey(execution)}`)
+    if (id === undefined || known.has(id)) continue
+    if (id <= last) throw differ('ids increase in the order of creation', `after ${last}`, id)
+    last = id
+    execution.id = id
+  }
+}
+
+function judgeWakeUps(
+  state: State,
+  action: Pass,
+  { seen, before }: { seen: PassSeen; before: number },
+): void {
+  const wakeUps = wakeUpsOf(state.executions.slice(before))
+  const payloads = wakeUps.map(({ tenant, count, earliest }) => ({
+    tenant: tenant.name,
+    body: {
+      event: 'executions.available',
+      partner_slug: tenant.partner.slug,
+      environment: tenant.environment,
+      count,
+      earliest_execution_id: earliest,
+    },
+  }))
+  const byTenant = (a: { tenant: string }, b: { tenant: string }) => (a.tenant < b.tenant ? -1 : 1)
+  if (!isDeepStrictEqual(payloads.sort(byTenant), [...seen.payloads].sort(byTenant))) {
+    throw differ('wake-ups', payloads, seen.payloads)
+  }
+  const behaviour = (name: string) => action.receivers[name] ?? 'takes'
+  if (action.hanging && seen.hanging) judgeCall(state, action.hanging.call, [seen.hanging])
+  const sent = wakeUps.map((wakeUp) => {
+    const how = behaviour(wakeUp.tenant.name)
+    const statusCode = how === 'takes' ? 204 : how === 'fails' ? 500 : null
+    return { wakeUp, attempt: { statusCode, delivered: how === 'takes' } }
+  })
+  for (const _ of wake(state, sent));
+  const delivered = sent.filter(({ attempt }) => attempt.delivered).length
+  const woken = { sent: delivered, failed: sent.length - delivered }
+  if (!isDeepStrictEqual(woken, seen.woken)) throw differ('how many wake-ups were sent', woken, seen.woken)
+}
+
+/** What is on record in one and not in the other; null when they agree. */
+export function differenceOf(model: Record_, program: Record_): string | null {
+  const lines: string[] = []
+  for (const what of Object.keys(model) as (keyof Record_)[]) {
+    const [mine, its] = [new Set(model[what]), new Set(program[what])]
+    for (const line of mine) if (!its.has(line)) lines.push(`  model only:   ${what}: ${line}`)
+    for (const line of its) if (!mine.has(line)) lines.push(`  program only: ${what}: ${line}`)
+    if (model[what].length !== program[what].length)
+      lines.push(`  ${what}: ${model[what].length} and ${program[what].length}`)
+  }
+  return lines.length === 0 ? null : `what is on record differs\n${lines.slice(0, 12).join('\n')}`
+}

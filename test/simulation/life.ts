@@ -1,0 +1,151 @@
+// One seed lived through: what the player draws, done to the program and to the model, held against each other.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Action } from './action.ts'
+import { type Chance, chanceOf } from './chance.ts'
+import { Difference } from './difference.ts'
+import { differenceOf, judge } from './judge.ts'
+import { recordOf } from './model/record.ts'
+import { assertSound } from './model/sound.ts'
+import { emptyState, type State } from './model/state.ts'
+import { DAY } from './model/units.ts'
+import { createPlayer } from './player/player.ts'
+import { profileOf } from './player/profile.ts'
+import { deedOf, Unresolvable } from './request.ts'
+import { type Host, hostHere } from './system/host.ts'
+import { onSqlite } from './system/sqlite.ts'
+
+export type Lived = {
+  steps: number
+  answers: number
+  partnerDays: number
+  executions: number
+  trades: number
+}
+
+/** What went wrong, and all that had happened by then. */
+export class Failure extends Error {
+  readonly trace: readonly Action[]
+
+  constructor(trace: readonly Action[], cause: Error) {
+    super(cause.message, { cause })
+    this.trace = trace
+  }
+}
+
+/** How a seed is lived: where the program runs, and how an action is done to it and to the model. */
+export type Stage = {
+  host: Host
+  act: (state: State, action: Action) => Promise<void>
+  /** Turns what is drawn into what is done. */
+  alter: (action: Action, chance: Chance) => Action
+}
+
+/** Opens the program on a file in a folder of its own. */
+export type OpenStage = (place: { file: string; seed: number; start: number }) => Promise<Stage>
+
+/** Between two looks at all that is on record. */
+const STEPS_BETWEEN_RECORDS = 5
+
+/** Lives a seed, as many steps as its world has or as are asked for. Throws a Failure. */
+export async function live(
+  seed: number,
+  { steps: asked, open = inThisProcess }: { steps: number | null; open?: OpenStage },
+): Promise<Lived> {
+  const chance = chanceOf(seed)
+  const profile = profileOf(chance)
+  const state = emptyState(profile.start)
+  const player = createPlayer(state, chance, profile)
+  const trace: Action[] = []
+  const steps = asked ?? profile.steps
+  return staged({ seed, start: profile.start }, open, async ({ host, act, alter }) => {
+    let answers = 0
+    const follow = async (actions: Generator<Action, void>) => {
+      for (const drawn of actions) {
+        const action = alter(drawn, chance)
+        trace.push(action)
+        await act(state, action)
+        answers += action.do === 'together' ? action.calls.length : 1
+      }
+    }
+    try {
+      await follow(player.opening())
+      for (let step = 1; step <= steps; step++) {
+        await follow(player.step())
+        await look(host, state, step % STEPS_BETWEEN_RECORDS === 0 || step === steps)
+      }
+    } catch (error) {
+      throw new Failure(trace, error as Error)
+    }
+    const days = Math.max(0, state.clock - profile.start) / DAY
+    const partnerDays = Math.round(days * profile.partners)
+    const trades = state.executions.filter(({ trade }) => trade).length
+    return { steps, answers, partnerDays, executions: state.executions.length, trades }
+  })
+}
+
+/** Plays a trace again, leaving out what is about things that are not there. Answers what went wrong, or null. */
+export async function replay(
+  seed: number,
+  trace: readonly Action[],
+  open: OpenStage = inThisProcess,
+): Promise<Error | null> {
+  const { start } = profileOf(chanceOf(seed))
+  const state = emptyState(start)
+  return staged({ seed, start }, open, async ({ host, act }) => {
+    try {
+      for (const action of trace) {
+        await act(state, action)
+        if (action.do === 'clock') await look(host, state, true)
+      }
+      await look(host, state, true)
+      return null
+    } catch (error) {
+      return error as Error
+    }
+  })
+}
+
+const inThisProcess: OpenStage = async ({ file, ...options }) => {
+  const host = await hostHere({ ...onSqlite(file), ...options })
+  return { host, act: (state, action) => actOn(host, state, action), alter: (action) => action }
+}
+
+export async function actOn(host: Host, state: State, action: Action): Promise<void> {
+  try {
+    const deed = deedOf(state, action)
+    judge(state, action, await host.perform(deed))
+  } catch (error) {
+    if (!(error instanceof Unresolvable)) throw error
+  }
+}
+
+/** The rules that hold at every moment, and now and then every row. */
+export async function look(host: Host, state: State, isWhole: boolean): Promise<void> {
+  const fault = await host.firstFault()
+  if (fault) throw new Difference(`check finds ${fault}`)
+  assertSound(state)
+  if (!isWhole) return
+  const difference = differenceOf(recordOf(state), await host.record())
+  if (difference) throw new Difference(difference)
+}
+
+async function staged<T>(
+  of: { seed: number; start: number },
+  open: OpenStage,
+  work: (stage: Stage) => Promise<T>,
+): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), 'tranche-simulation-'))
+  try {
+    const stage = await open({ file: join(folder, 'tranche.db'), ...of })
+    try {
+      return await work(stage)
+    } finally {
+      await stage.host.close()
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,285 @@
+// What an operator does in the model: partners, keys, tiers, and the levers on executions and users.
+
+import { holderOf, recordingTime } from './executions.ts'
+import { change, settle } from './ledger.ts'
+import {
+  type Adjustment,
+  type Execution,
+  isOpen,
+  type Key,
+  type Late,
+  presentOf,
+  type State,
+  type Tenant,
+} from './state.ts'
+import { monthOf } from './units.ts'
+
+/** The code of a refusal, or null when it was done. */
+export type Refusal = string | null
+
+/** An operator's change is on record when it was made. */
+const audit = (state: State): null => {
+  state.lastAuditAt = presentOf(state)
+  return null
+}
+
+export function addPartner(state: State, slug: string): Refusal {
+  if (state.partners.has(slug)) return 'partner_exists'
+  const partner = {
+    slug,
+    status: 'active',
+    held: false,
+    minTranche: 500_000_000n,
+    createdAt: presentOf(state),
+  } as const
+  state.partners.set(slug, { ...partner })
+  for (const environment of ['test', 'live'] as const) {
+    const name = `${slug}/${environment}`
+    const of = state.partners.get(slug)
+    if (of) {
+      const own = { users: new Map(), plans: new Map(), executions: [], webhook: null }
+      state.tenants.set(name, { name, partner: of, environment, ...own })
+    }
+  }
+  return audit(state)
+}
+
+export type PartnerChange = { status?: 'active' | 'disabled'; held?: boolean; minTranche?: string }
+
+export function changePartner(
+  state: State,
+  slug: string,
+  wanted: PartnerChange,
+  amount: bigint | null,
+): Refusal {
+  const partner = state.partners.get(slug)
+  if (!partner) return 'partner_not_found'
+  if (wanted.status) partner.status = wanted.status
+  if (wanted.held !== undefined) partner.held = wanted.held
+  if (amount !== null && amount !== partner.minTranche) {
+    partner.minTranche = amount
+    // It reaches the windows that run.
+    for (const { tenant, timing } of state.plans) {
+      if (tenant.partner !== partner || !timing) continue
+      timing.floor = amount < timing.window.budget ? amount : timing.window.budget
+    }
+  }
+  return audit(state)
+}
+
+export const isUsable = (state: State, { revokedAt, expiresAt }: Key): boolean =>
+  revokedAt === null && (expiresAt === null || expiresAt > presentOf(state))
+
+export function createKey(
+  state: State,
+  tenant: Tenant,
+  { label, life }: { label: string; life: number | null },
+) {
+  addKey(state, { label, tenant, life })
+  return audit(state)
+}
+
+function addKey(
+  state: State,
+  { label, tenant, life }: { label: string; tenant: Tenant; life: number | null },
+) {
+  // Dated by the clock itself: a bound that runs ahead would move its end.
+  const createdAt = state.clock
+  const expiresAt = life === null ? null : createdAt + life
+  state.keys.set(label, { label, tenant, createdAt, expiresAt, revokedAt: null, isLost: false })
+}
+
+export function rotateKey(
+  state: State,
+  old: Key,
+  { label, overlap }: { label: string; overlap: number },
+): Refusal {
+  if (!isUsable(state, old)) return 'key_ended'
+  const life = old.expiresAt === null ? null : old.expiresAt - old.createdAt
+  const end = state.clock + overlap
+  old.expiresAt = old.expiresAt === null ? end : Math.min(old.expiresAt, end)
+  addKey(state, { label, tenant: old.tenant, life })
+  return audit(state)
+}
+
+export function revokeKey(state: State, key: Key): Refusal {
+  key.revokedAt ??= state.clock
+  return audit(state)
+}
+
+export type TierTerms = {
+  name: string
+  from: string | null
+  bps: number
+  volume?: string
+  perUser?: string
+  minimum?: string
+}
+
+export function setTier(
+  state: State,
+  { name, from, bps }: TierTerms,
+  amounts: { volume: bigint | null; perUser: bigint | null; minimum: bigint | null },
+): Refusal {
+  const present = monthOf(presentOf(state))
+  const month = from ?? present
+  if (month < present) return 'month_closed'
+  const before = state.tiers
+    .filter((tier) => tier.name === name && tier.from <= month)
+    .sort((a, b) => (a.from < b.from ? -1 : 1))
+    .at(-1)
+  state.tiers = state.tiers.filter((tier) => tier.name !== name || tier.from !== month)
+  state.tiers.push({
+    name,
+    from: month,
+    minVolume: amounts.volume ?? before?.minVolume ?? 0n,
+    bps,
+    perUser: amounts.perUser ?? before?.perUser ?? 0n,
+    minimum: amounts.minimum ?? before?.minimum ?? 0n,
+  })
+  return audit(state)
+}
+
+export function setOverride(state: State, slug: string, tier: string | null, from: string | null): Refusal {
+  if (!state.partners.has(slug)) return 'partner_not_found'
+  const present = monthOf(presentOf(state))
+  const month = from ?? present
+  if (month < present) return 'month_closed'
+  if (tier !== null && !state.tiers.some((one) => one.name === tier && one.from <= month))
+    return 'tier_not_found'
+  state.overrides = state.overrides.filter((one) => one.slug !== slug || one.from !== month)
+  state.overrides.push({ slug, from: month, tier })
+  return audit(state)
+}
+
+export function eraseUser(state: State, tenant: Tenant, id: string): Refusal {
+  const user = tenant.users.get(id)
+  if (!user) return 'user_not_found'
+  user.email = null
+  user.provider = null
+  user.updatedAt = presentOf(state)
+  return audit(state)
+}
+
+export function cancelExecution(state: State, execution: Execution): Refusal {
+  if (execution.trade) return 'execution_recorded'
+  if (!isOpen(execution)) return 'execution_cancelled'
+  execution.status = 'cancelled'
+  execution.cancelledAt = presentOf(state)
+  settle(execution, 0n)
+  return audit(state)
+}
+
+/** Dollars and coins of an execution, its adjustments included. */
+export function amountsOf({ trade, adjustments }: Execution): { usd: bigint; btc: bigint } {
+  const sum = { usd: trade?.report.usd ?? 0n, btc: trade?.report.btc ?? 0n }
+  for (const one of adjustments) {
+    sum.usd += one.usd
+    sum.btc += one.btc
+  }
+  return sum
+}
+
+type Amounts = { usd: bigint; btc: bigint }
+
+const isImpossible = ({ usd, btc }: Amounts): boolean =>
+  usd < 0n || btc < 0n || (usd === 0n) !== (btc === 0n) || usd > 10n ** 17n || btc > 21n * 10n ** 14n
+
+/** Brings an execution to these amounts, by an entry of the difference. */
+function correct(
+  state: State,
+  execution: Execution,
+  { usd, btc, ...origin }: Amounts & Pick<Adjustment, 'reason' | 'lateNumber' | 'order'>,
+): Refusal {
+  const before = amountsOf(execution)
+  if (isImpossible({ usd, btc }) || (usd === before.usd && btc === before.btc)) return 'adjustment_conflict'
+  change(execution, before.usd, usd)
+  state.adjustmentNumbers += 1
+  execution.adjustments.push({
+    number: state.adjustmentNumbers,
+    usd: usd - before.usd,
+    btc: btc - before.btc,
+    recordedAt: recordingTime(state),
+    ...origin,
+  })
+  return null
+}
+
+export function adjust(state: State, execution: Execution, right: Amounts & { reason: string }): Refusal {
+  if (!execution.trade) return 'adjustment_conflict'
+  const refusal = correct(state, execution, { ...right, lateNumber: null, order: null })
+  if (refusal) return refusal
+  for (const late of execution.late) late.decided = true
+  execution.uncounted = 0
+  return audit(state)
+}
+
+/** The late fill that is named, or the only undecided one. */
+function chosen({ late }: Execution, number: number | null): Late | string {
+  if (number !== null) return late.find((one) => one.number === number) ?? 'late_fill_not_found'
+  const undecided = late.filter(({ decided }) => !decided)
+  if (undecided.length === 1 && undecided[0]) return undecided[0]
+  return late.length === 0 ? 'late_fill_not_found' : 'late_fill_conflict'
+}
+
+export function acceptLate(state: State, execution: Execution, number: number | null): Refusal {
+  const late = chosen(execution, number)
+  if (typeof late === 'string') return late
+  if (late.accepted || execution.deliveries === 0) return 'late_fill_conflict'
+  const { order } = late.report
+  if (holderOf(execution, order)) return 'order_id_taken'
+  const refusal = execution.trade ? acceptBeside(state, execution, late) : acceptFirst(state, execution, late)
+  if (refusal) return refusal
+  late.accepted = true
+  for (const one of execution.late) if (one.report.order === order) one.decided = true
+  return audit(state)
+}
+
+/** It becomes the trade that the execution lacks. */
+function acceptFirst(state: State, execution: Execution, { report }: Late): Refusal {
+  if (isImpossible(report)) return 'adjustment_conflict'
+  const { usd, status } = report
+  if (isOpen(execution)) {
+    const within = usd < execution.amount ? usd : execution.amount
+    settle(execution, within)
+    change(execution, within, usd)
+  } else change(execution, 0n, usd)
+  execution.status = status
+  execution.trade = { report, recordedAt: recordingTime(state) }
+  return null
+}
+
+/** Beside a trade: what that very order came to, or a further purchase. What is in an operator's own sum is unknown. */
+function acceptBeside(state: State, execution: Execution, late: Late): Refusal {
+  const { report, number, receivedAt } = late
+  const { adjustments, trade } = execution
+  const reason = `late fill accepted: report ${number}`
+  if (report.order !== trade?.report.order) {
+    const isCounted =
+      adjustments.some(({ order }) => order === report.order) ||
+      adjustments.some((one) => one.lateNumber === null && one.recordedAt >= receivedAt)
+    if (isCounted) return 'late_fill_conflict'
+    const before = amountsOf(execution)
+    const after = { usd: before.usd + report.usd, btc: before.btc + report.btc }
+    return correct(state, execution, { ...after, reason, lateNumber: number, order: report.order })
+  }
+  const first = adjustments.findIndex(({ order }) => order !== null)
+  if (first >= 0 && adjustments.slice(first).some(({ lateNumber }) => lateNumber === null)) {
+    return 'late_fill_conflict'
+  }
+  let { usd, btc } = report
+  for (const one of adjustments.filter(({ order }) => order !== null)) {
+    usd += one.usd
+    btc += one.btc
+  }
+  return correct(state, execution, { usd, btc, reason, lateNumber: number, order: null })
+}
+
+/** Done with a late fill, or with all of an execution, without recording it. */
+export function dismissLate(state: State, execution: Execution, number: number | null): Refusal {
+  const late = execution.late.filter((one) => !one.decided && (number === null || one.number === number))
+  if (late.length === 0) return 'late_fill_not_found'
+  for (const one of late) one.decided = true
+  if (number === null) execution.uncounted = 0
+  return audit(state)
+}

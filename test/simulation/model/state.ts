@@ -1,0 +1,240 @@
+// What the model remembers of the world: plain values, so that a state can be copied as a whole.
+
+import { DAY, iso } from './units.ts'
+
+export type Frequency = 'daily' | 'weekly' | 'bi-weekly'
+export const WINDOW_LENGTH: Record<Frequency, number> = {
+  daily: DAY,
+  weekly: 7 * DAY,
+  'bi-weekly': 14 * DAY,
+}
+
+export type Partner = {
+  slug: string
+  status: 'active' | 'disabled'
+  held: boolean
+  minTranche: bigint
+  createdAt: number
+}
+
+export type Key = {
+  label: string
+  tenant: Tenant
+  createdAt: number
+  expiresAt: number | null
+  revokedAt: number | null
+  /** Issued by a process that died before it could show it: nobody has it. */
+  isLost: boolean
+}
+
+export type Webhook = {
+  url: string
+  /** Counts registrations: the secret is new with each. */
+  registration: number
+  status: 'active' | 'paused'
+  createdAt: number
+  updatedAt: number
+  lastDeliveredAt: number | null
+  lastStatusCode: number | null
+  failures: number
+}
+
+export type Tenant = {
+  name: string
+  partner: Partner
+  environment: 'test' | 'live'
+  users: Map<string, User>
+  plans: Map<string, Plan>
+  executions: Execution[]
+  webhook: Webhook | null
+}
+
+export type User = {
+  id: string
+  email: string | null
+  provider: string | null
+  consentVersion: string
+  consentAt: number
+  status: 'linked' | 'disabled'
+  createdAt: number
+  updatedAt: number
+}
+
+export type Plan = {
+  tenant: Tenant
+  user: User
+  id: string
+  amount: bigint
+  frequency: Frequency
+  smart: boolean
+  startDate: number
+  status: 'active' | 'paused' | 'cancelled'
+  createdAt: number
+  updatedAt: number
+  windows: Window[]
+  executions: Execution[]
+  timing: Timing | null
+}
+
+export type Window = {
+  start: number
+  end: number
+  budget: bigint
+  reserved: bigint
+  spent: bigint
+  excess: bigint
+  released: bigint
+  closed: { at: number; reason: 'ended' | 'reset' | 'cancelled' } | null
+}
+
+/** Where the current window stands in its schedule. */
+export type Timing = {
+  window: Window
+  floor: bigint
+  index: number
+  cut: { slots: number; perSlot: number; fired: number } | null
+  slot: number
+  reference: { price: bigint; halfWidth: number } | null
+  nextRun: number
+  limit: number | null
+  clock: number | null
+  extras: number
+  nextExtra: number
+}
+
+export type Report = {
+  order: string
+  status: 'filled' | 'partial' | 'failed' | 'cancelled'
+  executedAt: number | null
+  usd: bigint
+  btc: bigint
+  price: bigint
+  fee: bigint | null
+  reason: string | null
+}
+
+export type Late = {
+  number: number
+  report: Report
+  reason: string
+  receivedAt: number
+  accepted: boolean
+  decided: boolean
+}
+
+export type Adjustment = {
+  number: number
+  usd: bigint
+  btc: bigint
+  recordedAt: number
+  reason: string
+  lateNumber: number | null
+  order: string | null
+}
+
+export type Execution = {
+  /** Its id, which only the program knows until it has said so. */
+  id: string
+  tenant: Tenant
+  plan: Plan
+  window: Window
+  index: number
+  /** What its idempotency key is made of besides the plan's id. */
+  windowStart: number
+  amount: bigint
+  trigger: string
+  createdAt: number
+  status: 'pending' | 'sent' | 'filled' | 'partial' | 'failed' | 'cancelled'
+  deliveries: number
+  leasedUntil: number | null
+  cancelledAt: number | null
+  trade: { report: Report; recordedAt: number } | null
+  adjustments: Adjustment[]
+  late: Late[]
+  uncounted: number
+}
+
+export type Tier = {
+  name: string
+  from: string
+  minVolume: bigint
+  bps: number
+  perUser: bigint
+  minimum: bigint
+}
+
+export type Dispute = { clockAt: number; toldAt: number }
+
+export type State = {
+  clock: number
+  /** No write is dated before it. */
+  reportedUntil: number
+  partners: Map<string, Partner>
+  tenants: Map<string, Tenant>
+  keys: Map<string, Key>
+  plans: Plan[]
+  executions: Execution[]
+  tiers: Tier[]
+  overrides: { slug: string; from: string; tier: string | null }[]
+  closedMonths: Set<string>
+  passes: { at: number; finished: boolean }[]
+  lastAuditAt: number | null
+  lastRecordedAt: number | null
+  prices: Map<number, bigint>
+  volatility: { variance: number; hours: number; last: { price: bigint; at: number } | null }
+  dispute: Dispute | null
+  /** Counters of the whole database. */
+  registrations: number
+  lateNumbers: number
+  adjustmentNumbers: number
+}
+
+export function emptyState(clock: number): State {
+  const tier = (name: string, minVolume: bigint, bps: number): Tier => ({
+    name,
+    from: '1970-01',
+    minVolume: minVolume * 100_000_000n,
+    bps,
+    perUser: 0n,
+    minimum: 0n,
+  })
+  return {
+    clock,
+    reportedUntil: 0,
+    partners: new Map(),
+    tenants: new Map(),
+    keys: new Map(),
+    plans: [],
+    executions: [],
+    tiers: [tier('starter', 0n, 50), tier('growth', 1_000_000n, 35), tier('scale', 10_000_000n, 20)],
+    overrides: [],
+    closedMonths: new Set(),
+    passes: [],
+    lastAuditAt: null,
+    lastRecordedAt: null,
+    prices: new Map(),
+    volatility: { variance: 0.005 ** 2, hours: 0, last: null },
+    dispute: null,
+    registrations: 0,
+    lateNumbers: 0,
+    adjustmentNumbers: 0,
+  }
+}
+
+/** The instant of a write now. */
+export const presentOf = (state: State): number => Math.max(state.clock, state.reportedUntil)
+
+export const isOpen = ({ status }: Execution): boolean => status === 'pending' || status === 'sent'
+
+export const currentWindow = (plan: Plan): Window | null =>
+  plan.windows.find((window) => window.closed === null) ?? null
+
+export const isAwake = (plan: Plan): boolean =>
+  plan.timing !== null &&
+  plan.status === 'active' &&
+  plan.smart &&
+  plan.tenant.partner.status === 'active' &&
+  !plan.tenant.partner.held
+
+export const idempotencyKey = ({ plan, windowStart, index }: Execution): string =>
+  `${plan.id}:${iso(windowStart)}:${index}`

@@ -1,0 +1,101 @@
+// Confirmations that are late, doubled, contradictory or somebody else's.
+
+import type { Action, Call } from '../action.ts'
+import type { ConfirmBody } from '../model/executions.ts'
+import { type Execution, isOpen, type Report, type Tenant } from '../model/state.ts'
+import { decimal, dollars, iso } from '../model/units.ts'
+import { amounts, bodyFor, confirmWith, keyOf, refOf, type Scene } from './partner-moves.ts'
+
+export function oddity(scene: Scene, tenant: Tenant): Action {
+  const { happens, pick } = scene.chance
+  if (tenant.executions.length === 0 || happens(0.05)) {
+    const body = { partner_order_id: 'o', status: 'failed' } as const
+    return { do: 'call', key: keyOf(scene, tenant), route: 'confirm', of: `exec_${'0'.repeat(32)}`, body }
+  }
+  const execution = pick(tenant.executions.slice(-30))
+  if (happens(0.08)) return stranger(scene, execution)
+  if (execution.trade) return ofRecorded(scene, execution, execution.trade.report)
+  if (isOpen(execution)) return ofOpen(scene, execution)
+  return happens(0.1) ? many(scene, execution) : late(scene, execution)
+}
+
+/** Under the key of another tenant. */
+function stranger(scene: Scene, execution: Execution): Call {
+  const other = scene.chance.pick([...scene.state.tenants.values()])
+  return { ...confirmWith(scene, execution, bodyFor(scene, execution, 'filled')), key: keyOf(scene, other) }
+}
+
+/** What was recorded once more, or something else. */
+function ofRecorded(scene: Scene, execution: Execution, report: Report): Action {
+  const { happens, pick } = scene.chance
+  const again = confirmWith(scene, execution, bodyOf(report))
+  if (happens(0.4)) return happens(0.3) ? { do: 'twice', call: again } : again
+  if (happens(0.5))
+    return confirmWith(scene, execution, bodyFor(scene, execution, pick(['filled', 'failed', 'partial'])))
+  // The same order with another sum.
+  const more = {
+    ...bodyOf(report),
+    status: 'filled',
+    ...amounts(scene, execution.amount + 1_000_000n),
+  } as const
+  return confirmWith(scene, execution, more)
+}
+
+function ofOpen(scene: Scene, execution: Execution): Action {
+  const { happens, pick } = scene.chance
+  const body = bodyFor(scene, execution, 'filled')
+  if (happens(0.3))
+    return confirmWith(scene, execution, { ...body, ...amounts(scene, execution.amount + 100n) })
+  const recorded = execution.tenant.executions.filter(({ trade }) => trade)
+  if (recorded.length > 0 && happens(0.5)) {
+    const order = pick(recorded).trade?.report.order ?? ''
+    return confirmWith(scene, execution, { ...body, partner_order_id: order })
+  }
+  // The order of another tenant is nobody's business here.
+  const elsewhere = scene.state.executions.filter(({ trade, tenant }) => trade && tenant !== execution.tenant)
+  if (elsewhere.length > 0 && happens(0.3)) {
+    const order = pick(elsewhere).trade?.report.order ?? ''
+    return confirmWith(scene, execution, { ...body, partner_order_id: order })
+  }
+  const call = confirmWith(scene, execution, body)
+  return happens(0.5) ? { do: 'twice', call } : call
+}
+
+/** A purchase after its execution was cancelled, told once or again. */
+function late(scene: Scene, execution: Execution): Call {
+  const { happens, pick } = scene.chance
+  const known = execution.late.length > 0 && happens(0.4) ? bodyOf(pick(execution.late).report) : null
+  return confirmWith(
+    scene,
+    execution,
+    known ?? bodyFor(scene, execution, pick(['filled', 'partial', 'failed'])),
+  )
+}
+
+/** More reports than are kept. */
+function many(scene: Scene, execution: Execution): Call {
+  return confirmWith(scene, execution, bodyFor(scene, execution, 'filled'))
+}
+
+/** A report as it was sent. */
+export function bodyOf(report: Report): ConfirmBody {
+  const { order, status, executedAt, usd, btc, price, fee, reason } = report
+  const common = {
+    partner_order_id: order,
+    status,
+    ...(executedAt !== null && { executed_at: iso(executedAt) }),
+  }
+  if (status === 'failed' || status === 'cancelled') {
+    // What is ignored may be sent.
+    return { ...common, ...(reason !== null && { failure_reason: reason }), usd_amount: '1.00' }
+  }
+  return {
+    ...common,
+    usd_amount: `${dollars(usd)}0`,
+    btc_amount: decimal(btc, 8),
+    execution_price: decimal(price, 2),
+    ...(fee !== null && { partner_fee_usd: dollars(fee) }),
+  }
+}
+
+export const refsOf = (executions: readonly Execution[]) => executions.map(refOf)

@@ -1,0 +1,169 @@
+// Draws what happens next from what the model knows: a seed is a whole life of a service.
+
+import type { Action, Call, Pass, Receiver } from '../action.ts'
+import type { Chance } from '../chance.ts'
+import { type Execution, isOpen, presentOf, type State, type Tenant } from '../model/state.ts'
+import { DAY, HOUR, MINUTE, monthOf } from '../model/units.ts'
+import { oddity } from './oddities.ts'
+import { lever } from './operator-moves.ts'
+import { changeHook, confirmation, keyOf, linkUser, type Scene, sendPlan, setUser } from './partner-moves.ts'
+import type { Profile } from './profile.ts'
+
+export type Player = {
+  /** The partners, their first keys, users and plans. */
+  opening: () => Generator<Action, void>
+  /** From one pass to the next. */
+  step: () => Generator<Action, void>
+}
+
+/** Whether the calls of a batch may be answered in any order. */
+const BATCH_MAX = 40
+
+export function createPlayer(state: State, chance: Chance, profile: Profile): Player {
+  const { happens, pick, between } = chance
+  const { odds, cadence } = profile
+  const scene: Scene = { state, chance, profile, orders: { last: 0 } }
+  const priceOf = createFeed(chance, profile)
+  let month = ''
+
+  const tenants = () => [...state.tenants.values()]
+
+  function* opening(): Generator<Action, void> {
+    for (let i = 1; i <= profile.partners; i++) yield { do: 'lever', lever: 'partner', slug: `partner-${i}` }
+    // Half of them live, half still testing.
+    for (const tenant of tenants()) {
+      if (happens(0.5) && profile.partners > 1) continue
+      yield { do: 'lever', lever: 'key', tenant: tenant.name, label: `k${state.keys.size + 1}`, life: null }
+    }
+    yield* batches(keyed().map((tenant) => ({ ...linkUser(scene, tenant, 'u1') })))
+    for (let i = 0; i < profile.plansEach; i++) {
+      const some = keyed().filter(() => i + 1 <= profile.plansEach || happens(profile.plansEach - i))
+      yield* batches(some.map((tenant) => sendPlan(scene, tenant)))
+    }
+  }
+
+  const keyed = (): Tenant[] =>
+    tenants().filter((tenant) => [...state.keys.values()].some((k) => k.tenant === tenant))
+
+  function* step(): Generator<Action, void> {
+    yield { do: 'clock', by: nextMove() }
+    if (!happens(odds.troubles)) yield pass()
+    if (happens(odds.troubles)) yield pass()
+    yield* polls()
+    yield* confirms()
+    for (const tenant of keyed()) {
+      if (happens(odds.changes)) yield* change(tenant)
+      if (happens(odds.oddities)) yield* odd(tenant)
+    }
+    if (happens(odds.levers)) yield lever(scene)
+    if (happens(odds.troubles)) yield { do: 'locked', call: linkUser(scene, pick(keyed())) }
+    yield* reports()
+  }
+
+  /** Where the clock goes: on, as a rule. */
+  function nextMove(): number {
+    if (happens(odds.troubles / 3)) return -between(1, 12 * HOUR)
+    if (happens(odds.troubles / 2)) return between(1, 4) * DAY + between(0, HOUR)
+    const least = Math.min(cadence, MINUTE)
+    return Math.max(least, cadence + between(-cadence / 20, cadence / 20))
+  }
+
+  function pass(): Pass {
+    const hooked = tenants().filter(({ webhook }) => webhook)
+    const receivers: Record<string, Receiver> = {}
+    for (const { name } of hooked) if (happens(0.4)) receivers[name] = pick(['fails', 'hangs'])
+    const hung = hooked.find(({ name }) => receivers[name] === 'hangs')
+    const isTroubled = happens(odds.troubles)
+    return {
+      do: 'pass',
+      price: priceOf(),
+      told: isTroubled
+        ? pick([0, 'silent', 5 * MINUTE, -3 * HOUR, HOUR] as const)
+        : pick(['none', 0] as const),
+      isOverlapped: happens(odds.troubles),
+      meanwhile: happens(odds.troubles) ? [linkUser(scene, pick(keyed())), due(pick(keyed()))] : [],
+      receivers,
+      hanging:
+        hung && happens(0.5) ? { tenant: hung.name, call: pick([due(hung), changeHook(scene, hung)]) } : null,
+    }
+  }
+
+  const due = (tenant: Tenant): Call => ({ do: 'call', key: keyOf(scene, tenant), route: 'due' })
+
+  function* polls(): Generator<Action, void> {
+    const open = tenants().filter((tenant) => tenant.executions.some(isOpen))
+    const polling = open.filter(() => happens(odds.polls))
+    if (happens(0.1) && polling[0]) yield { do: 'twice', call: due(polling[0]) }
+    yield* batches(polling.map(due))
+  }
+
+  /** Round by round: in each, every tenant confirms one of what it was delivered. */
+  function* confirms(): Generator<Action, void> {
+    const now = presentOf(state)
+    const isOut = (one: Execution) => one.status === 'sent' && (one.leasedUntil ?? 0) > now
+    const delivered = tenants().map((tenant) =>
+      tenant.executions.filter(isOut).filter(() => happens(odds.confirms)),
+    )
+    for (let round = 0; ; round++) {
+      const calls = delivered.flatMap((own) => own[round] ?? []).map((one) => confirmation(scene, one))
+      if (calls.length === 0) return
+      yield* batches(calls)
+    }
+  }
+
+  function* batches(calls: readonly Call[]): Generator<Action, void> {
+    for (let from = 0; from < calls.length; from += BATCH_MAX) {
+      const batch = calls.slice(from, from + BATCH_MAX)
+      const [only, another] = batch
+      if (only && !another) yield only
+      else yield { do: 'together', calls: batch }
+    }
+  }
+
+  function* change(tenant: Tenant): Generator<Action, void> {
+    const move = pick([sendPlan, sendPlan, sendPlan, linkUser, setUser, changeHook])
+    const call = move(scene, tenant)
+    yield happens(0.1) ? { do: 'twice', call } : call
+    if (happens(0.3)) yield sendPlan(scene, tenant)
+  }
+
+  function* odd(tenant: Tenant): Generator<Action, void> {
+    if (happens(0.2)) yield { do: 'call', key: keyOf(scene, tenant), route: 'me' }
+    // Now and then more than are kept of one execution.
+    for (let times = happens(0.01) ? 23 : 1; times > 0; times--) yield oddity(scene, tenant)
+  }
+
+  function* reports(): Generator<Action, void> {
+    const present = monthOf(presentOf(state))
+    const isNew = month !== '' && present !== month
+    const asked = isNew ? month : happens(0.8) ? present : pick(['2023-02', monthOf(state.clock - 31 * DAY)])
+    month = present
+    if (!isNew && !happens(odds.reports)) return
+    const tenant = pick(keyed())
+    const key = keyOf(scene, tenant)
+    yield { do: 'call', key, route: 'month', month: asked }
+    yield { do: 'call', key, route: 'users', month: asked, limit: pick([1, 2, 100]) }
+    yield { do: 'export', month: asked, report: 'trades' }
+    // Those draw up the month of every tenant: in a world of many, now and then.
+    for (const report of ['summary', 'users'] as const) {
+      if (happens(5 / profile.partners)) yield { do: 'export', month: asked, report }
+    }
+  }
+
+  return { opening, step }
+}
+
+/** A feed that walks, and stops, jumps and lies. */
+function createFeed({ happens, next, between, pick }: Chance, { feed, odds }: Profile): () => string | null {
+  let price = between(1_000_000, 9_000_000) / 100
+  let silent = 0
+  return () => {
+    if (feed === 'walk') price *= Math.exp((next() - 0.5) / 25)
+    if (feed === 'walk' && happens(odds.troubles / 4)) price *= pick([0.5, 2])
+    price = Math.min(Math.max(price, 100), 9_000_000)
+    if (silent > 0) silent -= 1
+    else if (happens(odds.troubles)) silent = between(1, 6)
+    if (feed === 'none' || silent > 0) return null
+    return happens(odds.troubles / 10) ? pick(['0.01', '49999999.99']) : price.toFixed(2)
+  }
+}

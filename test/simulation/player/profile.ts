@@ -1,0 +1,67 @@
+// What kind of world a seed is: how many partners, how busy, how often the scheduler runs, and what goes wrong.
+
+import type { Chance } from '../chance.ts'
+import { DAY, HOUR, MINUTE } from '../model/units.ts'
+
+export type Profile = {
+  start: number
+  steps: number
+  partners: number
+  plansEach: number
+  /** From one pass to the next, as a rule. */
+  cadence: number
+  frequencies: readonly ('daily' | 'weekly' | 'bi-weekly')[]
+  amounts: readonly string[]
+  feed: 'none' | 'static' | 'walk'
+  /** How likely, in a step: */
+  odds: {
+    /** that a tenant with something due polls */
+    polls: number
+    /** that a delivered execution is confirmed at once */
+    confirms: number
+    /** that a tenant's plans, users or webhook change */
+    changes: number
+    /** that somebody sends what will be refused or was sent before */
+    oddities: number
+    /** that an operator does something */
+    levers: number
+    /** that the clock is set, a tick left out or doubled, the feed silent */
+    troubles: number
+    /** that somebody reads the month */
+    reports: number
+  }
+}
+
+const QUIET = { changes: 0.03, oddities: 0.02, levers: 0.05, troubles: 0.02, reports: 0.05 }
+const WILD = { changes: 0.3, oddities: 0.3, levers: 0.4, troubles: 0.15, reports: 0.3 }
+
+/** Many partners who buy seldom, or a few in every kind of trouble. */
+export function profileOf(chance: Chance): Profile {
+  const { happens, pick, between } = chance
+  const isBroad = happens(0.5)
+  const start = Date.UTC(pick([2023, 2024, 2026]), between(0, 11), between(1, 28)) + between(0, 24) * HOUR
+  if (isBroad) {
+    return {
+      start,
+      steps: between(20, 40),
+      partners: between(20, 50),
+      plansEach: pick([0.6, 1]),
+      cadence: pick([DAY, DAY, 12 * HOUR, 2 * DAY]),
+      frequencies: pick([['weekly', 'bi-weekly'], ['bi-weekly'], ['daily', 'weekly', 'bi-weekly']]),
+      amounts: ['5.00', '9.99', '20.00', '60.00', '333.33'],
+      feed: pick(['none', 'static', 'walk']),
+      odds: { polls: pick([0.5, 0.9]), confirms: 0.9, ...QUIET },
+    }
+  }
+  return {
+    start,
+    steps: between(30, 120),
+    partners: between(1, 4),
+    plansEach: between(1, 6),
+    cadence: pick([MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, HOUR, 4 * HOUR, 6 * HOUR, DAY]),
+    frequencies: ['daily', 'daily', 'weekly', 'bi-weekly'],
+    amounts: ['1.00', '5.00', '12.34', '60.00', '333.33', '1000.01', '1000000.00'],
+    feed: pick(['none', 'static', 'walk', 'walk']),
+    odds: { polls: pick([0.3, 0.8, 1]), confirms: pick([0.3, 0.7, 1]), ...(happens(0.7) ? WILD : QUIET) },
+  }
+}

@@ -1,0 +1,18 @@
+// An export as the command writes it, as one text.
+
+import { csvHeader, csvRow } from '../../../src/billing/csv.ts'
+import { EXPORTS, type ReportKind } from '../../../src/billing/export.ts'
+import { periodOf } from '../../../src/core/month.ts'
+import type { Store } from '../../../src/store/store.ts'
+
+export async function exportText(
+  store: Store,
+  { month, report }: { month: string; report: ReportKind },
+): Promise<string> {
+  const filter = { slug: null, environment: null }
+  const period = await store.fixPeriod(periodOf(month), null)
+  const { columns, rows } = EXPORTS[report]
+  let text = csvHeader(columns)
+  for await (const row of rows({ store, period, filter })) text += csvRow(columns, row)
+  return text
+}

@@ -1,0 +1,29 @@
+// Where the program runs: in this process, or in one that can be killed.
+
+import type { Deed } from '../request.ts'
+import type { Record_, Seen } from './observed.ts'
+import { readRecord } from './record.ts'
+import { openSystem, type System, type SystemOptions } from './system.ts'
+
+export type Host = {
+  perform: (deed: Deed) => Promise<Seen>
+  /** The first thing that `check` finds, or null. */
+  firstFault: () => Promise<string | null>
+  record: () => Promise<Record_>
+  close: () => Promise<void>
+}
+
+export async function hostHere(options: SystemOptions): Promise<Host & { system: System }> {
+  const system = await openSystem(options)
+  const { store, perform } = system
+  return {
+    system,
+    perform,
+    async firstFault() {
+      const [fault] = await store.findFaults()
+      return fault ? `${fault.kind}: ${fault.subject} ${fault.message}` : null
+    },
+    record: () => readRecord(store),
+    close: async () => system.close(),
+  }
+}

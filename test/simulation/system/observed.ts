@@ -1,0 +1,45 @@
+// What the program was seen to do: plain JSON, so that it can come from another process.
+
+/** An answer of the API. */
+export type Answered = { status: number; body: unknown; dueRemaining: string | null }
+
+export type FiredSeen = {
+  id: string
+  tenant: string
+  plan: string
+  key: string
+  amount: string
+  trigger: string
+}
+
+export type PassSeen = {
+  meanwhile: Answered[]
+  /** What the pass said of itself; null for one that was refused because the clock is in doubt. */
+  report: Record<string, unknown> | null
+  fired: FiredSeen[]
+  woken: { sent: number; failed: number } | null
+  /** The wake-ups in the order they were sent, as they were on the wire. */
+  payloads: { tenant: string; body: unknown }[]
+  hanging: Answered | null
+  /** What a second pass said that began while this one was under way. */
+  overlap: 'skipped' | 'ran' | null
+}
+
+export type Seen =
+  | { do: 'call'; pages: Answered[] }
+  | { do: 'together'; answers: Answered[] }
+  | { do: 'pass'; pass: PassSeen }
+  | { do: 'lever'; refused: string | null }
+  | { do: 'export'; text: string }
+  | { do: 'clock' }
+
+/** All that is on record, in words of the contract: what the model's state must look like too. */
+export type Record_ = {
+  users: string[]
+  plans: string[]
+  windows: string[]
+  executions: string[]
+  late: string[]
+  webhooks: string[]
+  keys: string[]
+}
