@@ -11,7 +11,9 @@ export type Mutant = { name: string; file: string; words: string; touched: strin
 
 /** The planted bugs of a finder, in the order of their numbers. */
 export const mutantsOf = (finder: string): Mutant[] =>
-  globSync(join(import.meta.dirname, finder, '*.patch')).sort().map(read)
+  globSync(join(import.meta.dirname, finder, '*.patch'))
+    .sort()
+    .map(read)
 
 function read(file: string): Mutant {
   const text = readFileSync(file, 'utf8')
@@ -24,7 +26,11 @@ function read(file: string): Mutant {
 }
 
 /** What `git apply` has against a patch in a tree, or null when it has nothing and has applied it. */
-export function apply({ file }: Mutant, tree: string, ...options: ('--check' | '--reverse')[]): string | null {
+export function apply(
+  { file }: Mutant,
+  tree: string,
+  ...options: ('--check' | '--reverse')[]
+): string | null {
   const { status, stderr } = spawnSync('git', ['apply', ...options, file], { cwd: tree, encoding: 'utf8' })
   return status === 0 ? null : stderr.trim() || 'git apply failed'
 }

@@ -17,7 +17,9 @@ const [name = '', ...chosen] = process.argv.slice(2)
 const finder = FINDERS[name]
 if (!finder) throw new Error(`name a finder: ${Object.keys(FINDERS).join(' or ')}`)
 const all = mutantsOf(name)
-const mutants = all.filter((mutant) => chosen.length === 0 || chosen.some((one) => mutant.name.startsWith(one)))
+const mutants = all.filter(
+  (mutant) => chosen.length === 0 || chosen.some((one) => mutant.name.startsWith(one)),
+)
 if (mutants.length === 0) throw new Error(`test/mutants/${name} has no such patch`)
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
@@ -55,5 +57,6 @@ async function hunt(mutant: Mutant): Promise<Verdict> {
   return judge(finder as NonNullable<typeof finder>, run, typeErrors(types))
 }
 
-const typeErrors = ({ code, output }: Run): string | null =>
-  code === 0 ? null : output.split('\n')[0] || 'the compiler failed'
+function typeErrors({ code, output }: Run): string | null {
+  return code === 0 ? null : output.split('\n')[0] || 'the compiler failed'
+}

@@ -1,7 +1,7 @@
 // A copy of the tree to plant bugs in, and processes that run there; gone when this process ends, however it ends.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Run } from './finders.ts'
@@ -9,7 +9,7 @@ import { ROOT } from './patches.ts'
 
 const running = new Set<ChildProcess>()
 
-/** Copies the files that git knows, as they are now. */
+/** Copies what belongs to the project, as it is now, committed or not. */
 export function copyTree(): string {
   const folder = mkdtempSync(join(tmpdir(), 'tranche-mutants-'))
   process.once('exit', () => {
@@ -17,9 +17,10 @@ export function copyTree(): string {
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   })
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
-  const listed = execFileSync('git', ['ls-files', '-z'], { cwd: ROOT, encoding: 'utf8' })
+  const which = ['--cached', '--others', '--exclude-standard']
+  const listed = execFileSync('git', ['ls-files', '-z', ...which], { cwd: ROOT, encoding: 'utf8' })
   const tree = join(folder, 'tree')
-  for (const file of listed.split('\0').filter(Boolean)) {
+  for (const file of listed.split('\0').filter((name) => name !== '' && existsSync(join(ROOT, name)))) {
     mkdirSync(dirname(join(tree, file)), { recursive: true })
     cpSync(join(ROOT, file), join(tree, file))
   }
