@@ -12,7 +12,7 @@ import { monitoringContract } from './contract/monitoring.ts'
 import { monthContract } from './contract/months.ts'
 import { partnerContract } from './contract/partners.ts'
 import { passContract } from './contract/passes.ts'
-import { previewContract } from './contract/plan-pages.ts'
+import { planPageContract } from './contract/plan-pages.ts'
 import { priceContract } from './contract/prices.ts'
 import { sandboxContract } from './contract/sandboxes.ts'
 import { tenancyContract } from './contract/tenancy.ts'
@@ -30,7 +30,7 @@ const PARTS: Record<string, Contract> = {
   'late fills and adjustments': lateFillContract,
   'billing months': monthContract,
   'scheduler passes': passContract,
-  'pages of a pass': previewContract,
+  'pages of a pass': planPageContract,
   'wake-ups': wakeUpContract,
   prices: priceContract,
   'a disputed clock': clockContract,

@@ -214,4 +214,41 @@ export const monitoringContract: Contract = {
     await store.probeWrite()
     assert.deepEqual(await seen(), before)
   },
+
+  'what happened lately is the latest there is: passes oldest first, executions newest first': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    for (const id of ['p1', 'p2', 'p3']) {
+      await sendPlan(store, acme, { partnerPlanId: id })
+      await tick(world, '60000')
+      world.advance(MINUTE_MS)
+    }
+    const { passes, executions, price } = await store.readRecent({ passes: 2, executions: 2 })
+    assert.deepEqual(
+      passes.map(({ at, finishedAt, plansEvaluated, executionsCreated }) => [
+        (at - T0) / MINUTE_MS,
+        ((finishedAt ?? T0) - T0) / MINUTE_MS,
+        plansEvaluated,
+        executionsCreated,
+      ]),
+      [
+        [1, 1, 1, 1],
+        [2, 2, 1, 1],
+      ],
+    )
+    assert.deepEqual(
+      executions.map(({ partnerPlanId, tenant, status }) => [partnerPlanId, tenant, status]),
+      [
+        ['p3', 'acme test', 'pending'],
+        ['p2', 'acme test', 'pending'],
+      ],
+    )
+    assert.equal(price?.at, world.now() - MINUTE_MS)
+    await store.changePartner('bolt', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
+    assert.deepEqual((await store.readStatus(T0)).partners, { active: 1, disabled: 1 })
+  },
 }

@@ -3,18 +3,21 @@
 import assert from 'node:assert/strict'
 import { adjust } from '../../../src/core/adjustment.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/instant.ts'
+import { isUsable } from '../../../src/core/key.ts'
 import { btc, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import type { NoFill, Report } from '../../../src/core/report.ts'
 import { advanceSandbox } from '../../../src/engine/sandbox.ts'
 import type { FixedPeriod, TradeLine } from '../../../src/store/months.ts'
+import type { TenantFilter } from '../../../src/store/partners.ts'
 import {
   AUDIT,
   allExecutions,
   type Contract,
   failed,
   filled,
+  keyFor,
   link,
   openWorld,
   poll,
@@ -242,5 +245,30 @@ export const monthContract: Contract = {
     assert.equal(await recordedAt(live), world.now(), 'live business is where it was')
     assert.equal(await recordedAt(mine), plus(JANUARY.end, HOUR_MS))
     assert.equal((await allExecutions(store)).length > 2, true)
+  },
+
+  'a partner is part of the months since it was there': async (t, open) => {
+    const { store, setClock } = await openWorld(t, open)
+    setClock(JANUARY.end)
+    await store.addPartner({ partnerSlug: 'late', name: 'late' }, AUDIT)
+    const named = async (filter: TenantFilter, before: Instant | null) =>
+      (await store.listTenants(filter, before)).map((one) => `${one.partnerSlug} ${one.environment}`)
+    const first = ['acme live', 'acme test', 'bolt live', 'bolt test']
+    assert.deepEqual(await named(EVERYBODY, JANUARY.end), first)
+    assert.deepEqual(await named(EVERYBODY, plus(JANUARY.end, 1)), [...first, 'late live', 'late test'])
+    assert.deepEqual(await named({ slug: 'late', environment: 'live' }, null), ['late live'])
+  },
+
+  'a key is judged by no time before what was reported, wherever the clock is': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, now } = world
+    const key = keyFor(acme, { lifetimeMs: JANUARY.end - now() })
+    await store.addKey(key, AUDIT)
+    world.setClock(JANUARY.end)
+    await tick(world, '60000')
+    assert.equal((await store.fixPeriod(JANUARY)).final, true)
+    world.setClock(plus(JANUARY.start, HOUR_MS))
+    const seen = await store.findKey(key.sha256)
+    assert.deepEqual([seen?.now, seen && isUsable(seen.key, seen.now)], [JANUARY.end, false])
   },
 }

@@ -37,7 +37,7 @@ async function decisionsNow({ store, machine }: World): Promise<PlanDecisions> {
   return decisions({ ...known, price: { price: price('60000'), at: known.at } }, LEAD_MS, machine)
 }
 
-export const previewContract: Contract = {
+export const planPageContract: Contract = {
   'a plan is due at the very price it waits for, and at no higher one': async (t, open) => {
     const world = await openWorld(t, open)
     const { store } = world
@@ -86,6 +86,18 @@ export const previewContract: Contract = {
       before,
     )
     assert.equal((await store.changeDuePlans(1, planIds, await decisionsNow(world))).executionsCreated, 3)
+  },
+
+  'a rehearsal knows what a pass at that instant would know': async (t, open) => {
+    const { store, advance } = await openWorld(t, open)
+    for (let i = 1; i <= 12; i++) {
+      await store.beginPass({ price: price(`${60_000 + i}`), source: 'test' })
+      advance(i * MINUTE_MS)
+    }
+    const peeked = await store.peekPass()
+    const { passId, ...known } = await store.beginPass(null)
+    assert.deepEqual(peeked, known)
+    assert.deepEqual([passId, known.passGapsMs.length], [13, 8])
   },
 
   'each execution id is made of the one before it, over pages and connections': async (t, open) => {

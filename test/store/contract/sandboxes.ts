@@ -1,6 +1,7 @@
 // Sandboxes: advances exclude each other, and nothing of them reaches live business or another tenant.
 
 import assert from 'node:assert/strict'
+import { LEASE_MS } from '../../../src/core/execution.ts'
 import { DAY_MS, HOUR_MS, plus } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
@@ -192,5 +193,19 @@ export const sandboxContract: Contract = {
     await sendPlan(store, acme)
     assert.equal((await tick(world, '60000')).executionsCreated, 1)
     assert.deepEqual([acmeLive.environment, bolt.environment], ['live', 'test'])
+  },
+
+  'an advance counts the leases that end on its way, the last instant included': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, bolt } = world
+    for (const tenant of [acme, bolt]) {
+      await link(store, tenant)
+      await sendPlan(store, tenant)
+    }
+    await tick(world, '60000')
+    for (const tenant of [acme, bolt]) await poll(store, tenant)
+    const expired = async (byMs: number) =>
+      (await advanceSandbox({ ...quietly(world, acme), byMs })).leasesExpired
+    assert.deepEqual([await expired(LEASE_MS - 1), await expired(1), await expired(1)], [0, 1, 0])
   },
 }
