@@ -2,26 +2,57 @@
 
 import { suite, test } from 'node:test'
 import { atomicityContract } from './contract/atomicity.ts'
+import { clockContract } from './contract/clock.ts'
+import { connectionContract } from './contract/connections.ts'
+import { deliveryContract } from './contract/delivery.ts'
 import { executionContract } from './contract/executions.ts'
+import { lateFillContract } from './contract/late-fills.ts'
+import { listingContract } from './contract/listings.ts'
+import { monitoringContract } from './contract/monitoring.ts'
+import { monthContract } from './contract/months.ts'
 import { partnerContract } from './contract/partners.ts'
 import { passContract } from './contract/passes.ts'
+import { planPageContract } from './contract/plan-pages.ts'
+import { priceContract } from './contract/prices.ts'
 import { sandboxContract } from './contract/sandboxes.ts'
 import { tenancyContract } from './contract/tenancy.ts'
-import type { Contract, Open } from './world.ts'
+import { uniquenessContract } from './contract/uniqueness.ts'
+import { userContract } from './contract/users.ts'
+import { wakeUpContract } from './contract/wake-ups.ts'
+import type { Backend, Contract, Open } from './world.ts'
 
 const PARTS: Record<string, Contract> = {
   'partners, keys, tiers and the audit log': partnerContract,
   'tenancy of every method': tenancyContract,
+  'users, consents and disables': userContract,
   'executions, leases and trades': executionContract,
+  'what a poll is handed': deliveryContract,
+  'late fills and adjustments': lateFillContract,
+  'billing months': monthContract,
   'scheduler passes': passContract,
+  'pages of a pass': planPageContract,
+  'wake-ups': wakeUpContract,
+  prices: priceContract,
+  'a disputed clock': clockContract,
   sandboxes: sandboxContract,
   atomicity: atomicityContract,
+  'what there is once': uniquenessContract,
+  'several connections': connectionContract,
+  'listings in pages': listingContract,
+  'monitoring and the check': monitoringContract,
 }
 
-export function storeContract(name: string, open: Open): void {
+/** `backend` is a module that exports `open` (world.ts); it is loaded into threads as well. */
+export function storeContract(name: string, backend: URL): void {
+  const open: Open = async (t, clock, place) => {
+    const { open } = (await import(backend.href)) as Backend
+    const store = await open(place, clock)
+    t.after(() => store.close())
+    return store
+  }
   for (const [part, contract] of Object.entries(PARTS)) {
     suite(`${name}: ${part}`, () => {
-      for (const [promise, prove] of Object.entries(contract)) test(promise, (t) => prove(t, open))
+      for (const [promise, prove] of Object.entries(contract)) test(promise, (t) => prove(t, open, backend))
     })
   }
 }

@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test'
 import { type Confirmation, confirm } from '../../src/core/confirmation.ts'
 import { deliver, type Execution } from '../../src/core/execution.ts'
 import { type Instant, plus } from '../../src/core/instant.ts'
-import { btc, type Price, price, type Usd, usd } from '../../src/core/money.ts'
+import { btc, CENT, type Price, price, type Usd, usd } from '../../src/core/money.ts'
 import type { Tenant } from '../../src/core/partner.ts'
 import { type Plan, type PlanRequest, writePlan } from '../../src/core/plan.ts'
 import type { Report } from '../../src/core/report.ts'
@@ -17,15 +17,19 @@ import type { ListedExecution } from '../../src/store/executions.ts'
 import type { NewKey } from '../../src/store/keys.ts'
 import type { ListedPlan } from '../../src/store/plans.ts'
 import type { Store } from '../../src/store/store.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 export const T0 = Date.UTC(2026, 0, 5) as Instant
 export const AUDIT: AuditEntry = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
 
-/** Opens an empty store that is gone when the test ends. */
-export type Open = (t: Pick<TestContext, 'after'>, clock: () => Instant) => Promise<Store>
+/** Opens a store that is gone when the test ends. `place` is a folder of the test's: the data in it, empty at first. */
+export type Open = (t: Pick<TestContext, 'after'>, clock: () => Instant, place: string) => Promise<Store>
 
-/** What a store promises, each with its proof on a store of its own. */
-export type Contract = Record<string, (t: TestContext, open: Open) => Promise<void>>
+/** What a module that keeps a store must export to be held against the contract. */
+export type Backend = { open: (place: string, clock: () => Instant) => Promise<Store> }
+
+/** What a store promises, each with its proof on a store of its own. `backend` is the module that opens it. */
+export type Contract = Record<string, (t: TestContext, open: Open, backend: URL) => Promise<void>>
 
 export type World = {
   store: Store
@@ -38,12 +42,18 @@ export type World = {
   now: () => Instant
   setClock: (now: Instant) => void
   advance: (ms: number) => void
+  place: string
+  /** Another connection to the same data, such as another process has. */
+  connect: () => Promise<Store>
 }
 
 export async function openWorld(t: Pick<TestContext, 'after'>, open: Open): Promise<World> {
   const { machine, setClock } = machineAt(T0)
-  const store = await open(t, machine.clock)
-  return { ...(await populate(store)), store, machine, setClock, ...clockOf(machine, setClock) }
+  const place = temporaryFolder(t)
+  const connect = () => open(t, machine.clock, place)
+  const store = await connect()
+  const clock = clockOf(machine, setClock)
+  return { ...(await populate(store)), store, machine, setClock, ...clock, place, connect }
 }
 
 const clockOf = ({ clock }: Machine, setClock: (now: Instant) => void) => ({
@@ -73,6 +83,17 @@ export const link = (store: Store, tenant: Tenant, partnerUserId = 'u1', version
       { partnerUserId, consentAccepted: true, consentVersion: version, consentTimestamp: T0 },
       now,
     ),
+  )
+
+/** Raises the minimum tranche of acme by a cent: what it was before is read inside the decision. */
+export const raise = (store: Store, meanwhile = () => {}) =>
+  store.changePartner(
+    'acme',
+    (seen) => {
+      meanwhile()
+      return { ...seen, minTranche: (seen.minTranche + CENT) as Usd }
+    },
+    AUDIT,
   )
 
 export const setUser = (store: Store, tenant: Tenant, partnerUserId: string, status: UserStatus) =>

@@ -1,7 +1,5 @@
 // What most tests stand on: the real service, on a real file, over real HTTP, with a clock the test sets.
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { Instant } from '../../src/core/instant.ts'
@@ -17,15 +15,11 @@ import { type Machine, machineAt } from '../../src/machine.ts'
 import type { Store } from '../../src/store/store.ts'
 import { createGuard, parseCidr } from '../../src/webhook/address-guard.ts'
 import { openFresh } from './fresh-database.ts'
+import { temporaryFolder } from './temporary-folder.ts'
 
 export const T0 = Date.UTC(2026, 0, 5) as Instant
 
-/** A folder that is gone when the test ends. */
-export function temporaryFolder(t: Pick<TestContext, 'after'>): string {
-  const folder = mkdtempSync(join(tmpdir(), 'tranche-test-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
-}
+export { temporaryFolder }
 
 // biome-ignore lint/suspicious/noExplicitAny: an answer's JSON is what the test is about to check
 export type Answer = { status: number; headers: Headers; body: any }

@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict'
 import { HOUR_MS, plus } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
+import type { Partner } from '../../../src/core/partner.ts'
 import { setTier, type TierTerms } from '../../../src/core/tier.ts'
 import type { ListedAuditEntry } from '../../../src/store/audit.ts'
 import type { Store } from '../../../src/store/store.ts'
-
 import { AUDIT, allPlans, type Contract, keyFor, link, openWorld, problem, sendPlan, tick } from '../world.ts'
 
 const auditOf = (store: Store): Promise<ListedAuditEntry[]> => store.listAudit({ after: null, limit: 1_000 })
@@ -103,7 +103,7 @@ export const partnerContract: Contract = {
   },
 
   'a key is found by its hash, with its partner': async (t, open) => {
-    const { store, acmeLive, now, advance } = await openWorld(t, open)
+    const { store, acme, acmeLive, now, advance } = await openWorld(t, open)
     const made = keyFor(acmeLive, { lifetimeMs: HOUR_MS })
     const key = await store.addKey(made, AUDIT)
     assert.deepEqual(
@@ -120,9 +120,10 @@ export const partnerContract: Contract = {
     advance(HOUR_MS)
     await store.markKeyUsed(key.keyId)
     assert.equal((await store.findKey(made.sha256))?.key.lastUsedAt, now())
+    const other = await store.addKey(keyFor(acme), AUDIT)
     assert.deepEqual(
       (await store.listKeys('acme')).map(({ keyId }) => keyId),
-      [key.keyId],
+      [key.keyId, other.keyId],
     )
     assert.deepEqual(await store.listKeys('bolt'), [])
   },
@@ -173,9 +174,10 @@ export const partnerContract: Contract = {
     await override('2026-03', 'growth')
     await override(null, 'scale')
     await override('2026-05', null)
-    const months = ['2025-12', '2026-01', '2026-02', '2026-03', '2026-04', '2026-05', '2027-01']
+    await override('2027-02', 'scale')
+    const months = ['2025-12', '2026-01', '2026-02', '2026-03', '2026-04', '2026-05', '2027-01', '2027-02']
     const inForce = await Promise.all(months.map((month) => store.findTierOverride('acme', month)))
-    assert.deepEqual(inForce, [null, 'scale', 'scale', 'growth', 'growth', null, null])
+    assert.deepEqual(inForce, [null, 'scale', 'scale', 'growth', 'growth', null, null, 'scale'])
     assert.equal(await store.findTierOverride('bolt', '2026-03'), null)
   },
 
@@ -198,6 +200,61 @@ export const partnerContract: Contract = {
       [usd('30'), usd('30'), usd('10')],
     )
     assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'a hold and a new minimum reach the windows that are open, at once': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, bolt } = world
+    for (const tenant of [acme, bolt]) {
+      await link(store, tenant)
+      await sendPlan(store, tenant)
+    }
+    const change = (to: Partial<Partner>) =>
+      store.changePartner('acme', (seen) => ({ ...seen, ...to }), AUDIT)
+    await change({ held: true })
+    assert.equal((await tick(world, '60000')).executionsCreated, 1, 'that of the other partner')
+    await change({ held: false, minTranche: usd('25') })
+    const [held, free] = await store.findPlans('p1')
+    assert.deepEqual([held?.schedule?.floor, free?.schedule?.floor], [usd('25'), usd('5')])
+    world.advance(60_000)
+    await tick(world, '60000')
+    assert.equal((await allPlans(store))[0]?.window?.reserved, usd('30'))
+    await change({ minTranche: usd('100') })
+    assert.equal((await store.findPlans('p1'))[0]?.schedule?.floor, usd('60'), 'at most the budget')
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'a change whose audit entry cannot be kept is not made': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { keyId } = await store.addKey(keyFor(acme), AUDIT)
+    await link(store, acme)
+    const unkept = { ...AUDIT, detail: { number: 1n } }
+    const seen = async () => [
+      await store.listPartners(),
+      await store.listKeys('acme'),
+      await store.listTiers(),
+      await store.findTierOverride('acme', '2026-01'),
+      await store.findUser(acme, 'u1'),
+      await auditOf(store),
+    ]
+    const before = await seen()
+    const ended = { revokedAt: world.now() }
+    const changes = [
+      () => store.addPartner({ partnerSlug: 'new', name: 'new' }, unkept),
+      () => store.changePartner('acme', (partner) => ({ ...partner, held: true }), unkept),
+      () => store.addKey(keyFor(acme), unkept),
+      () => store.changeKey(keyId, (key) => ({ key: { ...key, ...ended }, successor: null }), unkept),
+      () =>
+        store.putTier(
+          () => TIER,
+          () => unkept,
+        ),
+      () => store.putTierOverride({ partnerSlug: 'acme', fromMonth: null, tierName: 'scale' }, unkept),
+      () => store.eraseUser(acme, 'u1', unkept),
+    ]
+    for (const change of changes) await assert.rejects(change)
+    assert.deepEqual(await seen(), before)
   },
 }
 

@@ -1,0 +1,52 @@
+// Planted bugs do not rot: every patch still applies, says what it breaks, and breaks only the program.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { FINDERS, judge } from './finders.ts'
+import { apply, mutantsOf, ROOT } from './patches.ts'
+
+const MUTANTS_MIN = 20
+
+for (const finder of Object.keys(FINDERS)) {
+  const mutants = mutantsOf(finder)
+
+  test(`every planted bug for ${finder} applies to the tree as it is`, () => {
+    assert.ok(mutants.length >= MUTANTS_MIN)
+    assert.deepEqual(
+      mutants.flatMap((mutant) => apply(mutant, ROOT, '--check') ?? []),
+      [],
+    )
+  })
+
+  test(`every planted bug for ${finder} has a number of its own, and says what it breaks and what that costs`, () => {
+    assert.deepEqual(
+      mutants.map(({ name }) => name.slice(0, 3)),
+      mutants.map((_, at) => `${String(at + 1).padStart(2, '0')}-`),
+    )
+    assert.deepEqual(
+      mutants.filter(({ words }) => words.length < 60 || !words.endsWith('.')).map(({ name }) => name),
+      [],
+    )
+  })
+
+  test(`every planted bug for ${finder} lies in the program, not in what looks for it`, () => {
+    assert.deepEqual(
+      mutants.filter(({ touched }) => !touched.every((file) => /^(?:src|sql)\//.test(file))),
+      [],
+    )
+  })
+}
+
+test('a bug counts as found only when the finder names something and the program ran', () => {
+  const { contract } = FINDERS
+  assert.ok(contract)
+  const kindOf = (code: number | null, output: string, types: string | null = null) =>
+    judge(contract, { code, output, timedOut: code === null }, types).kind
+  const finding = '    not ok 3 - a lease lasts five minutes\n'
+  assert.equal(kindOf(1, finding), 'found')
+  assert.equal(kindOf(0, 'ok'), 'survived')
+  assert.equal(kindOf(null, finding), 'survived')
+  assert.equal(kindOf(1, finding, 'src/x.ts(1,1): error TS2304'), 'broken')
+  assert.equal(kindOf(1, 'not ok 1 - test/store/sqlite.test.ts'), 'broken')
+  assert.equal(kindOf(1, `${finding}error: 'near "form": syntax error'`), 'broken')
+})

@@ -1,0 +1,42 @@
+// What is sent to find planted bugs, and what its run is worth: found, survived, or a bug that never came to life.
+
+/** How a process ended. A `code` of null: it was killed. */
+export type Run = { code: number | null; output: string; timedOut: boolean }
+
+/** `broken`: the bug did not run, so that nothing is proved. `first` is what the finder said first. */
+export type Verdict = { kind: 'found' | 'survived' | 'broken'; first: string }
+
+export type Finder = {
+  /** The arguments of node. */
+  args: string[]
+  /** The first thing that a failing run found, null when it names none. */
+  firstFinding: (output: string) => string | null
+}
+
+export const FINDERS: Record<string, Finder> = {
+  simulate: {
+    args: ['--import', 'tsx', 'test/simulation/simulate.ts', '--minutes', '0.9', '--no-shrink'],
+    firstFinding: (output) => /^SEED=\d+ fails.*$/m.exec(output)?.[0] ?? null,
+  },
+  contract: {
+    args: ['--import', 'tsx', '--test', '--test-reporter=tap', 'test/store/sqlite.test.ts'],
+    // Indented: a promise of the contract. At the margin stands a file that did not even load.
+    firstFinding: (output) => /^ {4}not ok \d+ - (.*)$/m.exec(output)?.[1] ?? null,
+  },
+}
+
+/** Signs of a program that cannot run at all, which every finder notices. */
+const STILLBORN =
+  /^.*(?:SyntaxError|ReferenceError|is not a function|ERR_MODULE_NOT_FOUND|Transform failed|syntax error|no such (?:column|table|function)|has no column named|ON CONFLICT clause does not match|(?:Missing|Unknown) named parameter).*$/m
+
+/** Judges a run on a planted bug. `typeErrors` is what the compiler has against it, if anything. */
+export function judge(finder: Finder, run: Run, typeErrors: string | null): Verdict {
+  if (typeErrors !== null) return { kind: 'broken', first: typeErrors }
+  const stillborn = STILLBORN.exec(run.output)?.[0].trim()
+  if (run.code !== 0 && stillborn !== undefined) return { kind: 'broken', first: stillborn }
+  if (run.timedOut) return { kind: 'survived', first: 'not found in time' }
+  if (run.code === 0) return { kind: 'survived', first: 'nothing noticed it' }
+  const first = finder.firstFinding(run.output)
+  if (first !== null) return { kind: 'found', first }
+  return { kind: 'broken', first: `failed without a finding: ${run.output.trim().split('\n').at(-1) ?? ''}` }
+}

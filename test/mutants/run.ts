@@ -1,0 +1,62 @@
+// Plants one bug after the other and sends a finder after each: `npm run contract:mutants`, `npm run simulate:mutants`.
+//
+//   node bin/with-node.mjs --import tsx test/mutants/run.ts FINDER [NAME...]
+//
+// A NAME is the start of a patch's name in test/mutants/FINDER, such as 07. Exits 1 when a bug survives, when its patch
+// does not apply any more, or when it only breaks the program.
+
+import { FINDERS, judge, type Run, type Verdict } from './finders.ts'
+import { apply, type Mutant, mutantsOf } from './patches.ts'
+import { copyTree, runNode } from './tree.ts'
+
+/** How long a finder may look for one bug. */
+const LIMIT_MS = 60_000
+const COMPILER_LIMIT_MS = 120_000
+
+const [name = '', ...chosen] = process.argv.slice(2)
+const finder = FINDERS[name]
+if (!finder) throw new Error(`name a finder: ${Object.keys(FINDERS).join(' or ')}`)
+const all = mutantsOf(name)
+const mutants = all.filter(
+  (mutant) => chosen.length === 0 || chosen.some((one) => mutant.name.startsWith(one)),
+)
+if (mutants.length === 0) throw new Error(`test/mutants/${name} has no such patch`)
+
+const say = (line: string) => process.stdout.write(`${line}\n`)
+const seconds = (sinceMs: number) => ((performance.now() - sinceMs) / 1000).toFixed(1).padStart(5)
+const tree = copyTree()
+
+// What fails without a bug finds none.
+const begun = performance.now()
+const sound = await runNode(tree, finder.args, 2 * LIMIT_MS)
+if (sound.code !== 0) {
+  say(sound.output)
+  say(`${name} fails without a planted bug: it proves nothing`)
+  process.exit(1)
+}
+say(`${'without a bug'.padEnd(44)} passed   ${seconds(begun)} s`)
+
+const WORDS = { found: 'found   ', survived: 'SURVIVED', broken: 'BROKEN  ' }
+const counts = { found: 0, survived: 0, broken: 0 }
+for (const mutant of mutants) {
+  const from = performance.now()
+  const { kind, first } = await hunt(mutant)
+  counts[kind] += 1
+  say(`${mutant.name.padEnd(44)} ${WORDS[kind]} ${seconds(from)} s  ${first}`)
+}
+say(`${counts.found} of ${mutants.length} found, ${counts.survived} survived, ${counts.broken} broken`)
+process.exitCode = counts.found === mutants.length ? 0 : 1
+
+async function hunt(mutant: Mutant): Promise<Verdict> {
+  const refused = apply(mutant, tree)
+  if (refused !== null) return { kind: 'broken', first: refused }
+  const compiling = runNode(tree, ['node_modules/typescript/bin/tsc'], COMPILER_LIMIT_MS)
+  const [types, run] = await Promise.all([compiling, runNode(tree, finder?.args ?? [], LIMIT_MS)])
+  const stuck = apply(mutant, tree, '--reverse')
+  if (stuck !== null) throw new Error(`${mutant.name} cannot be taken back: ${stuck}`)
+  return judge(finder as NonNullable<typeof finder>, run, typeErrors(types))
+}
+
+function typeErrors({ code, output }: Run): string | null {
+  return code === 0 ? null : output.split('\n')[0] || 'the compiler failed'
+}

@@ -1,0 +1,68 @@
+// A copy of the tree to plant bugs in, and processes that run there; gone when this process ends, however it ends.
+
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { Run } from './finders.ts'
+import { ROOT } from './patches.ts'
+
+const running = new Set<ChildProcess>()
+
+/** Copies what belongs to the project, as it is now, committed or not. */
+export function copyTree(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'tranche-mutants-'))
+  process.once('exit', () => {
+    for (const child of running) kill(child)
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+  })
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
+  const which = ['--cached', '--others', '--exclude-standard']
+  const listed = execFileSync('git', ['ls-files', '-z', ...which], { cwd: ROOT, encoding: 'utf8' })
+  const tree = join(folder, 'tree')
+  for (const file of listed.split('\0').filter((name) => name !== '' && existsSync(join(ROOT, name)))) {
+    mkdirSync(dirname(join(tree, file)), { recursive: true })
+    cpSync(join(ROOT, file), join(tree, file))
+  }
+  mkdirSync(join(folder, 'tmp'))
+  symlinkSync(join(ROOT, 'node_modules'), join(tree, 'node_modules'))
+  return tree
+}
+
+/** Runs node in the tree for so long at most. What the process starts ends with it. */
+export async function runNode(tree: string, args: readonly string[], limitMs: number): Promise<Run> {
+  // Its own group, so that the whole of it can be ended; its temporary files lie beside the tree.
+  const child = spawn(process.execPath, args, {
+    cwd: tree,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, TMPDIR: join(tree, '../tmp') },
+  })
+  running.add(child)
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text) => {
+      output += text
+    })
+  }
+  let timedOut = false
+  const timer = setTimeout(() => {
+    timedOut = true
+    kill(child)
+  }, limitMs)
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject).once('close', resolve)
+  })
+  clearTimeout(timer)
+  running.delete(child)
+  return { code, output, timedOut }
+}
+
+function kill({ pid }: ChildProcess): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // It has ended already.
+  }
+}

@@ -1,0 +1,110 @@
+// Several connections to the same data: what one was answered the others see, and no write comes between a decision and
+// what it is based on.
+
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import type { TestContext } from 'node:test'
+import { Worker } from 'node:worker_threads'
+import { CENT } from '../../../src/core/money.ts'
+import {
+  AUDIT,
+  type Contract,
+  filled,
+  firstTranche,
+  keyFor,
+  link,
+  openWorld,
+  raise,
+  report,
+  sendPlan,
+  type World,
+} from '../world.ts'
+
+/** What rival.ts is told. The places GO and DONE of `signals` are set to 1, and notified. */
+export type RivalData = { backend: string; place: string; verb: 'raise' | 'lock'; signals: Int32Array }
+export const GO = 0
+export const DONE = 1
+
+/** How long a decision gives the other writer to come between. */
+const CHANCE_MS = 150
+
+/** Starts a thread that has the data open. */
+async function rival(t: TestContext, { place }: World, backend: URL, verb: RivalData['verb']) {
+  const signals = new Int32Array(new SharedArrayBuffer(8))
+  const workerData: RivalData = { backend: backend.href, place, verb, signals }
+  const thread = new Worker(new URL('./rival.ts', import.meta.url), { workerData })
+  t.after(() => thread.terminate())
+  assert.deepEqual(await once(thread, 'message'), ['ready'])
+  const ended = once(thread, 'exit')
+  const go = () => {
+    Atomics.store(signals, GO, 1)
+    Atomics.notify(signals, GO)
+  }
+  return { thread, ended, go, waitForIt: () => Atomics.wait(signals, DONE, 0, CHANCE_MS) }
+}
+
+export const connectionContract: Contract = {
+  'what was answered is there for every other connection': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const other = await world.connect()
+    await link(store, acme)
+    assert.equal((await other.findUser(acme, 'u1'))?.status, 'linked')
+    await sendPlan(store, acme)
+    assert.equal((await other.findPlans('p1')).length, 1)
+    const { executionId, amount } = await firstTranche(world)
+    assert.equal((await other.findExecution(executionId))?.execution.status, 'sent')
+    await report(other, acme, executionId, filled(amount))
+    assert.equal((await store.findExecution(executionId))?.window.spent, amount)
+  },
+
+  'what was answered is there when the store is opened again': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { executionId, amount } = await firstTranche(world)
+    await report(world.store, world.acme, executionId, filled(amount, 'o1'))
+    world.store.close()
+    const store = await world.connect()
+    const found = await store.findExecution(executionId)
+    assert.deepEqual([found?.trade?.report.partnerOrderId, found?.window.spent], ['o1', amount])
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'a key that another process revoked, and a partner it disabled, are refused at once': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, now } = world
+    const other = await world.connect()
+    const made = keyFor(acme)
+    const { keyId } = await store.addKey(made, AUDIT)
+    for (const one of [store, other]) assert.equal((await one.findKey(made.sha256))?.key.revokedAt, null)
+    await other.changeKey(keyId, (key) => ({ key: { ...key, revokedAt: now() }, successor: null }), AUDIT)
+    assert.equal((await store.findKey(made.sha256))?.key.revokedAt, now())
+    await other.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
+    assert.equal((await store.findKey(made.sha256))?.partnerStatus, 'disabled')
+  },
+
+  'of two writers at once neither fails and neither is lost': async (t, open, backend) => {
+    const world = await openWorld(t, open)
+    const { store } = world
+    const before = (await store.findPartner('acme'))?.minTranche ?? 0n
+    const other = await rival(t, world, backend, 'raise')
+    let tries = 0
+    await raise(store, () => {
+      if (tries++ > 0) return
+      other.go()
+      other.waitForIt()
+    })
+    assert.deepEqual(await other.ended, [0])
+    assert.equal((await store.findPartner('acme'))?.minTranche, before + 2n * CENT)
+  },
+
+  'the lock of a pass keeps other processes out': async (t, open, backend) => {
+    const world = await openWorld(t, open)
+    const other = await rival(t, world, backend, 'lock')
+    const release = world.store.acquirePassLock()
+    assert.ok(release)
+    other.go()
+    assert.deepEqual(await once(other.thread, 'message'), ['refused'])
+    await other.ended
+    release()
+  },
+}

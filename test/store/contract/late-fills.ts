@@ -1,0 +1,165 @@
+// Reports that were refused and kept, and adjustments: what an operator decides counts once.
+
+import assert from 'node:assert/strict'
+import { adjust } from '../../../src/core/adjustment.ts'
+import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
+import { KEPT_REPORTS_MAX } from '../../../src/core/kept-report.ts'
+import { acceptLate } from '../../../src/core/late-fill.ts'
+import { btc, type Usd, usd } from '../../../src/core/money.ts'
+import {
+  AUDIT,
+  type Contract,
+  failed,
+  filled,
+  firstTranche,
+  link,
+  openWorld,
+  poll,
+  problem,
+  report,
+  sendPlan,
+  setUser,
+  tick,
+  type World,
+} from '../world.ts'
+
+const PAGE = { after: null, limit: 100 }
+const audited = async ({ store }: World) => (await store.listAudit(PAGE)).length
+const lateFills = async ({ store }: World) =>
+  (await store.listLateFills(PAGE)).map((late) => [
+    late.report.usdAmount,
+    late.decidedAt !== null,
+    late.acceptedAt !== null,
+  ])
+
+const adjustTo = ({ store }: World, executionId: string, amount: string) =>
+  store.adjustTrade(
+    executionId,
+    (seen, now) => adjust(seen, { usd: usd(amount), btc: btc('0.0002'), reason: 'wrong' }, now),
+    () => AUDIT,
+  )
+
+/** An execution that was cancelled while it was out, and three reports on it: two of one order. */
+async function withLateFills(world: World): Promise<{ executionId: string; reportIds: number[] }> {
+  const { store, acme } = world
+  const { executionId } = await firstTranche(world)
+  await setUser(store, acme, 'u1', 'disabled')
+  for (const [amount, order] of [
+    ['9', 'o1'],
+    ['8', 'o1'],
+    ['7', 'o2'],
+  ] as const) {
+    await report(store, acme, executionId, filled(usd(amount), order))
+  }
+  const reportIds = (await store.listLateFills(PAGE)).map(({ reportId }) => reportId)
+  return { executionId, reportIds }
+}
+
+export const lateFillContract: Contract = {
+  'accepting a late fill decides all reports of its order, and no others': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { executionId, reportIds } = await withLateFills(world)
+    const [first = 0] = reportIds
+    await world.store.acceptLateReport({ executionId, reportId: first }, acceptLate, () => AUDIT)
+    assert.deepEqual(await lateFills(world), [
+      [usd('9'), true, true],
+      [usd('8'), true, false],
+      [usd('7'), false, false],
+    ])
+    assert.equal((await world.store.readStatus(world.now())).lateFillsUndecided, 1)
+    assert.deepEqual(await world.store.findFaults(), [])
+  },
+
+  'a dismissal decides the report that is named, or all of the execution': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store } = world
+    const { executionId, reportIds } = await withLateFills(world)
+    const dismiss = (reportId: number | null) =>
+      store.dismissLateReports({ executionId, reportId }, () => AUDIT)
+    const before = await audited(world)
+    assert.deepEqual(
+      (await dismiss(reportIds[1] ?? 0)).map(({ reportId }) => reportId),
+      [reportIds[1]],
+    )
+    assert.deepEqual(
+      (await lateFills(world)).map(([, decided]) => decided),
+      [false, true, false],
+    )
+    assert.equal((await dismiss(null)).length, 2)
+    await assert.rejects(dismiss(null), problem('late_fill_not_found'))
+    assert.equal(await audited(world), before + 2)
+    assert.deepEqual(
+      await lateFills(world),
+      ['9', '8', '7'].map((amount) => [usd(amount), true, false]),
+    )
+  },
+
+  'of one execution only so many reports are kept, and the others are counted': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world)
+    await setUser(store, acme, 'u1', 'disabled')
+    for (let i = 0; i < KEPT_REPORTS_MAX + 3; i++) {
+      await report(store, acme, executionId, filled(usd('1'), `o${i}`))
+    }
+    const kept = await store.listLateFills(PAGE)
+    assert.deepEqual([kept.length, kept[0]?.unkept], [KEPT_REPORTS_MAX, 3])
+    await store.dismissLateReports({ executionId, reportId: null }, () => AUDIT)
+    assert.equal((await store.listLateFills(PAGE))[0]?.unkept, 0)
+  },
+
+  'an adjustment moves its window, stands beside the trade, and decides its late fills': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId, amount } = await firstTranche(world)
+    await assert.rejects(adjustTo(world, executionId, '5'), problem('adjustment_conflict'))
+    await report(store, acme, executionId, filled(amount, 'o1'))
+    await report(store, acme, executionId, filled(usd('9'), 'o1'))
+    const before = await audited(world)
+    await adjustTo(world, executionId, '4')
+    const spent = async () => {
+      const found = await store.findExecution(executionId)
+      return [found?.window.spent, found?.window.excess, found?.adjustments.map(({ usd }) => usd)]
+    }
+    assert.deepEqual(await spent(), [usd('4'), 0n, [usd('-6')]])
+    assert.equal((await store.findPlans('p1'))[0]?.schedule?.fireable, usd('56'))
+    assert.deepEqual(await lateFills(world), [[usd('9'), true, false]])
+    assert.equal(await audited(world), before + 1)
+    await adjustTo(world, executionId, '11')
+    assert.deepEqual(await spent(), [usd('10'), usd('1'), [usd('-6'), usd('7')]])
+    const found = await store.findExecution(executionId)
+    assert.deepEqual(found?.trade?.report, filled(amount, 'o1'))
+    assert.deepEqual(
+      found?.adjustments.map(({ adjustmentId }) => adjustmentId),
+      [1, 2],
+    )
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'nothing is recorded before the latest trade or adjustment, of whatever tenant': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, acmeLive, bolt } = world
+    const tenants = [acme, acmeLive, bolt]
+    for (const tenant of tenants) {
+      await link(store, tenant)
+      await sendPlan(store, tenant)
+    }
+    await tick(world, '60000')
+    const due: string[] = []
+    for (const tenant of tenants) due.push((await poll(store, tenant))[0]?.executionId ?? '')
+    const [first = '', second = '', third = ''] = due
+    const recordedAt = async (id: string) => (await store.findExecution(id))?.trade?.recordedAt
+    world.advance(DAY_MS)
+    await report(store, acme, first, filled(usd('10') as Usd))
+    world.advance(-MINUTE_MS)
+    await report(store, acmeLive, second, failed())
+    assert.equal(await recordedAt(second), world.now() + MINUTE_MS)
+    world.advance(DAY_MS)
+    await adjustTo(world, first, '9')
+    world.advance(-MINUTE_MS)
+    await report(store, bolt, third, filled(usd('10') as Usd))
+    assert.equal(await recordedAt(third), world.now() + MINUTE_MS)
+    await adjustTo(world, third, '9')
+    assert.equal((await store.findExecution(third))?.adjustments[0]?.recordedAt, world.now() + MINUTE_MS)
+  },
+}

@@ -1,0 +1,111 @@
+// Listings: page after page they give every row once, in one order, at every page size.
+
+import assert from 'node:assert/strict'
+import { DAY_MS } from '../../../src/core/instant.ts'
+import { price, usd } from '../../../src/core/money.ts'
+import type { PageRequest } from '../../../src/store/paging.ts'
+import { type Contract, filled, link, openWorld, poll, report, sendPlan, setUser, tick } from '../world.ts'
+
+const EVERYBODY = { slug: null, environment: null }
+const ROWS = 5
+
+type Listing = {
+  page: (page: PageRequest) => Promise<unknown[]>
+  cursor: (row: never) => number | string
+}
+
+export const listingContract: Contract = {
+  'every listing in pages gives each row once, in order': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    for (let i = 0; i < ROWS; i++) {
+      await link(store, acme, `u${i}`)
+      await sendPlan(store, acme, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
+      await store.addPrice({ price: price(`${60_000 + i}`), source: 'test' })
+      world.advance(1)
+    }
+    await tick(world, '60000')
+    const due = await poll(store, acme)
+    for (let i = 0; i < ROWS; i++) await setUser(store, acme, `u${i}`, 'disabled')
+    for (const one of due) await report(store, acme, one.executionId, filled(usd('10')))
+
+    const listings: Record<string, Listing> = {
+      audit: { page: (page) => store.listAudit(page), cursor: (row: { auditId: number }) => row.auditId },
+      users: { page: (page) => store.listUsers(acme, page), cursor: (row: { cursor: number }) => row.cursor },
+      plans: {
+        page: (page) => store.listPlans(EVERYBODY, page),
+        cursor: (row: { planId: number }) => row.planId,
+      },
+      executions: {
+        page: (page) => store.listExecutions({ ...EVERYBODY, status: null, stuck: false }, page),
+        cursor: (row: { executionId: string }) => row.executionId,
+      },
+      prices: { page: (page) => store.listPrices(page), cursor: (row: { at: number }) => row.at },
+      'late fills': {
+        page: (page) => store.listLateFills(page),
+        cursor: (row: { reportId: number }) => row.reportId,
+      },
+    }
+    for (const [name, { page, cursor }] of Object.entries(listings)) {
+      const all = await page({ after: null, limit: 1_000 })
+      if (name !== 'audit') assert.ok(all.length >= ROWS, name)
+      const cursors = all.map((row) => cursor(row as never))
+      const rising = cursors.every((one, i) => i === 0 || one > (cursors[i - 1] ?? one))
+      assert.ok(rising, name)
+      for (const limit of [1, 2, all.length]) {
+        const rows: unknown[] = []
+        for (let after: number | string | null = null; ; ) {
+          const some: unknown[] = await page({ after, limit })
+          assert.ok(some.length <= limit, name)
+          if (some.length === 0) break
+          rows.push(...some)
+          after = cursor(some.at(-1) as never)
+        }
+        assert.deepEqual(rows, all, `${name} by ${limit}`)
+      }
+    }
+  },
+
+  'windows ahead of their place are listed in pages, to the last': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acmeLive, bolt } = world
+    for (const tenant of [acmeLive, bolt]) {
+      await link(store, tenant)
+      for (let i = 0; i < ROWS; i++) await sendPlan(store, tenant, { partnerPlanId: `p${i}` })
+    }
+    world.advance(DAY_MS)
+    await tick(world, '60000')
+    world.advance(-DAY_MS)
+    const found: number[] = []
+    for (let after: number | null = null; ; ) {
+      const { plans, cursor }: Awaited<ReturnType<typeof store.listAhead>> = await store.listAhead(
+        { slug: 'acme', environment: 'live' },
+        { after, limit: 2 },
+      )
+      found.push(...plans.map(({ planId }) => planId))
+      if (cursor === null) break
+      after = cursor
+    }
+    const plans = await store.listPlans({ slug: 'acme', environment: 'live' }, { after: null, limit: 100 })
+    assert.deepEqual(
+      found,
+      plans.map(({ planId }) => planId),
+    )
+  },
+
+  'executions are listed by their status': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acme, { partnerPlanId: id })
+    await tick(world, '60000')
+    const [first] = await poll(store, acme, 2)
+    await report(store, acme, first?.executionId ?? '', filled(usd('10')))
+    const count = async (status: 'pending' | 'sent' | 'filled' | 'failed') =>
+      (await store.listExecutions({ ...EVERYBODY, status, stuck: false }, { after: null, limit: 10 })).length
+    assert.deepEqual(
+      [await count('pending'), await count('sent'), await count('filled'), await count('failed')],
+      [1, 1, 1, 0],
+    )
+  },
+}

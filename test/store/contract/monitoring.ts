@@ -1,0 +1,254 @@
+// What monitoring counts, and what the check finds: every rule of the ledger that a wrong decision can break.
+
+import assert from 'node:assert/strict'
+import { type Confirmation, confirm, type ExecutionSeen } from '../../../src/core/confirmation.ts'
+import { LEASE_MS } from '../../../src/core/execution.ts'
+import { HOUR_MS, type Instant, MINUTE_MS } from '../../../src/core/instant.ts'
+import { type Usd, usd, ZERO_USD } from '../../../src/core/money.ts'
+import { writePlan } from '../../../src/core/plan.ts'
+import { setUserStatus } from '../../../src/core/user.ts'
+import {
+  AUDIT,
+  type Contract,
+  filled,
+  firstTranche,
+  keyFor,
+  link,
+  openWorld,
+  PLAN,
+  poll,
+  report,
+  sendPlan,
+  T0,
+  tick,
+  type World,
+} from '../world.ts'
+
+const kindsOf = (found: { kind: string }[]) => [...new Set(found.map(({ kind }) => kind))].sort()
+
+type Recorded = Extract<Confirmation, { kind: 'recorded' }>
+const amount = (text: string): Usd => usd(text)
+
+/** What is wrong after a confirmation of 10 dollars that `wrong` has made something else of. */
+const afterConfirming = async (world: World, wrong: (made: Recorded) => Recorded): Promise<string[]> => {
+  const { store, acme } = world
+  const { executionId } = await firstTranche(world)
+  const decide = (seen: ExecutionSeen, now: Instant): Confirmation => {
+    const made = confirm(seen, filled(amount('10'), 'o1'), now)
+    assert.ok(made.kind === 'recorded')
+    return wrong(made)
+  }
+  await store.changeExecution(acme, { executionId, partnerOrderId: 'o1' }, decide)
+  return kindsOf(await store.findFaults())
+}
+
+const WRONG_CONFIRMATIONS: [kind: string, wrong: (made: Recorded) => Recorded][] = [
+  ['window_spent', (made) => ({ ...made, window: { ...made.window, spent: amount('9') } })],
+  ['window_reserved', (made) => ({ ...made, window: { ...made.window, reserved: amount('10') } })],
+  [
+    'window_excess',
+    (made) => ({ ...made, window: { ...made.window, spent: amount('6'), excess: amount('4') } }),
+  ],
+  [
+    'trade_amount',
+    (made) => ({
+      ...made,
+      window: { ...made.window, spent: amount('11') },
+      trade: { ...made.trade, report: filled(amount('11'), 'o1') },
+    }),
+  ],
+  ['execution_trade', (made) => ({ ...made, execution: { ...made.execution, status: 'failed' } })],
+]
+
+export const monitoringContract: Contract = {
+  'the check names the rule that a wrong confirmation broke': async (t, open) => {
+    for (const [kind, wrong] of WRONG_CONFIRMATIONS) {
+      assert.deepEqual(await afterConfirming(await openWorld(t, open), wrong), [kind])
+    }
+    assert.deepEqual(await afterConfirming(await openWorld(t, open), (made) => made), [])
+  },
+
+  'the check finds open executions of a plan that is cancelled and of a user who is disabled': async (
+    t,
+    open,
+  ) => {
+    const ended = await openWorld(t, open)
+    await firstTranche(ended)
+    await ended.store.changePlan(ended.acme, PLAN, (seen, now) => ({
+      ...writePlan(seen, { ...PLAN, status: 'cancelled' }, now),
+      cancelsExecutions: false,
+    }))
+    assert.deepEqual(kindsOf(await ended.store.findFaults()), ['execution_open'])
+    const left = await openWorld(t, open)
+    await firstTranche(left)
+    await left.store.changeUser(left.acme, 'u1', (seen, now) => ({
+      ...setUserStatus(seen, 'disabled', now),
+      stopsPlans: false,
+    }))
+    assert.deepEqual(kindsOf(await left.store.findFaults()), ['execution_open'])
+  },
+
+  'the check finds a plan without the window it must have, and an adjustment below nothing': async (
+    t,
+    open,
+  ) => {
+    const plan = await openWorld(t, open)
+    await link(plan.store, plan.acme)
+    await sendPlan(plan.store, plan.acme)
+    await plan.store.changePlan(plan.acme, PLAN, (seen, now) => ({
+      ...writePlan(seen, { ...PLAN, amount: amount('70') }, now),
+      open: null,
+    }))
+    assert.deepEqual(kindsOf(await plan.store.findFaults()), ['plan_window'])
+    const world = await openWorld(t, open)
+    const { executionId } = await firstTranche(world)
+    await report(world.store, world.acme, executionId, filled(amount('10'), 'o1'))
+    const below = (text: string) =>
+      world.store.adjustTrade(
+        executionId,
+        ({ window, latestId }, now) => {
+          assert.ok(window)
+          const usd = amount(text)
+          const none = { usd: ZERO_USD, btc: 0n as never }
+          const origin = { reason: 'wrong', reportId: null, partnerOrderId: null }
+          return {
+            window: { ...window, spent: (window.spent + usd) as Usd },
+            adjustment: {
+              adjustmentId: latestId + 1,
+              executionId: executionId,
+              usd,
+              btc: 0n as never,
+              recordedAt: now,
+              ...origin,
+            },
+            before: none,
+            after: none,
+          }
+        },
+        () => AUDIT,
+      )
+    await assert.rejects(below('-11'), 'a window never spends less than nothing')
+    await below('-10')
+    assert.deepEqual(kindsOf(await world.store.findFaults()), ['adjustment_amount'])
+  },
+
+  'warnings name keys that end, executions nobody confirms and fills nobody decided on': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await firstTranche(world)
+    const named = ['executions_stuck', 'key_ends', 'late_fills']
+    const warned = async () => kindsOf(await store.findWarnings()).filter((kind) => named.includes(kind))
+    assert.deepEqual(await warned(), [])
+    await store.addKey(keyFor(acme, { lifetimeMs: HOUR_MS }), AUDIT)
+    for (let i = 0; i < 5; i++) {
+      world.advance(LEASE_MS)
+      await poll(store, acme)
+    }
+    const [execution] = await store.listExecutions(
+      { slug: null, environment: null, status: null, stuck: true },
+      { after: null, limit: 1 },
+    )
+    await report(store, acme, execution?.executionId ?? '', filled(amount('11'), 'o1'))
+    assert.deepEqual(await warned(), named)
+  },
+
+  'the backlog is what is open and what a poll would be handed': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, bolt, now } = world
+    for (const tenant of [acme, bolt]) {
+      await link(store, tenant)
+      await sendPlan(store, tenant)
+    }
+    await tick(world, '60000')
+    const backlog = async () => {
+      const { open, due, oldestDueAt } = await store.readBacklog(now())
+      return [open, due, oldestDueAt]
+    }
+    assert.deepEqual(await backlog(), [2, 2, T0])
+    world.advance(MINUTE_MS)
+    const [mine] = await poll(store, acme)
+    assert.deepEqual(await backlog(), [2, 1, T0])
+    world.advance(LEASE_MS - 1)
+    await poll(store, bolt)
+    assert.deepEqual(await backlog(), [2, 0, null])
+    world.advance(1)
+    assert.deepEqual(await backlog(), [2, 1, T0])
+    await report(store, acme, mine?.executionId ?? '', filled(amount('10')))
+    assert.deepEqual(await backlog(), [1, 0, null])
+  },
+
+  'counts go on from where they were read last': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, acmeLive } = world
+    assert.deepEqual(await store.readMarks(), { executionId: null, passId: 0 })
+    await firstTranche(world)
+    const marks = await store.readMarks()
+    assert.deepEqual((await store.countExecutionsAfter(null)).created, { test: 1, live: 0 })
+    await link(store, acmeLive)
+    await sendPlan(store, acmeLive)
+    await sendPlan(store, acme, { partnerPlanId: 'paused', status: 'paused' })
+    await sendPlan(store, acme, { partnerPlanId: 'over', status: 'cancelled' })
+    world.advance(MINUTE_MS)
+    await tick(world, '60000')
+    const { created, last } = await store.countExecutionsAfter(marks.executionId)
+    assert.deepEqual([created, last], [{ test: 0, live: 1 }, (await store.readMarks()).executionId])
+    const passes = await store.listPassesAfter(marks.passId)
+    assert.deepEqual(
+      passes.map(({ at, finishedAt }) => [at, finishedAt]),
+      [[world.now(), world.now()]],
+    )
+    assert.deepEqual(await store.countPlans(), { active: 2, paused: 1, cancelled: 1 })
+  },
+
+  'a probe writes and leaves nothing': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store } = world
+    await firstTranche(world)
+    const seen = async () => [
+      await store.readMarks(),
+      await store.listPassesAfter(0),
+      await store.readScheduler(),
+      await store.findFaults(),
+    ]
+    const before = await seen()
+    await store.probeWrite()
+    assert.deepEqual(await seen(), before)
+  },
+
+  'what happened lately is the latest there is: passes oldest first, executions newest first': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    for (const id of ['p1', 'p2', 'p3']) {
+      await sendPlan(store, acme, { partnerPlanId: id })
+      await tick(world, '60000')
+      world.advance(MINUTE_MS)
+    }
+    const { passes, executions, price } = await store.readRecent({ passes: 2, executions: 2 })
+    assert.deepEqual(
+      passes.map(({ at, finishedAt, plansEvaluated, executionsCreated }) => [
+        (at - T0) / MINUTE_MS,
+        ((finishedAt ?? T0) - T0) / MINUTE_MS,
+        plansEvaluated,
+        executionsCreated,
+      ]),
+      [
+        [1, 1, 1, 1],
+        [2, 2, 1, 1],
+      ],
+    )
+    assert.deepEqual(
+      executions.map(({ partnerPlanId, tenant, status }) => [partnerPlanId, tenant, status]),
+      [
+        ['p3', 'acme test', 'pending'],
+        ['p2', 'acme test', 'pending'],
+      ],
+    )
+    assert.equal(price?.at, world.now() - MINUTE_MS)
+    await store.changePartner('bolt', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
+    assert.deepEqual((await store.readStatus(T0)).partners, { active: 1, disabled: 1 })
+  },
+}

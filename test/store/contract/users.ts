@@ -1,0 +1,143 @@
+// Users: every consent is kept, a disable reaches every plan, and an erasure takes what is personal.
+
+import assert from 'node:assert/strict'
+import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
+import { usd } from '../../../src/core/money.ts'
+import { linkUser } from '../../../src/core/user.ts'
+import type { Store } from '../../../src/store/store.ts'
+import {
+  AUDIT,
+  allExecutions,
+  allPlans,
+  type Contract,
+  filled,
+  firstTranche,
+  link,
+  openWorld,
+  poll,
+  problem,
+  report,
+  sendPlan,
+  setUser,
+  T0,
+  tick,
+  type World,
+} from '../world.ts'
+
+/** More than any backend should have to stop in one go. */
+const MANY = 300
+
+const linkWithEmail = ({ store, acme }: World, partnerUserId: string, email: string) =>
+  store.changeUser(acme, partnerUserId, (seen, now) => {
+    const terms = { consentAccepted: true, consentVersion: 'v1', consentTimestamp: T0 }
+    return linkUser(seen, { partnerUserId, email, authProvider: 'google', ...terms }, now)
+  })
+
+const audited = async (store: Store) => (await store.listAudit({ after: null, limit: 100 })).length
+
+export const userContract: Contract = {
+  'every consent is kept with its arrival, the same one once': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    for (const version of ['v1', 'v1', 'v2', 'v1', 'v3']) {
+      await link(store, acme, 'u1', version)
+      world.advance(MINUTE_MS)
+    }
+    const found = await store.findUser(acme, 'u1')
+    assert.deepEqual(
+      found?.consents.map(({ version, timestamp, receivedAt }) => [version, timestamp, receivedAt - T0]),
+      [
+        ['v1', T0, 0],
+        ['v2', T0, 2 * MINUTE_MS],
+        ['v3', T0, 4 * MINUTE_MS],
+      ],
+    )
+    assert.equal(found?.consentVersion, 'v3')
+  },
+
+  'a disable ends open executions of paused plans too': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await firstTranche(world)
+    await sendPlan(store, acme, { status: 'paused' })
+    const { plansPaused, executionsCancelled } = await setUser(store, acme, 'u1', 'disabled')
+    assert.deepEqual([plansPaused, executionsCancelled], [0, 1])
+    world.advance(DAY_MS)
+    assert.deepEqual(await poll(store, acme), [])
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'nothing fires for a disabled user, nor for one linked again until its plan is sent': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    await sendPlan(store, acme)
+    const evaluated = async () => {
+      world.advance(MINUTE_MS)
+      return (await tick(world, '60000')).plansEvaluated
+    }
+    await setUser(store, acme, 'u1', 'disabled')
+    assert.equal(await evaluated(), 0)
+    await setUser(store, acme, 'u1', 'linked')
+    assert.equal(await evaluated(), 0)
+    await sendPlan(store, acme, { status: 'active' })
+    assert.equal(await evaluated(), 1)
+    assert.equal((await allExecutions(store)).length, 1)
+  },
+
+  'a disable stops every plan before it is answered, however many there are': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    await link(store, acme, 'u2')
+    await Promise.all(
+      Array.from({ length: MANY }, (_, i) => sendPlan(store, acme, { partnerPlanId: `p${i}` })),
+    )
+    await sendPlan(store, acme, { partnerUserId: 'u2', partnerPlanId: 'other' })
+    await tick(world, '60000')
+    const [stopped, handed] = await Promise.all([
+      setUser(store, acme, 'u1', 'disabled'),
+      store.deliverDue(acme, 500, (one) => one),
+    ])
+    assert.deepEqual([stopped.plansPaused, stopped.executionsCancelled], [MANY, MANY])
+    assert.deepEqual(
+      handed.executions.map(({ partnerUserId }) => partnerUserId),
+      ['u2'],
+      'a poll behind a disable hands out nothing of its user',
+    )
+    const active = (await allPlans(store)).filter(({ status }) => status === 'active')
+    assert.deepEqual(
+      active.map(({ partnerPlanId }) => partnerPlanId),
+      ['other'],
+    )
+    const again = await setUser(store, acme, 'u1', 'disabled')
+    assert.deepEqual([again.plansPaused, again.executionsCancelled], [0, 0])
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'an erasure takes the e-mail and the provider of one user, and nothing of the ledger': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, acmeLive, now } = world
+    const { executionId, amount } = await firstTranche(world)
+    await report(store, acme, executionId, filled(amount))
+    await linkWithEmail(world, 'u1', 'one@example.org')
+    await linkWithEmail(world, 'u2', 'two@example.org')
+    const before = await audited(store)
+    world.advance(MINUTE_MS)
+    await assert.rejects(store.eraseUser(acmeLive, 'u1', AUDIT), problem('user_not_found'))
+    assert.equal(await audited(store), before)
+    const erased = await store.eraseUser(acme, 'u1', AUDIT)
+    assert.deepEqual([erased.erasedAt, erased.gone], [now(), true])
+    const found = await store.findUser(acme, 'u1')
+    assert.deepEqual(
+      [found?.email, found?.authProvider, found?.erasedAt, found?.consents.length, found?.plans.length],
+      [null, null, now(), 1, 1],
+    )
+    assert.equal((await store.findUser(acme, 'u2'))?.email, 'two@example.org')
+    assert.equal((await store.findExecution(executionId))?.window.spent, usd('10'))
+    assert.equal(await audited(store), before + 1)
+    await store.eraseUser(acme, 'u1', AUDIT)
+    assert.equal(await audited(store), before + 2)
+    assert.deepEqual(await store.findFaults(), [])
+  },
+}

@@ -1,0 +1,114 @@
+// Wake-ups: one for each tenant and pass, handed out once, and their outcome entered where it belongs.
+
+import assert from 'node:assert/strict'
+import { MINUTE_MS } from '../../../src/core/instant.ts'
+import { price } from '../../../src/core/money.ts'
+import type { Tenant } from '../../../src/core/partner.ts'
+import { noteAttempt, register } from '../../../src/core/webhook.ts'
+import { decisions } from '../../../src/engine/pass.ts'
+import type { Store } from '../../../src/store/store.ts'
+import { allExecutions, allPlans, type Contract, link, openWorld, sendPlan, type World } from '../world.ts'
+
+const FAILED = { statusCode: 500, reason: 'HTTP 500' }
+
+const webhook = (store: Store, tenant: Tenant, secret = 's') =>
+  store.changeWebhook(tenant, (seen, now) => register(seen, 'https://a.example/', secret, now))
+
+/** A pass in pages of two plans, without the sending. */
+async function passInPages({ store, machine }: World): Promise<number> {
+  const pass = await store.beginPass({ price: price('60000'), source: 'test' })
+  const planIds = (await allPlans(store)).map(({ planId }) => planId)
+  for (let from = 0; from < planIds.length; from += 2) {
+    const page = planIds.slice(from, from + 2)
+    await store.changeDuePlans(pass.passId, page, decisions(pass, 15 * MINUTE_MS, machine))
+  }
+  return pass.passId
+}
+
+export const wakeUpContract: Contract = {
+  'a pass leaves one wake-up for each tenant with a webhook, which is claimed once': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, acmeLive, bolt } = world
+    for (const tenant of [acme, acmeLive, bolt]) {
+      await link(store, tenant)
+      for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, tenant, { partnerPlanId: id })
+    }
+    for (const tenant of [acme, bolt]) await webhook(store, tenant)
+    const passId = await passInPages(world)
+    assert.deepEqual(await store.claimWakeUps(passId + 1), [])
+    const firstOf = async ({ tenantId }: Tenant) =>
+      (await allExecutions(store)).find(({ tenant }) => tenant.tenantId === tenantId)?.executionId
+    const claimed = await store.claimWakeUps(passId)
+    assert.deepEqual(
+      claimed.map(({ tenant, count, earliest, webhook }) => [tenant, count, earliest, webhook.url]),
+      [
+        [acme, 3, await firstOf(acme), 'https://a.example/'],
+        [bolt, 3, await firstOf(bolt), 'https://a.example/'],
+      ],
+    )
+    assert.deepEqual(await store.claimWakeUps(passId), [])
+    assert.deepEqual(await (await world.connect()).claimWakeUps(passId), [])
+  },
+
+  'a page that is undone leaves no wake-up, and one without news none either': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, machine } = world
+    await link(store, acme)
+    await sendPlan(store, acme)
+    await webhook(store, acme)
+    const pass = await store.beginPass({ price: price('60000'), source: 'test' })
+    const planIds = (await allPlans(store)).map(({ planId }) => planId)
+    const known = decisions(pass, 15 * MINUTE_MS, machine)
+    const twice = () =>
+      store.changeDuePlans(pass.passId, [...planIds, ...planIds], {
+        ...known,
+        newExecutionId: () => `exec_${'f'.repeat(32)}` as never,
+        decide: (schedule, now, real) => known.decide({ ...schedule, layout: null, slot: -1 }, now, real),
+      })
+    await assert.rejects(twice())
+    await store.changeDuePlans(pass.passId, [], known)
+    assert.deepEqual(await store.claimWakeUps(pass.passId), [])
+    assert.deepEqual(await allExecutions(store), [])
+  },
+
+  'a webhook that is paused or gone is not woken': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, bolt } = world
+    for (const tenant of [acme, bolt]) {
+      await link(store, tenant)
+      await sendPlan(store, tenant)
+      await webhook(store, tenant)
+    }
+    const passId = await passInPages(world)
+    await store.changeWebhook(acme, (seen) => {
+      assert.ok(seen)
+      return { ...seen, status: 'paused' }
+    })
+    await store.deleteWebhook(bolt)
+    assert.deepEqual(await store.claimWakeUps(passId), [])
+    assert.deepEqual(
+      (await store.readStatus(world.now())).pausedWebhooks.map(({ tenantId }) => tenantId),
+      [acme.tenantId],
+    )
+  },
+
+  'the outcome of an attempt is entered, unless the webhook was replaced meanwhile': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, bolt } = world
+    const first = await webhook(store, acme, 'first')
+    const enter = () => store.noteAttempt(acme, first, (seen, now) => noteAttempt(seen, FAILED, now))
+    assert.equal((await enter())?.consecutiveFailures, 1)
+    assert.deepEqual(await store.findWebhook(acme), await store.findWebhook(acme))
+    assert.equal((await store.findWebhook(acme))?.lastStatusCode, 500)
+    assert.deepEqual(
+      (await store.countWebhooks()).map(({ last, count }) => [last, count]),
+      [['failed', 1]],
+    )
+    const second = await webhook(store, acme, 'second')
+    assert.deepEqual(await enter(), second)
+    assert.equal((await store.findWebhook(acme))?.consecutiveFailures, 0)
+    await store.deleteWebhook(acme)
+    assert.equal(await enter(), null)
+    assert.equal(await store.findWebhook(bolt), null)
+  },
+}
