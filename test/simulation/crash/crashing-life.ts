@@ -75,6 +75,8 @@ async function actAndDie(
   await host.restart(state.clock, action.at % 10 < KILLED_AT_OPENING * 10 ? action.at : null)
   Object.assign(state, await whatItCameTo(host, state, action.action))
   await look(host, state, true)
+  // Whether a month was closed is not on record: asked again, it is.
+  if (action.action.do === 'export') await actOn(host, state, action.action)
   return true
 }
 

@@ -19,7 +19,7 @@ export type Refusal = string | null
 
 /** An operator's change is on record when it was made. */
 const audit = (state: State): null => {
-  state.lastAuditAt = presentOf(state)
+  state.audits.push(presentOf(state))
   return null
 }
 

@@ -31,10 +31,10 @@ export function fix(state: State, month: string): Period {
   return { month, start, until: Math.min(end, Math.max(held ? soFar : now, start)), final: false }
 }
 
-function reached({ dispute, passes, lastAuditAt, lastRecordedAt }: State): number {
+function reached({ dispute, passes, audits, lastRecordedAt }: State): number {
   if (dispute) return 0
   const pass = passes.findLast(({ finished }) => finished)?.at ?? 0
-  return Math.max(pass, lastAuditAt ?? 0, lastRecordedAt ?? 0)
+  return Math.max(pass, audits.at(-1) ?? 0, lastRecordedAt ?? 0)
 }
 
 type Sums = { trades: number; usd: bigint; btc: bigint; fees: bigint }

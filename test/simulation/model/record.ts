@@ -1,82 +1,96 @@
 // All that the model holds to be on record, line by line, as the program's own record is read.
 
-import type { Record_ as Lines } from '../system/observed.ts'
+import { emptyRecord, type Record_ as Lines } from '../system/observed.ts'
 import { isUsable } from './levers.ts'
-import { idempotencyKey, type Report, type State } from './state.ts'
+import {
+  type Execution,
+  idempotencyKey,
+  type Plan,
+  presentOf,
+  type Report,
+  type State,
+  type Tenant,
+} from './state.ts'
 import { iso, isoOrNull } from './units.ts'
 
 const line = (...cells: (string | number | bigint | boolean | null)[]): string => cells.join(' | ')
 
-const reported = ({ order, status, executedAt, usd, btc, price, fee, reason }: Report): string =>
-  line(order, status, isoOrNull(executedAt), usd, btc, price, fee, reason)
-
 export function recordOf(state: State): Lines {
-  const lines: Lines = { users: [], plans: [], windows: [], executions: [], late: [], webhooks: [], keys: [] }
-  for (const { name, users, plans, executions, webhook } of state.tenants.values()) {
-    for (const user of users.values()) {
-      const { email, provider, consentVersion, consentAt, status, createdAt, updatedAt } = user
-      lines.users.push(
-        line(
-          name,
-          user.id,
-          email,
-          provider,
-          consentVersion,
-          iso(consentAt),
-          status,
-          iso(createdAt),
-          iso(updatedAt),
-        ),
-      )
-    }
-    for (const plan of plans.values()) {
-      const { amount, frequency, smart, startDate, status, createdAt, updatedAt } = plan
-      const terms = line(amount, frequency, smart, iso(startDate), status, iso(createdAt), iso(updatedAt))
-      lines.plans.push(line(name, plan.id, plan.user.id, terms))
-      for (const { start, end, budget, reserved, spent, excess, released, closed } of plan.windows) {
-        const money = line(budget, reserved, spent, excess, released)
-        const fate = closed ? line(iso(closed.at), closed.reason) : 'current'
-        lines.windows.push(line(name, plan.id, iso(start), iso(end), money, fate))
-      }
-    }
-    for (const execution of executions) {
-      const { id, amount, createdAt, status, deliveries, leasedUntil, cancelledAt, trade, adjustments } =
-        execution
-      const lease = line(deliveries, isoOrNull(leasedUntil), isoOrNull(cancelledAt))
-      const fate = trade ? line(reported(trade.report), iso(trade.recordedAt)) : null
-      const corrections = adjustments.map((one) =>
-        line(one.number, one.usd, one.btc, iso(one.recordedAt), one.order),
-      )
-      lines.executions.push(
-        line(
-          name,
-          id,
-          idempotencyKey(execution),
-          amount,
-          iso(createdAt),
-          status,
-          lease,
-          fate,
-          corrections.join(';'),
-        ),
-      )
-      for (const late of execution.late) {
-        const { number, reason, receivedAt, accepted, decided } = late
-        const state = line(reason, iso(receivedAt), accepted, decided, execution.uncounted)
-        lines.late.push(line(number, id, reported(late.report), state))
-      }
-    }
-    if (webhook) {
-      const { url, status, createdAt, updatedAt, lastDeliveredAt, lastStatusCode, failures } = webhook
-      const dates = line(iso(createdAt), iso(updatedAt), isoOrNull(lastDeliveredAt))
-      lines.webhooks.push(line(name, url, status, dates, lastStatusCode, failures))
-    }
+  const lines = emptyRecord()
+  for (const { slug, status, held, minTranche, createdAt } of state.partners.values()) {
+    lines.partners.push(line(slug, status, held, minTranche, iso(createdAt)))
   }
   for (const key of state.keys.values()) {
     const { tenant, createdAt, expiresAt, revokedAt } = key
     const dates = line(iso(createdAt), isoOrNull(expiresAt), isoOrNull(revokedAt))
     lines.keys.push(line(tenant.name, dates, isUsable(state, key)))
   }
+  for (const { name, from, minVolume, bps, perUser, minimum } of state.tiers) {
+    lines.tiers.push(line(name, from, minVolume, bps, perUser, minimum))
+  }
+  lines.audit.push(...state.audits.map(iso))
+  for (const tenant of state.tenants.values()) {
+    ofTenant(tenant, lines)
+    for (const plan of tenant.plans.values()) ofPlan(plan, lines)
+    for (const execution of tenant.executions) ofExecution(execution, lines)
+  }
+  for (const { at, finished } of state.passes) lines.passes.push(line(iso(at), finished))
+  for (const [at, price] of state.prices) lines.prices.push(line(iso(at), price))
+  const { dispute } = state
+  lines.clock.push(line(iso(presentOf(state)), dispute && line(iso(dispute.clockAt), iso(dispute.toldAt))))
   for (const of of Object.values(lines)) of.sort()
   return lines
 }
+
+function ofTenant({ name, users, webhook }: Tenant, lines: Lines): void {
+  for (const user of users.values()) {
+    const { email, provider, consentVersion, consentAt, status, createdAt, updatedAt } = user
+    const dates = line(iso(createdAt), iso(updatedAt))
+    const consents = [...user.consents].map(([consent, at]) => `${consent} ${iso(at)}`).sort()
+    const consent = line(consentVersion, iso(consentAt), consents.join(';'))
+    lines.users.push(line(name, user.id, email, provider, consent, status, dates))
+  }
+  if (!webhook) return
+  const { url, status, createdAt, updatedAt, lastDeliveredAt, lastStatusCode, failures } = webhook
+  const dates = line(iso(createdAt), iso(updatedAt), isoOrNull(lastDeliveredAt))
+  lines.webhooks.push(line(name, url, status, dates, lastStatusCode, failures))
+}
+
+function ofPlan(plan: Plan, lines: Lines): void {
+  const { tenant, amount, frequency, smart, startDate, status, createdAt, updatedAt, timing } = plan
+  const place = line(tenant.name, plan.id)
+  const terms = line(amount, frequency, smart, iso(startDate), status, iso(createdAt), iso(updatedAt))
+  lines.plans.push(line(place, plan.user.id, terms))
+  for (const { start, end, budget, reserved, spent, excess, released, closed } of plan.windows) {
+    const money = line(budget, reserved, spent, excess, released)
+    const fate = closed ? line(iso(closed.at), closed.reason) : 'current'
+    lines.windows.push(line(place, iso(start), iso(end), money, fate))
+  }
+  if (!timing) return
+  const { window, floor, index, cut, slot, reference, nextRun, limit, clock, extras, nextExtra } = timing
+  const units = cut && line(cut.slots, cut.perSlot, cut.fired)
+  const waits = line(iso(nextRun), limit !== null, isoOrNull(clock), reference?.price ?? null)
+  lines.schedules.push(
+    line(place, iso(window.start), floor, index, units, slot, waits, extras, iso(nextExtra)),
+  )
+}
+
+function ofExecution(execution: Execution, lines: Lines): void {
+  const { tenant, id, amount, createdAt, status, deliveries, leasedUntil, cancelledAt } = execution
+  const lease = line(deliveries, isoOrNull(leasedUntil), isoOrNull(cancelledAt))
+  const { trade, adjustments } = execution
+  const fate = trade ? line(reported(trade.report), iso(trade.recordedAt)) : null
+  const corrections = adjustments.map((one) =>
+    line(one.number, one.usd, one.btc, iso(one.recordedAt), one.order),
+  )
+  const named = line(tenant.name, id, idempotencyKey(execution), amount, execution.trigger, iso(createdAt))
+  lines.executions.push(line(named, status, lease, fate, corrections.join(';')))
+  for (const late of execution.late) {
+    const { number, reason, receivedAt, accepted, decided } = late
+    const decision = line(reason, iso(receivedAt), accepted, decided, execution.uncounted)
+    lines.late.push(line(number, id, reported(late.report), decision))
+  }
+}
+
+const reported = ({ order, status, executedAt, usd, btc, price, fee, reason }: Report): string =>
+  line(order, status, isoOrNull(executedAt), usd, btc, price, fee, reason)

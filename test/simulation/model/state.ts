@@ -56,6 +56,8 @@ export type User = {
   consentVersion: string
   consentAt: number
   status: 'linked' | 'disabled'
+  /** Every consent stated, and when it was first. */
+  consents: Map<string, number>
   createdAt: number
   updatedAt: number
 }
@@ -178,7 +180,8 @@ export type State = {
   overrides: { slug: string; from: string; tier: string | null }[]
   closedMonths: Set<string>
   passes: { at: number; finished: boolean }[]
-  lastAuditAt: number | null
+  /** When operators changed something. */
+  audits: number[]
   lastRecordedAt: number | null
   prices: Map<number, bigint>
   volatility: { variance: number; hours: number; last: { price: bigint; at: number } | null }
@@ -210,7 +213,7 @@ export function emptyState(clock: number): State {
     overrides: [],
     closedMonths: new Set(),
     passes: [],
-    lastAuditAt: null,
+    audits: [],
     lastRecordedAt: null,
     prices: new Map(),
     volatility: { variance: 0.005 ** 2, hours: 0, last: null },

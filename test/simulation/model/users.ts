@@ -39,6 +39,7 @@ export function postUser(state: State, tenant: Tenant, body: UserBody): Expected
     consentVersion: '',
     consentAt: 0,
     status: 'linked',
+    consents: new Map(),
     createdAt: now,
     updatedAt: now,
   }
@@ -47,6 +48,8 @@ export function postUser(state: State, tenant: Tenant, body: UserBody): Expected
   user.consentVersion = body.consent_version
   user.consentAt = Date.parse(body.consent_timestamp)
   user.updatedAt = now
+  const consent = `${user.consentVersion} ${iso(user.consentAt)}`
+  user.consents.set(consent, user.consents.get(consent) ?? now)
   tenant.users.set(id, user)
   return ok(json(user))
 }

@@ -34,12 +34,23 @@ export type Seen =
   | { do: 'clock' }
 
 /** All that is on record, in words of the contract: what the model's state must look like too. */
-export type Record_ = {
-  users: string[]
-  plans: string[]
-  windows: string[]
-  executions: string[]
-  late: string[]
-  webhooks: string[]
-  keys: string[]
-}
+export const RECORDS = [
+  'partners',
+  'keys',
+  'tiers',
+  'audit',
+  'users',
+  'plans',
+  'windows',
+  'schedules',
+  'executions',
+  'late',
+  'webhooks',
+  'passes',
+  'prices',
+  'clock',
+] as const
+export type Record_ = Record<(typeof RECORDS)[number], string[]>
+
+export const emptyRecord = (): Record_ =>
+  Object.fromEntries(RECORDS.map((name) => [name, [] as string[]])) as Record_

@@ -5,8 +5,9 @@ import { type Instant, formatInstant as iso } from '../../../src/core/instant.ts
 import { isUsable } from '../../../src/core/key.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import { isFill, type Report } from '../../../src/core/report.ts'
+import type { Schedule } from '../../../src/core/schedule-state.ts'
 import type { Store } from '../../../src/store/store.ts'
-import type { Record_ as Lines } from './observed.ts'
+import { emptyRecord, type Record_ as Lines } from './observed.ts'
 
 const ALL = { after: null, limit: 1_000_000 }
 const EVERYBODY = { slug: null, environment: null }
@@ -15,40 +16,58 @@ const line = (...cells: (string | number | bigint | boolean | null)[]): string =
 const isoOrNull = (at: Instant | null): string | null => (at === null ? null : iso(at))
 const nameOf = ({ partnerSlug, environment }: Tenant): string => `${partnerSlug}/${environment}`
 
-function reported(report: Report): string {
-  const { partnerOrderId, status, executedAt } = report
-  const when = isoOrNull(executedAt)
-  if (!isFill(report)) return line(partnerOrderId, status, when, 0n, 0n, 0n, null, report.failureReason)
-  const { usdAmount, btcAmount, executionPrice, partnerFee } = report
-  return line(partnerOrderId, status, when, usdAmount, btcAmount, executionPrice, partnerFee, null)
-}
-
 export async function readRecord(store: Store): Promise<Lines> {
-  const lines: Lines = { users: [], plans: [], windows: [], executions: [], late: [], webhooks: [], keys: [] }
-  for (const tenant of await store.listTenants(EVERYBODY, null)) {
-    await readUsers(store, tenant, lines)
-    const webhook = await store.findWebhook(tenant)
-    if (!webhook) continue
-    const { url, status, createdAt, updatedAt, lastDeliveredAt, lastStatusCode, consecutiveFailures } =
-      webhook
-    const dates = line(iso(createdAt), iso(updatedAt), isoOrNull(lastDeliveredAt))
-    lines.webhooks.push(line(nameOf(tenant), url, status, dates, lastStatusCode, consecutiveFailures))
-  }
+  const lines = emptyRecord()
+  await readHouse(store, lines)
+  for (const tenant of await store.listTenants(EVERYBODY, null)) await readTenant(store, tenant, lines)
   await readPlans(store, lines)
   await readExecutions(store, lines)
-  await readLate(store, lines)
-  await readKeys(store, lines)
+  for (const late of await store.listLateFills(ALL)) {
+    const { reportId, execution, report, reason, receivedAt, acceptedAt, decidedAt, unkept } = late
+    const decision = line(reason, iso(receivedAt), acceptedAt !== null, decidedAt !== null, unkept)
+    lines.late.push(line(reportId, execution.executionId, reported(report), decision))
+  }
   for (const of of Object.values(lines)) of.sort()
   return lines
 }
 
-async function readUsers(store: Store, tenant: Tenant, lines: Lines): Promise<void> {
-  for (const user of await store.listUsers(tenant, ALL)) {
-    const { partnerUserId, email, authProvider, consentVersion, consentTimestamp, status } = user
-    const dates = line(iso(user.createdAt), iso(user.updatedAt))
-    const consent = line(consentVersion, iso(consentTimestamp))
-    lines.users.push(line(nameOf(tenant), partnerUserId, email, authProvider, consent, status, dates))
+async function readHouse(store: Store, lines: Lines): Promise<void> {
+  const { now, standing } = await store.readClock()
+  lines.clock.push(line(iso(now), standing && line(iso(standing.clockAt), iso(standing.witness.at))))
+  for (const { partnerSlug, status, held, minTranche, createdAt } of await store.listPartners()) {
+    lines.partners.push(line(partnerSlug, status, held, minTranche, iso(createdAt)))
+    for (const key of await store.listKeys(partnerSlug)) {
+      const dates = line(iso(key.createdAt), isoOrNull(key.expiresAt), isoOrNull(key.revokedAt))
+      lines.keys.push(line(nameOf(key.tenant), dates, isUsable(key, now)))
+    }
   }
+  for (const tier of await store.listTiers()) {
+    const { name, fromMonth, minVolume, rateBps, perActiveUser, monthlyMinimum } = tier
+    lines.tiers.push(line(name, fromMonth, minVolume, rateBps, perActiveUser, monthlyMinimum))
+  }
+  lines.audit.push(...(await store.listAudit(ALL)).map(({ at }) => iso(at)))
+  for (const { at, finishedAt } of await store.listPassesAfter(0)) {
+    lines.passes.push(line(iso(at), finishedAt !== null))
+  }
+  for (const { at, price } of await store.listPrices(ALL)) lines.prices.push(line(iso(at), price))
+}
+
+async function readTenant(store: Store, tenant: Tenant, lines: Lines): Promise<void> {
+  const name = nameOf(tenant)
+  for (const { partnerUserId } of await store.listUsers(tenant, ALL)) {
+    const user = await store.findUser(tenant, partnerUserId)
+    if (!user) throw new Error(`user ${partnerUserId} is listed and not found`)
+    const { email, authProvider, consentVersion, consentTimestamp, status } = user
+    const dates = line(iso(user.createdAt), iso(user.updatedAt))
+    const consents = user.consents.map((one) => `${one.version} ${iso(one.timestamp)} ${iso(one.receivedAt)}`)
+    const consent = line(consentVersion, iso(consentTimestamp), consents.sort().join(';'))
+    lines.users.push(line(name, partnerUserId, email, authProvider, consent, status, dates))
+  }
+  const webhook = await store.findWebhook(tenant)
+  if (!webhook) return
+  const { url, status, createdAt, updatedAt, lastDeliveredAt, lastStatusCode, consecutiveFailures } = webhook
+  const dates = line(iso(createdAt), iso(updatedAt), isoOrNull(lastDeliveredAt))
+  lines.webhooks.push(line(name, url, status, dates, lastStatusCode, consecutiveFailures))
 }
 
 async function readPlans(store: Store, lines: Lines): Promise<void> {
@@ -56,15 +75,8 @@ async function readPlans(store: Store, lines: Lines): Promise<void> {
   for (const name of names) {
     for (const plan of await store.findPlans(name)) {
       const { amount, frequency, smartTimingEnabled, startDate, status, createdAt, updatedAt } = plan
-      const terms = line(
-        amount,
-        frequency,
-        smartTimingEnabled,
-        iso(startDate),
-        status,
-        iso(createdAt),
-        iso(updatedAt),
-      )
+      const dates = line(iso(createdAt), iso(updatedAt))
+      const terms = line(amount, frequency, smartTimingEnabled, iso(startDate), status, dates)
       const place = line(nameOf(plan.tenant), name)
       lines.plans.push(line(place, plan.partnerUserId, terms))
       for (const { start, end, budget, reserved, spent, excess, released, closed } of plan.windows) {
@@ -72,59 +84,43 @@ async function readPlans(store: Store, lines: Lines): Promise<void> {
         const fate = closed ? line(iso(closed.at), closed.reason) : 'current'
         lines.windows.push(line(place, iso(start), iso(end), money, fate))
       }
+      if (plan.schedule) lines.schedules.push(line(place, scheduleLine(plan.schedule)))
     }
   }
+}
+
+function scheduleLine(schedule: Schedule): string {
+  const { windowStart, floor, trancheIndex, layout, slot, reference, nextRunAt, limitPrice, clockAt } =
+    schedule
+  const units = layout && line(layout.slots, layout.unitsPerSlot, layout.unitsFired)
+  const waits = line(iso(nextRunAt), limitPrice !== null, isoOrNull(clockAt), reference?.price ?? null)
+  const extras = line(schedule.extrasLeft, iso(schedule.nextExtraAt))
+  return line(iso(windowStart), floor, trancheIndex, units, slot, waits, extras)
 }
 
 async function readExecutions(store: Store, lines: Lines): Promise<void> {
-  const filter = { ...EVERYBODY, status: null, stuck: false }
-  for (const execution of await store.listExecutions(filter, ALL)) {
-    const { tenant, executionId, amount, createdAt, status } = execution
-    const lease = line(
-      execution.deliveredCount,
-      isoOrNull(execution.leaseExpiresAt),
-      isoOrNull(execution.cancelledAt),
-    )
-    // What has neither a trade nor an adjustment needs no second look.
-    const isSettled = status !== 'pending' && status !== 'sent'
-    const found = isSettled ? await store.findExecution(executionId) : null
+  for (const one of await store.listExecutions({ ...EVERYBODY, status: null, stuck: false }, ALL)) {
+    const { tenant, executionId, amount, createdAt, status, deliveredCount } = one
+    const lease = line(deliveredCount, isoOrNull(one.leaseExpiresAt), isoOrNull(one.cancelledAt))
+    // What is open has neither a trade nor an adjustment.
+    const isOpen = status === 'pending' || status === 'sent'
+    const found = isOpen ? null : await store.findExecution(executionId)
     const trade = found?.trade
     const fate = trade ? line(reported(trade.report), iso(trade.recordedAt)) : null
-    const corrections = (found?.adjustments ?? []).map((one) =>
-      line(one.adjustmentId, one.usd, one.btc, iso(one.recordedAt), one.partnerOrderId),
+    const corrections = (found?.adjustments ?? []).map(
+      ({ adjustmentId, usd, btc, recordedAt, partnerOrderId }) =>
+        line(adjustmentId, usd, btc, iso(recordedAt), partnerOrderId),
     )
-    const key = idempotencyKey(execution, iso)
-    lines.executions.push(
-      line(
-        nameOf(tenant),
-        executionId,
-        key,
-        amount,
-        iso(createdAt),
-        status,
-        lease,
-        fate,
-        corrections.join(';'),
-      ),
-    )
+    const key = idempotencyKey(one, iso)
+    const named = line(nameOf(tenant), executionId, key, amount, one.firing.trigger, iso(createdAt))
+    lines.executions.push(line(named, status, lease, fate, corrections.join(';')))
   }
 }
 
-async function readLate(store: Store, lines: Lines): Promise<void> {
-  for (const late of await store.listLateFills(ALL)) {
-    const { reportId, execution, report, reason, receivedAt, acceptedAt, decidedAt, unkept } = late
-    const state = line(reason, iso(receivedAt), acceptedAt !== null, decidedAt !== null, unkept)
-    lines.late.push(line(reportId, execution.executionId, reported(report), state))
-  }
-}
-
-async function readKeys(store: Store, lines: Lines): Promise<void> {
-  const { now } = await store.readClock()
-  for (const { partnerSlug } of await store.listPartners()) {
-    for (const key of await store.listKeys(partnerSlug)) {
-      const { tenant, createdAt, expiresAt, revokedAt } = key
-      const dates = line(iso(createdAt), isoOrNull(expiresAt), isoOrNull(revokedAt))
-      lines.keys.push(line(nameOf(tenant), dates, isUsable(key, now)))
-    }
-  }
+function reported(report: Report): string {
+  const { partnerOrderId, status, executedAt } = report
+  const when = isoOrNull(executedAt)
+  if (!isFill(report)) return line(partnerOrderId, status, when, 0n, 0n, 0n, null, report.failureReason)
+  const { usdAmount, btcAmount, executionPrice, partnerFee } = report
+  return line(partnerOrderId, status, when, usdAmount, btcAmount, executionPrice, partnerFee, null)
 }
