@@ -11,18 +11,16 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isQuick } from './support/kinds.ts'
+import { scratch } from './support/scratch.ts'
 import { isMissing, TOOLS } from './support/tools.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const CORES = availableParallelism()
-
-const MEMORY = '/dev/shm'
-const MEMORY_BYTES_MIN = 4 * 2 ** 30
 
 /** The kinds of test files in the order they are started, and how many processes share the files of each. */
 const KINDS: { has: (file: string) => boolean; processes: number }[] = [
@@ -56,17 +54,6 @@ try {
 }
 const missing = args.includes('--fast') || named.length > 0 ? [] : TOOLS.filter(isMissing)
 if (missing.length > 0) process.stderr.write(`\nNOT TESTED, because not installed: ${missing.join(', ')}\n`)
-
-/** Where temporary files are made: in memory if there is a folder for it with room for what the tests write. */
-function scratch(): string {
-  try {
-    const { bavail, bsize } = statfsSync(MEMORY)
-    if (bavail * bsize > MEMORY_BYTES_MIN) return MEMORY
-  } catch {
-    // This system has none.
-  }
-  return tmpdir()
-}
 
 /** A file of imports for each process, named in the order they are to be started. */
 function writeBatches(folder: string, files: readonly string[]): string[] {

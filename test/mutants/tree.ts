@@ -2,8 +2,8 @@
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { scratch } from '../support/scratch.ts'
 import type { Run } from './finders.ts'
 import { ROOT } from './patches.ts'
 
@@ -11,7 +11,7 @@ const running = new Set<ChildProcess>()
 
 /** Copies what belongs to the project, as it is now, committed or not. */
 export function copyTree(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'tranche-mutants-'))
+  const folder = mkdtempSync(join(scratch(), 'tranche-mutants-'))
   process.once('exit', () => {
     for (const child of running) kill(child)
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 })

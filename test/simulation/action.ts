@@ -66,6 +66,8 @@ export type Action =
   /** A call while another connection holds the write lock and writes. */
   | { do: 'locked'; call: Call }
   | { do: 'export'; month: string; report: ReportKind }
+  /** A pass that stores nothing. */
+  | { do: 'rehearse'; price: string | null }
   /** The process is killed at the so-many-th look at the database. */
   | {
       do: 'killed'

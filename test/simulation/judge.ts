@@ -43,6 +43,9 @@ export function judge(state: State, action: Action, seen: Seen): void {
       if (seen.do !== 'pass') throw differ('a pass', 'pass', seen.do)
       judgePass(state, action, seen.pass)
       break
+    case 'rehearse':
+      judgeRehearsal(state, action.price, seen)
+      break
     case 'lever':
       judgeRefusal(action.lever, operate(state, action), seen)
       break
@@ -134,8 +137,20 @@ function judgePass(state: State, action: Pass, seen: PassSeen): void {
   judgeWakeUps(state, action, { seen, before })
 }
 
+/** What it says would fire is what a pass would fire; the model is left as it was. */
+function judgeRehearsal(state: State, price: string | null, seen: Seen): void {
+  const copy = structuredClone(state)
+  const expected = playPass(copy, { price, told: 'none' })
+  const fired = expected.kind === 'passed' ? expected.fired : []
+  const lines = fired.map(({ tenant, plan, amount, trigger }) => `${tenant} ${plan} ${amount} ${trigger}`)
+  // It goes by the clock, a pass by what has been reported as well: where these differ it is a guess.
+  if (state.reportedUntil > state.clock) return
+  const said = seen.do === 'rehearse' ? seen.fired : null
+  if (!isDeepStrictEqual(lines.sort(), said?.sort())) throw differ('a rehearsal', lines, said)
+}
+
 /** The model's side of a pass, to its end. */
-export function playPass(state: State, { price, told }: Pass) {
+export function playPass(state: State, { price, told }: Pick<Pass, 'price' | 'told'>) {
   const observed = {
     price: price === null ? null : units(price),
     told: typeof told === 'number' ? state.clock + told : told,

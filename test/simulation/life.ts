@@ -76,6 +76,7 @@ export async function live(
         await follow(player.step())
         await look(host, state, step % STEPS_BETWEEN_RECORDS === 0 || step === steps)
       }
+      await probe(host)
     } catch (error) {
       throw new Failure(trace, error as Error)
     }
@@ -101,6 +102,7 @@ export async function replay(
         if (action.do === 'clock') await look(host, state, true)
       }
       await look(host, state, true)
+      await probe(host)
       return null
     } catch (error) {
       return error as Error
@@ -130,6 +132,12 @@ export async function look(host: Host, state: State, isWhole: boolean): Promise<
   if (!isWhole) return
   const difference = differenceOf(recordOf(state), await host.record())
   if (difference) throw new Difference(difference)
+}
+
+/** The data themselves refuse what the program must never do: a second line of defence, tried at the end of each life. */
+async function probe(host: Host): Promise<void> {
+  const taken = await host.firstTaken()
+  if (taken) throw new Difference(`the data do not refuse ${taken}`)
 }
 
 async function staged<T>(

@@ -16,7 +16,7 @@ export type Deed =
   | { do: 'clock'; by: number }
   | { do: 'together'; calls: Request[] }
   | { do: 'locked'; call: Request }
-  | Extract<Action, { do: 'export' }>
+  | Extract<Action, { do: 'export' | 'rehearse' }>
 
 /** Thrown when an action is about what is not there: in a trace that was cut down. */
 export class Unresolvable extends Error {}

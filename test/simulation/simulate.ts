@@ -11,6 +11,7 @@ import { fork } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
+import { scratch } from '../support/scratch.ts'
 import type { Finished, Task } from './worker.ts'
 
 /** Lived first in every run: what they found once stays found. */
@@ -65,7 +66,8 @@ process.exitCode = failed ? 1 : 0
 
 /** A process that lives one seed after the other. */
 function employ(): Promise<void> {
-  const child = fork(new URL('./worker.ts', import.meta.url), { serialization: 'advanced' })
+  const env = { ...process.env, TMPDIR: scratch() }
+  const child = fork(new URL('./worker.ts', import.meta.url), { serialization: 'advanced', env })
   const next = () => {
     const task = nextTask()
     if (task) child.send(task)

@@ -28,9 +28,9 @@ export async function openMortalHost(of: { file: string; seed: number; start: nu
     return told !== null
   }
 
-  async function demand<K extends Told['told']>(question: Ask, kind: K): Promise<Extract<Told, { told: K }>> {
+  async function demand<K extends Told['told']>(question: Ask, kind: K) {
     const told = await ask(child, question)
-    if (told?.told === kind) return told as Extract<Told, { told: K }>
+    if (told?.told === kind) return told as Told & Record<'told', K>
     throw new Difference(told?.told === 'threw' ? told.message : `the process ended at ${question.ask}`)
   }
 
@@ -59,6 +59,7 @@ export async function openMortalHost(of: { file: string; seed: number; start: nu
     },
     firedAfter: async (after) => (await demand({ ask: 'fired', after }, 'fired')).fired,
     firstFault: async () => (await demand({ ask: 'firstFault' }, 'firstFault')).fault,
+    firstTaken: async () => (await demand({ ask: 'firstTaken' }, 'firstTaken')).fault,
     record: async () => (await demand({ ask: 'record' }, 'record')).record,
     async close() {
       if (child.connected) {

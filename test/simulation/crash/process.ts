@@ -12,12 +12,12 @@ export type Secrets = [label: string, of: { keyId: string; secret: string }][]
 export type Ask =
   | { ask: 'open'; file: string; seed: number; start: number; secrets: Secrets; dieAt: number | null }
   | { ask: 'perform'; deed: Deed; dieAt: number | null }
-  | { ask: 'firstFault' | 'record' | 'close' }
+  | { ask: 'firstFault' | 'firstTaken' | 'record' | 'close' }
   | { ask: 'fired'; after: string | null }
 export type Told =
   | { told: 'opened' | 'closed' }
   | { told: 'seen'; seen: Seen; secrets: Secrets }
-  | { told: 'firstFault'; fault: string | null }
+  | { told: 'firstFault' | 'firstTaken'; fault: string | null }
   | { told: 'record'; record: Record_ }
   | { told: 'fired'; fired: FiredSeen[] }
   | { told: 'threw'; message: string }
@@ -79,6 +79,8 @@ async function answer(ask: Ask): Promise<Told> {
     }
     case 'firstFault':
       return { told: 'firstFault', fault: await host.firstFault() }
+    case 'firstTaken':
+      return { told: 'firstTaken', fault: await host.firstTaken() }
     case 'record':
       return { told: 'record', record: await host.record() }
     case 'fired':

@@ -1,6 +1,7 @@
 // The model's passes: prices in, windows rolled, tranches fired, partners woken; transaction by transaction.
 
-import { close, open } from './ledger.ts'
+import { Difference } from '../difference.ts'
+import { close, leftOf, open } from './ledger.ts'
 import {
   type Execution,
   isAwake,
@@ -146,7 +147,19 @@ function visit(state: State, plans: readonly Plan[], known: Known): { fired: Exe
     state.executions.push(execution)
     fired.push(execution)
   }
+  for (const plan of state.plans) assertOffered(plan, known)
   return { fired, rolled }
+}
+
+/** What is promised: near its end a window has nothing left that a tranche could spend, but for what came back too often. */
+function assertOffered(plan: Plan, { now, lead }: Known): void {
+  const { timing } = plan
+  if (!timing || !isAwake(plan)) return
+  const { window, floor, cut, extras, nextExtra } = timing
+  const isEnding = window.start <= now && now < window.end && window.end - lead <= now
+  if (!isEnding || leftOf(window) < floor) return
+  const isOut = cut?.fired === (cut?.slots ?? 0) * (cut?.perSlot ?? 0)
+  if (!isOut || (extras > 0 && now >= nextExtra)) throw new Difference(`plan ${plan.id} ends with money left`)
 }
 
 export type WakeUp = { tenant: Tenant; registration: number; count: number; earliest: string }

@@ -3,7 +3,7 @@
 import type { Action, Call, Pass, Receiver } from '../action.ts'
 import type { Chance } from '../chance.ts'
 import { type Execution, isOpen, presentOf, type State, type Tenant } from '../model/state.ts'
-import { DAY, HOUR, MINUTE, monthOf } from '../model/units.ts'
+import { DAY, HOUR, MINUTE, monthBounds, monthOf } from '../model/units.ts'
 import { oddity } from './oddities.ts'
 import { lever } from './operator-moves.ts'
 import { changeHook, confirmation, keyOf, linkUser, type Scene, sendPlan, setUser } from './partner-moves.ts'
@@ -47,6 +47,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
 
   function* step(): Generator<Action, void> {
     yield { do: 'clock', by: nextMove() }
+    if (happens(odds.troubles)) yield { do: 'rehearse', price: priceOf() }
     if (!happens(odds.troubles)) yield pass()
     if (happens(odds.troubles)) yield pass()
     yield* polls()
@@ -64,6 +65,9 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
   function nextMove(): number {
     if (happens(odds.troubles / 3)) return -between(1, 12 * HOUR)
     if (happens(odds.troubles / 2)) return between(1, 4) * DAY + between(0, HOUR)
+    // Rules end at an instant: now and then it is hit, or missed by a millisecond.
+    const ahead = notable(state).filter((at) => at > state.clock && at <= state.clock + 2 * cadence)
+    if (ahead.length > 0 && happens(odds.notable)) return pick(ahead) + between(-1, 1) - state.clock
     const least = Math.min(cadence, MINUTE)
     return Math.max(least, cadence + between(-cadence / 20, cadence / 20))
   }
@@ -151,6 +155,16 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
   }
 
   return { opening, step }
+}
+
+/** The instants at which something ends or begins. */
+function notable({ clock, executions, plans, keys }: State): number[] {
+  const leases = executions.slice(-40).map(({ leasedUntil }) => leasedUntil ?? 0)
+  const timings = plans.flatMap(({ timing }) =>
+    timing ? [timing.window.end, timing.window.end - 15 * MINUTE, timing.nextRun, timing.clock ?? 0] : [],
+  )
+  const ends = [...keys.values()].map(({ expiresAt }) => expiresAt ?? 0)
+  return [...leases, ...timings, ...ends, monthBounds(monthOf(clock)).end]
 }
 
 /** A feed that walks, and stops, jumps and lies. */

@@ -29,11 +29,13 @@ export type Profile = {
     troubles: number
     /** that somebody reads the month */
     reports: number
+    /** that the clock stops at an instant that matters */
+    notable: number
   }
 }
 
-const QUIET = { changes: 0.03, oddities: 0.02, levers: 0.05, troubles: 0.02, reports: 0.05 }
-const WILD = { changes: 0.3, oddities: 0.3, levers: 0.4, troubles: 0.15, reports: 0.3 }
+const QUIET = { changes: 0.03, oddities: 0.02, levers: 0.05, troubles: 0.02, reports: 0.05, notable: 0.1 }
+const WILD = { changes: 0.3, oddities: 0.3, levers: 0.4, troubles: 0.15, reports: 0.3, notable: 0.4 }
 
 /** Many partners who buy seldom, or a few in every kind of trouble. */
 export function profileOf(chance: Chance): Profile {

@@ -10,6 +10,8 @@ export type Host = {
   /** The first thing that `check` finds, or null. */
   firstFault: () => Promise<string | null>
   record: () => Promise<Record_>
+  /** The first breach of a rule that the data themselves do not refuse, or null. */
+  firstTaken: () => Promise<string | null>
   close: () => Promise<void>
 }
 
@@ -24,6 +26,7 @@ export async function hostHere(options: SystemOptions): Promise<Host & { system:
       return fault ? `${fault.kind}: ${fault.subject} ${fault.message}` : null
     },
     record: () => readRecord(store),
+    firstTaken: async () => options.forbidden()[0] ?? null,
     close: async () => system.close(),
   }
 }

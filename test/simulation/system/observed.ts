@@ -32,6 +32,7 @@ export type Seen =
   | { do: 'lever'; refused: string | null }
   | { do: 'export'; text: string }
   | { do: 'clock' }
+  | { do: 'rehearse'; fired: string[] | null }
 
 /** All that is on record, in words of the contract: what the model's state must look like too. */
 export const RECORDS = [

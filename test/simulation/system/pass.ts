@@ -5,7 +5,7 @@ import { formatInstant, plus } from '../../../src/core/instant.ts'
 import { formatPrice, price } from '../../../src/core/money.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import { payloadOf } from '../../../src/core/wake-up.ts'
-import { type PassReport, runPass } from '../../../src/engine/pass.ts'
+import { type PassReport, rehearsePass, runPass } from '../../../src/engine/pass.ts'
 import type { Store } from '../../../src/store/store.ts'
 import type { Delivery } from '../../../src/webhook/deliver.ts'
 import { wakePartners } from '../../../src/webhook/wake-partners.ts'
@@ -102,4 +102,18 @@ async function wakeAll(
     if ('err' in fields) throw new Error(message, { cause: fields.err })
   }
   return wakePartners(report, { store, deliver: async () => deliver, warn })
+}
+
+/** What a pass would fire now. */
+export async function rehearse({ store, machine }: Parts, usd: string | null): Promise<string[] | null> {
+  const seen = usd === null ? null : { price: price(usd), source: 'simulation' }
+  const { fired } = await rehearsePass({
+    store,
+    machine,
+    observe: async () => ({ price: seen, told: 'none' }),
+  })
+  return fired.map(
+    ({ tenant: { partnerSlug, environment }, partnerPlanId, tranche: { amount, trigger } }) =>
+      `${partnerSlug}/${environment} ${partnerPlanId} ${amount} ${trigger}`,
+  )
 }

@@ -12,7 +12,7 @@ import type { Deed, Request } from '../request.ts'
 import { exportText } from './export-text.ts'
 import { pull } from './lever.ts'
 import type { Answered, Seen } from './observed.ts'
-import { runOnePass } from './pass.ts'
+import { rehearse, runOnePass } from './pass.ts'
 
 export type System = {
   store: Store
@@ -26,6 +26,8 @@ export type SystemOptions = {
   open: (clock: () => Instant) => Promise<Store>
   /** Opens another connection and writes through it until it is told to end. */
   holdLock: () => () => void
+  /** What the store's own data would take that breaks a rule, should the program try: tried, and taken back. */
+  forbidden: () => string[]
   seed: number
   start: number
   secrets?: System['secrets']
@@ -86,6 +88,8 @@ export async function openSystem(options: SystemOptions): Promise<System> {
         }
         case 'pass':
           return { do: 'pass', pass: await runOnePass(parts, deed) }
+        case 'rehearse':
+          return { do: 'rehearse', fired: await rehearse(parts, deed.price) }
         case 'lever':
           return { do: 'lever', refused: await pull(parts, deed) }
         case 'export':
