@@ -61,8 +61,8 @@ export type Action =
   | { do: 'clock'; by: number }
   /** Calls of different tenants at the same moment. */
   | { do: 'together'; calls: Call[] }
-  /** The same call twice at the same moment. */
-  | { do: 'twice'; call: Call }
+  /** Two calls of one tenant at the same moment, perhaps the same call: whichever is first. */
+  | { do: 'race'; calls: [Call, Call] }
   /** A call while another connection holds the write lock and writes. */
   | { do: 'locked'; call: Call }
   | { do: 'export'; month: string; report: ReportKind }

@@ -36,8 +36,8 @@ export function judge(state: State, action: Action, seen: Seen): void {
         judgeCall(state, call, answersOf(seen).slice(i, i + 1))
       })
       break
-    case 'twice':
-      judgeTwice(state, action.call, answersOf(seen))
+    case 'race':
+      judgeRace(state, action.calls, answersOf(seen))
       break
     case 'pass':
       if (seen.do !== 'pass') throw differ('a pass', 'pass', seen.do)
@@ -79,14 +79,18 @@ function judgeCall(state: State, call: Call, pages: readonly Answered[]): void {
 }
 
 /** Two calls at once are answered as one after the other, whichever was first. */
-function judgeTwice(state: State, call: Call, answers: readonly Answered[]): void {
-  const [first, second] = [answer(state, call)[0], answer(state, call)[0]]
-  const [a, b] = answers
-  if (!first || !second || !a || !b) throw differ(`two of ${call.route}`, [first, second], answers)
-  const inOrder = matches(first, a) && matches(second, b)
-  if (!inOrder && !(matches(first, b) && matches(second, a))) {
-    throw differ(`two of ${call.route} at once`, [first, second], answers)
+function judgeRace(state: State, [a, b]: [Call, Call], answers: readonly Answered[]): void {
+  const [first, second] = answers
+  if (!first || !second) throw differ(`two calls at once`, [a, b], answers)
+  const other = structuredClone(state)
+  const inTurn = [answer(other, a)[0], answer(other, b)[0]]
+  if (inTurn[0] && inTurn[1] && matches(inTurn[0], first) && matches(inTurn[1], second)) {
+    Object.assign(state, other)
+    return
   }
+  const reversed = [answer(state, b)[0], answer(state, a)[0]]
+  if (reversed[0] && reversed[1] && matches(reversed[0], second) && matches(reversed[1], first)) return
+  throw differ(`${a.route} and ${b.route} at once`, [inTurn, reversed], answers)
 }
 
 function matches(expected: Expected, { status, body, dueRemaining }: Answered): boolean {

@@ -27,10 +27,8 @@ export function deedOf(state: State, action: Action): Deed {
       return requestOf(state, action)
     case 'together':
       return { ...action, calls: action.calls.map((call) => requestOf(state, call)) }
-    case 'twice': {
-      const request = requestOf(state, action.call)
-      return { do: 'together', calls: [request, request] }
-    }
+    case 'race':
+      return { do: 'together', calls: action.calls.map((call) => requestOf(state, call)) }
     case 'locked':
       return { ...action, call: requestOf(state, action.call) }
     case 'pass': {

@@ -3,8 +3,8 @@
 import type { Action, Call } from '../action.ts'
 import type { ConfirmBody } from '../model/executions.ts'
 import { type Execution, isOpen, type Report, type Tenant } from '../model/state.ts'
-import { decimal, dollars, iso } from '../model/units.ts'
-import { amounts, bodyFor, confirmWith, keyOf, refOf, type Scene } from './partner-moves.ts'
+import { decimal, dollars, iso, monthOf } from '../model/units.ts'
+import { amounts, bodyFor, confirmWith, keyOf, type Scene } from './partner-moves.ts'
 
 export function oddity(scene: Scene, tenant: Tenant): Action {
   const { happens, pick } = scene.chance
@@ -12,11 +12,17 @@ export function oddity(scene: Scene, tenant: Tenant): Action {
     const body = { partner_order_id: 'o', status: 'failed' } as const
     return { do: 'call', key: keyOf(scene, tenant), route: 'confirm', of: `exec_${'0'.repeat(32)}`, body }
   }
-  const execution = pick(tenant.executions.slice(-30))
+  // Each kind as often as the others, however few there are of it.
+  const recent = tenant.executions.slice(-60)
+  const kinds = [
+    recent.filter(isOpen),
+    recent.filter(({ trade }) => trade),
+    recent.filter(({ trade, status }) => !trade && status === 'cancelled'),
+  ].filter((kind) => kind.length > 0)
+  const execution = pick(pick(kinds))
   if (happens(0.08)) return stranger(scene, execution)
   if (execution.trade) return ofRecorded(scene, execution, execution.trade.report)
-  if (isOpen(execution)) return ofOpen(scene, execution)
-  return happens(0.1) ? many(scene, execution) : late(scene, execution)
+  return isOpen(execution) ? ofOpen(scene, execution) : late(scene, execution)
 }
 
 /** Under the key of another tenant. */
@@ -29,7 +35,7 @@ function stranger(scene: Scene, execution: Execution): Call {
 function ofRecorded(scene: Scene, execution: Execution, report: Report): Action {
   const { happens, pick } = scene.chance
   const again = confirmWith(scene, execution, bodyOf(report))
-  if (happens(0.4)) return happens(0.3) ? { do: 'twice', call: again } : again
+  if (happens(0.4)) return happens(0.3) ? { do: 'race', calls: [again, again] } : again
   if (happens(0.5))
     return confirmWith(scene, execution, bodyFor(scene, execution, pick(['filled', 'failed', 'partial'])))
   // The same order with another sum.
@@ -58,7 +64,28 @@ function ofOpen(scene: Scene, execution: Execution): Action {
     return confirmWith(scene, execution, { ...body, partner_order_id: order })
   }
   const call = confirmWith(scene, execution, body)
-  return happens(0.5) ? { do: 'twice', call } : call
+  return happens(0.7) ? { do: 'race', calls: [call, rivalOf(scene, execution, call)] } : call
+}
+
+/** What decides differently on an execution than its confirmation does, at the same moment. */
+function rivalOf(scene: Scene, execution: Execution, call: Call): Call {
+  const { tenant, plan } = execution
+  const key = keyOf(scene, tenant)
+  const cancelled = {
+    partner_user_id: plan.user.id,
+    partner_plan_id: plan.id,
+    amount_usd: dollars(plan.amount),
+    frequency: plan.frequency,
+    status: 'cancelled',
+  } as const
+  return scene.chance.pick<Call>([
+    call,
+    confirmWith(scene, execution, bodyFor(scene, execution, 'failed')),
+    { do: 'call', key, route: 'plan', body: cancelled },
+    { do: 'call', key, route: 'setUser', user: plan.user.id, status: 'disabled' },
+    { do: 'call', key, route: 'due' },
+    { do: 'call', key, route: 'month', month: monthOf(scene.state.clock) },
+  ])
 }
 
 /** A purchase after its execution was cancelled, told once or again. */
@@ -70,11 +97,6 @@ function late(scene: Scene, execution: Execution): Call {
     execution,
     known ?? bodyFor(scene, execution, pick(['filled', 'partial', 'failed'])),
   )
-}
-
-/** More reports than are kept. */
-function many(scene: Scene, execution: Execution): Call {
-  return confirmWith(scene, execution, bodyFor(scene, execution, 'filled'))
 }
 
 /** A report as it was sent. */
@@ -97,5 +119,3 @@ export function bodyOf(report: Report): ConfirmBody {
     ...(fee !== null && { partner_fee_usd: dollars(fee) }),
   }
 }
-
-export const refsOf = (executions: readonly Execution[]) => executions.map(refOf)

@@ -6,7 +6,17 @@ import { type Execution, isOpen, presentOf, type State, type Tenant } from '../m
 import { DAY, HOUR, MINUTE, monthBounds, monthOf } from '../model/units.ts'
 import { oddity } from './oddities.ts'
 import { lever } from './operator-moves.ts'
-import { changeHook, confirmation, keyOf, linkUser, type Scene, sendPlan, setUser } from './partner-moves.ts'
+import {
+  bodyFor,
+  changeHook,
+  confirmation,
+  confirmWith,
+  keyOf,
+  linkUser,
+  type Scene,
+  sendPlan,
+  setUser,
+} from './partner-moves.ts'
 import type { Profile } from './profile.ts'
 
 export type Player = {
@@ -97,7 +107,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
   function* polls(): Generator<Action, void> {
     const open = tenants().filter((tenant) => tenant.executions.some(isOpen))
     const polling = open.filter(() => happens(odds.polls))
-    if (happens(0.1) && polling[0]) yield { do: 'twice', call: due(polling[0]) }
+    if (happens(0.1) && polling[0]) yield { do: 'race', calls: [due(polling[0]), due(polling[0])] }
     yield* batches(polling.map(due))
   }
 
@@ -127,14 +137,23 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
   function* change(tenant: Tenant): Generator<Action, void> {
     const move = pick([sendPlan, sendPlan, sendPlan, linkUser, setUser, changeHook])
     const call = move(scene, tenant)
-    yield happens(0.1) ? { do: 'twice', call } : call
+    if (!happens(0.2)) yield call
+    else
+      yield {
+        do: 'race',
+        calls: [call, happens(0.5) ? call : pick([sendPlan, setUser, linkUser])(scene, tenant)],
+      }
     if (happens(0.3)) yield sendPlan(scene, tenant)
   }
 
   function* odd(tenant: Tenant): Generator<Action, void> {
     if (happens(0.2)) yield { do: 'call', key: keyOf(scene, tenant), route: 'me' }
-    // Now and then more than are kept of one execution.
-    for (let times = happens(0.01) ? 23 : 1; times > 0; times--) yield oddity(scene, tenant)
+    yield oddity(scene, tenant)
+    // Now and then more reports of one execution than are kept.
+    const cancelled = tenant.executions.find(({ status, trade }) => status === 'cancelled' && !trade)
+    for (let times = cancelled && happens(0.02) ? 23 : 0; cancelled && times > 0; times--) {
+      yield confirmWith(scene, cancelled, bodyFor(scene, cancelled, 'filled'))
+    }
   }
 
   function* reports(): Generator<Action, void> {

@@ -40,11 +40,11 @@ const WILD = { changes: 0.3, oddities: 0.3, levers: 0.4, troubles: 0.15, reports
 /** Many partners who buy seldom, or a few in every kind of trouble. */
 export function profileOf(chance: Chance): Profile {
   const { happens, pick, between } = chance
-  const isBroad = happens(0.5)
-  const start = Date.UTC(pick([2023, 2024, 2026]), between(0, 11), between(1, 28)) + between(0, 24) * HOUR
+  const isBroad = happens(0.45)
+  const month = Date.UTC(pick([2023, 2024, 2026]), between(0, 11))
   if (isBroad) {
     return {
-      start,
+      start: month + between(0, 30 * 24) * HOUR,
       steps: between(20, 40),
       partners: between(20, 50),
       plansEach: pick([0.6, 1]),
@@ -55,12 +55,15 @@ export function profileOf(chance: Chance): Profile {
       odds: { polls: pick([0.5, 0.9]), confirms: 0.9, ...QUIET },
     }
   }
+  const steps = between(30, 120)
+  const cadence = pick([MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, HOUR, 4 * HOUR, 6 * HOUR, DAY])
   return {
-    start,
-    steps: between(30, 120),
+    // A month ends while it lasts.
+    start: month - between(0, steps) * cadence - between(0, HOUR),
+    steps,
     partners: between(1, 4),
     plansEach: between(1, 6),
-    cadence: pick([MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, HOUR, 4 * HOUR, 6 * HOUR, DAY]),
+    cadence,
     frequencies: ['daily', 'daily', 'weekly', 'bi-weekly'],
     amounts: ['1.00', '5.00', '12.34', '60.00', '333.33', '1000.01', '1000000.00'],
     feed: pick(['none', 'static', 'walk', 'walk']),

@@ -1,11 +1,13 @@
 // The store of the simulation on SQLite.
 
+import { existsSync } from 'node:fs'
 import { type Database, openFile } from '../../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../../src/store/sqlite/open.ts'
+import { openFresh } from '../../support/fresh-database.ts'
 import type { SystemOptions } from './system.ts'
 
 export const onSqlite = (file: string): Pick<SystemOptions, 'open' | 'holdLock' | 'forbidden'> => ({
-  open: (clock) => openStore(file, { clock, create: true }),
+  open: (clock) => (existsSync(file) ? openStore(file, { clock, create: false }) : openFresh(file, clock)),
   holdLock() {
     const db = openFile(file)
     db.exec('begin immediate')
