@@ -5,7 +5,7 @@
 // A NAME is the start of a patch's name in test/mutants/FINDER, such as 07. Exits 1 when a bug survives, when its patch
 // does not apply any more, or when it only breaks the program.
 
-import { FINDERS, judge, type Run, type Verdict } from './finders.ts'
+import { FINDERS, type Finder, judge, type Run, type Verdict } from './finders.ts'
 import { apply, type Mutant, mutantsOf } from './patches.ts'
 import { copyTree, runNode } from './tree.ts'
 
@@ -40,21 +40,21 @@ const WORDS = { found: 'found   ', survived: 'SURVIVED', broken: 'BROKEN  ' }
 const counts = { found: 0, survived: 0, broken: 0 }
 for (const mutant of mutants) {
   const from = performance.now()
-  const { kind, first } = await hunt(mutant)
+  const { kind, first } = await hunt(mutant, finder)
   counts[kind] += 1
   say(`${mutant.name.padEnd(44)} ${WORDS[kind]} ${seconds(from)} s  ${first}`)
 }
 say(`${counts.found} of ${mutants.length} found, ${counts.survived} survived, ${counts.broken} broken`)
 process.exitCode = counts.found === mutants.length ? 0 : 1
 
-async function hunt(mutant: Mutant): Promise<Verdict> {
+async function hunt(mutant: Mutant, finder: Finder): Promise<Verdict> {
   const refused = apply(mutant, tree)
   if (refused !== null) return { kind: 'broken', first: refused }
   const compiling = runNode(tree, ['node_modules/typescript/bin/tsc'], COMPILER_LIMIT_MS)
-  const [types, run] = await Promise.all([compiling, runNode(tree, finder?.args ?? [], LIMIT_MS)])
+  const [types, run] = await Promise.all([compiling, runNode(tree, finder.args, LIMIT_MS)])
   const stuck = apply(mutant, tree, '--reverse')
   if (stuck !== null) throw new Error(`${mutant.name} cannot be taken back: ${stuck}`)
-  return judge(finder as NonNullable<typeof finder>, run, typeErrors(types))
+  return judge(finder, run, typeErrors(types))
 }
 
 function typeErrors({ code, output }: Run): string | null {

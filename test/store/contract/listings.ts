@@ -59,6 +59,7 @@ export const listingContract: Contract = {
           assert.ok(some.length <= limit, name)
           if (some.length === 0) break
           rows.push(...some)
+          assert.ok(rows.length <= all.length, `${name} by ${limit}: rows come twice`)
           after = cursor(some.at(-1) as never)
         }
         assert.deepEqual(rows, all, `${name} by ${limit}`)
@@ -83,6 +84,7 @@ export const listingContract: Contract = {
         { after, limit: 2 },
       )
       found.push(...plans.map(({ planId }) => planId))
+      assert.ok(found.length <= ROWS, 'plans come twice')
       if (cursor === null) break
       after = cursor
     }
