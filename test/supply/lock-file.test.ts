@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 
-const ROOT = join(import.meta.dirname, '..')
+const ROOT = join(import.meta.dirname, '../..')
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
 type Entry = { integrity?: string; link?: boolean; inBundle?: boolean; version?: string }
 const { packages } = JSON.parse(read('package-lock.json')) as { packages: Record<string, Entry> }
