@@ -63,6 +63,9 @@ test('a sane request id is echoed, any other one replaced', async (t) => {
   for (const id of ['', 'a b', 'a,b', '0'.repeat(129), '<script>', 'a\u00e9', '{"a":1}', 'a;b', '$(x)']) {
     assert.match((await echoed(id)) ?? '', UUID, id)
   }
+  // A log has the id of every call. A client that sends a key there, as it is or inside something, does so by mistake.
+  for (const id of [key, `Bearer.${key}`, key.replace('test', 'live'), 'sse_whsec_abc'])
+    assert.match((await echoed(id)) ?? '', UUID, id)
   // Also with the answer to a request that is refused.
   const refused = await exchange(url, [head('GET', '/nowhere', key, ['X-Request-Id: mine'])])
   assert.equal(refused.headers.get('x-request-id'), 'mine')
