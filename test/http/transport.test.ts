@@ -44,6 +44,9 @@ test('every answer has a request id, is JSON and is not to be cached', async (t)
     assert.equal(answer.headers.get('cache-control'), 'no-store')
     assert.match(answer.headers.get('content-type') ?? '', /^application\/json\b/)
     assert.match(answer.headers.get('x-request-id') ?? '', UUID)
+    // No page of another site may read an answer, and none says what made it.
+    for (const name of answer.headers.keys())
+      assert.doesNotMatch(name, /^(access-control-|server$|x-powered-by$)/)
     ids.add(answer.headers.get('x-request-id') ?? '')
     if (status !== 200) assert.deepEqual(Object.keys(answer.body), ['detail'])
   }
