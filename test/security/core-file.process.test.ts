@@ -15,11 +15,12 @@ const cores = (folder: string): string[] => readdirSync(folder).filter((name) =>
 
 /** What the unit of serve says. */
 const limitOfUnit = (): string =>
-  /^LimitCORE=(\S+)$/m.exec(readFileSync(join(DEPLOY, 'tranche.service'), 'utf8'))?.[1] ?? 'unlimited'
+  /^LimitCORE=(\d+)$/m.exec(readFileSync(join(DEPLOY, 'tranche.service'), 'utf8'))?.[1] ?? 'unlimited'
 
 test('a serve that crashes under the limit of its unit leaves no core file', async (t) => {
   const { cwd, key } = await withKey(t)
-  const limit = `ulimit -S -c ${limitOfUnit()}; exec "$@"`
+  // From no limit at all, whatever the test itself was started under.
+  const limit = `ulimit -S -c unlimited; ulimit -S -c ${limitOfUnit()}; exec "$@"`
   const program: Program = ['/bin/sh', '-c', limit, 'sh', ...PROGRAM]
   const served = await startServe(t, [], { cwd, program })
   assert.equal((await me(served.url, key)).status, 200)
