@@ -1,6 +1,6 @@
 // Makes dist/tranche: one executable that needs no Node on the machine. The source is bundled into scripts, and they,
 // the migrations and the SQLite addon are put into a copy of the Node that runs this; with --target, into the Node of
-// another system, of the same version.
+// another system, of the same version. The same commit gives the same bytes wherever and whenever it is built.
 
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -20,6 +20,7 @@ import { HASHES_ASSET } from '../src/resources.ts'
 import { ADDON_ASSET } from '../src/store/sqlite/file/addon.ts'
 import { type Bundle, bundle } from './bundle.ts'
 import { licenceNotice } from './licences.ts'
+import { billOfMaterials } from './sbom.ts'
 import { type Target, targetOf } from './target.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -35,10 +36,14 @@ try {
   const scripts = await bundle(scratch)
   const notice = licenceNotice(scripts.bundled)
   const executable = embed(scripts, target)
+  const hash = sha256(executable)
+  const { name, nodePackage } = target
+  const sbom = billOfMaterials({ name, sha256: hash, bundled: scripts.bundled, nodePackage })
   publish('LICENSES.txt', notice)
-  renameSync(executable, join(DIST, target.name))
+  renameSync(executable, join(DIST, name))
+  publish(`${name}.cdx.json`, sbom)
   // In the form that `sha256sum --check` reads.
-  publish(`${target.name}.sha256`, `${sha256(join(DIST, target.name))}  ${target.name}\n`)
+  publish(`${name}.sha256`, `${hash}  ${name}\n`)
   process.stdout.write(`dist/${target.name}\n`)
 } finally {
   rmSync(scratch, { recursive: true, force: true })
@@ -46,7 +51,9 @@ try {
 
 function embed({ main, packages }: Bundle, { node, addon, isForeign }: Target): string {
   const executable = join(scratch, 'executable')
-  const sql = readdirSync(join(ROOT, 'sql')).filter((name) => name.endsWith('.sql'))
+  const sql = readdirSync(join(ROOT, 'sql'))
+    .filter((name) => name.endsWith('.sql'))
+    .sort()
   const files: Record<string, string> = {
     ...Object.fromEntries(sql.map((name) => [`sql/${name}`, join(ROOT, 'sql', name)])),
     ...packages,
@@ -71,7 +78,9 @@ function embed({ main, packages }: Bundle, { node, addon, isForeign }: Target): 
     assets: { ...files, [HASHES_ASSET]: hashes },
   }
   writeFileSync(join(scratch, 'sea.json'), JSON.stringify(sea))
-  execFileSync(process.execPath, ['--build-sea', 'sea.json'], {
+  // The code cache depends on the seed of V8's hashes, which is otherwise new in each process. This option does not
+  // count among those that a cache is refused for, and the executable draws a seed of its own at every start.
+  execFileSync(process.execPath, ['--random-seed=1', '--build-sea', 'sea.json'], {
     cwd: scratch,
     stdio: ['ignore', 'ignore', 'inherit'],
   })

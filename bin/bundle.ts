@@ -54,6 +54,8 @@ async function script(contents: string, outfile: string, plugins: Plugin[]): Pro
     plugins,
     external: LEFT_OUT,
     bundle: true,
+    // A node_modules that is a link to one elsewhere gives the same names, and so the same bytes.
+    preserveSymlinks: true,
     platform: 'node',
     format: 'cjs',
     // Some packages' main file (jsonc-parser's) hides its requires from a bundler; their ES modules do not.

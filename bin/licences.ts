@@ -39,7 +39,8 @@ function nodeLicence(): string {
   return readFileSync(file, 'utf8')
 }
 
-function sqliteVersion(packageFolders: readonly string[]): string {
+/** Of the SQLite inside better-sqlite3, which must be among the folders. */
+export function sqliteVersion(packageFolders: readonly string[]): string {
   const driver = packageFolders.find((folder) => folder.endsWith('/better-sqlite3'))
   const header = join(driver ?? '', 'deps/sqlite3/sqlite3.h')
   const version = /#define SQLITE_VERSION +"([\d.]+)"/.exec(readFileSync(header, 'utf8'))?.[1]

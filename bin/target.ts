@@ -13,6 +13,8 @@ export type Target = {
   isForeign: boolean
   /** The Node the executable is a copy of. */
   node: string
+  /** The npm package it is from; null where the machine's own Node had to do. */
+  nodePackage: string | null
   /** The prebuilt addon that better-sqlite3 ships for that system. */
   addon: string
 }
@@ -29,14 +31,15 @@ export function targetOf(wanted: string | undefined, scratch: string): Target {
   const addon = join(ROOT, 'node_modules/better-sqlite3/prebuilds', `${system}.node`)
   if (system === host) {
     const name = process.platform === 'win32' ? 'tranche.exe' : 'tranche'
-    return { name, isForeign: false, node: process.execPath, addon }
+    const [, nodePackage = null] = /node_modules[\\/](node-[^\\/]+)/.exec(process.execPath) ?? []
+    return { name, isForeign: false, node: process.execPath, nodePackage, addon }
   }
   const foreign = FOREIGN[system]
   if (!foreign)
     throw new Error(`no target ${system}: there are ${host} and ${Object.keys(FOREIGN).join(', ')}`)
   const node = fetchNode(foreign.nodePackage, scratch)
   for (const file of [node, addon]) refuseOtherMachine(file, foreign.machine)
-  return { name: `tranche-${system}`, isForeign: true, node, addon }
+  return { name: `tranche-${system}`, isForeign: true, node, nodePackage: foreign.nodePackage, addon }
 }
 
 /**

@@ -3,7 +3,7 @@
 import { Writable } from 'node:stream'
 import { type DestinationStream, pino } from 'pino'
 import { PinoPretty } from 'pino-pretty'
-import { visible } from './core/visible.ts'
+import { visible, visibleLines } from './core/visible.ts'
 
 export type Log = {
   debug(fields: object, message: string): void
@@ -44,7 +44,7 @@ export function createLog(format: LogFormat, level: LogLevel = 'info'): Log {
 
 /** Fields whose texts a person may read; JSON needs none of it. Of a stack, the lines stay lines. */
 function legibly(value: unknown): unknown {
-  if (typeof value === 'string') return value.split('\n').map(visible).join('\n')
+  if (typeof value === 'string') return visibleLines(value)
   if (value instanceof Error) return legibly(pino.stdSerializers.err(value))
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map(legibly)

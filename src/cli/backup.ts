@@ -2,6 +2,7 @@
 
 import { statSync } from 'node:fs'
 import { Command } from 'commander'
+import { visible } from '../core/visible.ts'
 import type { Cli } from './context.ts'
 import { print } from './terminal/print.ts'
 
@@ -14,6 +15,6 @@ export function backupCommand(cli: Cli): Command {
       const { backUp } = await import('../store/sqlite/file/backup.ts')
       await backUp(cli.globals().db, copy, { replace: force ?? false })
       const json = { file: copy, bytes: statSync(copy).size }
-      print(cli, json, () => `${json.file} ${json.bytes} bytes`)
+      print(cli, json, () => visible(`${json.file} ${json.bytes} bytes`))
     })
 }

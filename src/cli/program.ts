@@ -1,6 +1,7 @@
 // The whole command tree: every command under the program, and what they have in common.
 
 import { Command, CommanderError } from 'commander'
+import { visibleLines } from '../core/visible.ts'
 import { VERSION } from '../version.ts'
 import { auditCommand } from './audit.ts'
 import { backtestCommand } from './backtest.ts'
@@ -93,7 +94,8 @@ export function createProgram(
       // Text wraps by the stream it goes to, which is not always this process's own.
       getOutHelpWidth: () => widthOf(out),
       getErrHelpWidth: () => widthOf(err),
-      outputError: (text, write) => write(text.replace(/\n$/, (end) => remark(text) + end)),
+      // A word that was pasted may be anybody's, and begin like an option.
+      outputError: (text, write) => write(visibleLines(text.replace(/\n$/, (end) => remark(text) + end))),
       writeErr: (text) => {
         if (!program.opts<Globals>().json) err.write(text)
       },

@@ -1,6 +1,7 @@
 // restore: a copy takes the place of the database.
 
 import { Command } from 'commander'
+import { visible } from '../core/visible.ts'
 import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
 import { confirmOnTerminal } from './terminal/confirm.ts'
@@ -20,7 +21,7 @@ export function restoreCommand(cli: Cli): Command {
       const audit = auditEntry(cli, 'database.restore', db, { from: copy })
       const kept = restore(copy, db, { now: cli.machine.clock(), audit })
       print(cli, { file: db, replaced: kept }, () =>
-        kept ? `${db} restored; the old one is ${kept}` : `${db} restored`,
+        visible(kept ? `${db} restored; the old one is ${kept}` : `${db} restored`),
       )
     })
 }

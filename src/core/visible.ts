@@ -13,6 +13,9 @@ const NAMES: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
 export const visible = (text: string): string =>
   text.replace(UNSEEN, (unseen) => NAMES[unseen] ?? codeOf(unseen))
 
+/** The same of a text whose line ends are our own. */
+export const visibleLines = (text: string): string => text.split('\n').map(visible).join('\n')
+
 /** Blanks that pass for others, and all but the first of several between words: they pass for the next column. */
 const BLANKS = /(?! )[\p{Zs}\u2800]|(?<=\S +) (?= *\S)/gu
 /** Backslashes that would read as the beginning of what we write for a character. */

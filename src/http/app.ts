@@ -29,7 +29,8 @@ export type AppOptions = Omit<Services, 'store'> & {
   callsPerKey?: number | undefined
 }
 
-const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
+/** The id of a call is logged, and nothing that begins like a key or a secret of ours ever is. */
+const REQUEST_ID = /^(?=[A-Za-z0-9._-]{1,128}$)(?!.*sse_[a-z]+_)/
 
 export function createApp(options: AppOptions): H3 {
   const { store, machine, guard, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options

@@ -3,10 +3,17 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
+import { everyCommand } from '../../src/cli/every-command.ts'
+import { createProgram } from '../../src/cli/program.ts'
 import { drawScreen } from '../../src/cli/status/watch-screen.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
+import { capture } from '../support/command.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 
 /** Turned, without width, a filler, a tag: each is a letter of its own to a program, and nothing to a reader. */
@@ -58,51 +65,150 @@ async function stage(shell: Shell): Promise<Staged> {
   return { shell, late: idOf('late'), failed: idOf('failed'), filled: idOf('filled') }
 }
 
-test('foreign text is spelled out in words and exact as JSON, in every command that shows it', async (t) => {
-  const { shell, late, failed, filled } = await stage(openShell(t))
+type Line = [argv: string[], exact: string | null]
+
+/**
+ * Every command that shows what somebody else wrote, and what its JSON must hold of it. In this order: some change what
+ * the next ones show. `hostile` answers for a service, a feed and a receiver, with such text wherever it can.
+ */
+function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Line[] {
   const user = USER.partner_user_id
   const of = ['acme', '--env', 'test']
-  /** In this order: some change what the next ones show. */
-  const lines: [argv: string[], exact: string | null][] = [
+  const file = (name: string): string => join(shell.folder, mark(name))
+  const feed = `${hostile}/feed#/price`
+  return [
     [['user', 'list', ...of], user],
     [['user', 'show', 'acme', user, '--env', 'test'], USER.consent_version],
     [['user', 'show', 'acme', mark('nobody'), '--env', 'test'], null],
     [['plan', 'list'], mark('late')],
     [['plan', 'show', mark('late')], user],
     [['plan', 'show', mark('nothing')], null],
+    [['plan', 'show', mark('--option')], null],
+    [['plan', 'bring-back'], null],
     [['execution', 'list'], mark('late')],
     [['execution', 'show', failed], FORGED],
     [['execution', 'show', filled], mark('o2')],
     [['execution', 'late-fills'], mark('o3')],
-    [['execution', 'accept-late', late], null],
+    [['execution', 'dismiss-late', late, '--reason', mark('dismissed')], null],
+    [['execution', 'late-fills'], mark('o3')],
+    [['execution', 'accept-late', late, '--report', '1'], null],
+    [['execution', 'cancel', filled, '--reason', mark('why')], null],
     [['execution', 'show', late], mark('o3')],
     [['trade', 'adjust', filled, '--usd', '9', '--btc', '0.00015', '--reason', mark('because')], null],
     [['execution', 'show', filled], mark('because')],
     [['tick', '--dry-run', '--price', '60000'], null],
+    [['tick', '--price-feed', feed], null],
     [['sandbox', 'fire', 'acme', mark('filled')], mark('filled')],
     [['sandbox', 'fire', 'acme', mark('nothing')], null],
     [['sandbox', 'advance', 'acme', '2d'], null],
     [['check'], null],
     [['billing', 'show', '--month', '2026-01'], null],
     [['billing', 'reconcile', '--month', '2026-01'], null],
+    [['billing', 'export', '--month', '2026-01', '--output', file('export.csv'), '--force'], null],
     [['status'], null],
     [['user', 'erase', 'acme', user, '--env', 'test'], user],
     [['audit'], mark('because')],
+    [['sandbox', 'reset', 'acme', '--yes'], null],
+    [['webhook', 'show', ...of], null],
+    [['webhook', 'test', ...of, '--webhook-allow-cidr', '127.0.0.0/8'], null],
+    [['webhook', 'verify', '--signature', mark('sha256='), '--secret-file', file('nothing')], null],
+    [['price', 'fetch', '--price-feed', feed], null],
+    [['price', 'import', file('prices.csv')], null],
+    [['price', 'list'], null],
+    [['backtest', file('prices.csv')], null],
+    [['backup', file('copy.db'), '--force'], mark('copy.db')],
+    [['restore', file('no-copy.db')], null],
+    [['migrate', '--status'], null],
+    [['health', '--url', hostile], null],
+    [
+      ['partner-sim', 'acme', '--key-file', file('key'), '--url', hostile, '--price', '60000', '--once'],
+      null,
+    ],
+    ...accountLines(),
   ]
-  for (const [argv, exact] of lines) {
+}
+
+/** What an operator writes is shown to the next operator. */
+function accountLines(): Line[] {
+  const named = mark('Beta')
+  return [
+    [['partner', 'create', 'beta', '--name', named], null],
+    [['partner', 'list'], named],
+    ...['show', 'hold', 'release', 'disable', 'enable'].map(
+      (verb): Line => [['partner', verb, 'beta'], named],
+    ),
+    [['partner', 'set-tier', 'beta', mark('tier')], null],
+    [['partner', 'set-min-tranche', 'beta', '20.00'], named],
+    [['key', 'create', 'beta', '--env', 'test', '--label', mark('label')], null],
+    [['key', 'list', 'beta'], mark('label')],
+    [['key', 'rotate', mark('key_')], null],
+    [['key', 'revoke', mark('key_')], null],
+    [['tier', 'set', mark('tier'), '--rate-bps', '10'], null],
+    [['tier', 'list'], null],
+  ]
+}
+
+/** Commands that print nothing but what was built into them, and serve, whose log is tested below. */
+const WITHOUT = ['serve', 'openapi', 'completion', 'version', 'demo']
+
+/** A service, a feed and a receiver that put such text wherever they can. */
+async function startHostile(t: TestContext): Promise<string> {
+  let polls = 0
+  const due = { execution_id: mark('exec_1'), partner_plan_id: mark('plan'), amount_usd: '10.00' }
+  const answers: Record<string, () => unknown> = {
+    '/partner/v1/me': () => ({ partner_slug: 'acme', environment: 'test', partner_name: mark('Acme') }),
+    '/partner/v1/executions/due': () => (polls++ % 2 === 0 ? [due] : []),
+    '/feed': () => ({ price: mark('60000') }),
+  }
+  const server = createServer(({ url = '' }, response) => {
+    response.statusMessage = 'closed \x9b31m'
+    response.end(JSON.stringify(answers[url]?.() ?? { detail: mark(FORGED) }))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+test('foreign text is spelled out in words and exact as JSON, in every command that shows it', async (t) => {
+  const staged = await stage(openShell(t))
+  const { shell, failed } = staged
+  writeFileSync(join(shell.folder, mark('prices.csv')), `time,price\n${mark('2026')},\u001b[31m1\n`)
+  writeFileSync(join(shell.folder, mark('key')), `sse_test_${'a'.repeat(46)}\n`)
+  const shown = (await shell.tranche(['execution', 'show', failed])).out
+  for (const [argv, exact] of linesFor(staged, await startHostile(t))) {
     const line = argv.join(' ')
     const words = await shell.tranche(argv)
     const json = await shell.tranche([...argv, '--json'])
-    for (const text of [words.out, words.err]) assert.doesNotMatch(text, HIDDEN, line)
+    for (const text of [words.out, words.err]) assert.doesNotMatch(text, HIDDEN, `${line}: ${text}`)
+    assert.notEqual(words.out + words.err, '', line)
     assert.doesNotMatch(words.out, /^\s*(trade_)?status {2}filled\\u202e/m, line)
     if (exact === null) continue
-    assert.ok(words.out.includes(SPELLED), `${line}: ${words.out}`)
+    assert.ok(words.out.includes(SPELLED), `${line}: ${words.out}${words.err}`)
     assert.ok(deepText(JSON.parse(json.out)).includes(exact), line)
   }
-  const shown = (await shell.tranche(['execution', 'show', failed])).out
   assert.match(
     shown,
     /^trade_failure_reason +venue closed\\n\\ttrade_status \\u0020filled\\nstatus \\u0020filled\\u202e/m,
+  )
+})
+
+test('every command there is has been asked for foreign text, or has none to show', async (t) => {
+  const staged = { shell: openShell(t), late: '', failed: '', filled: '' }
+  const asked = linesFor(staged, '').map(([argv]) => argv)
+  const leaves: string[][] = []
+  const streams = { out: capture(false), err: capture(false), in: process.stdin }
+  const options = { streams, machine: staged.shell.machine, exitWith: () => {} }
+  everyCommand(createProgram(options, () => '').program, (command, path) => {
+    if (path.length > 0 && command.commands.length === 0) leaves.push([...path])
+  })
+  const isAsked = (path: string[]) => asked.some((argv) => path.every((word, i) => argv[i] === word))
+  assert.deepEqual(
+    leaves
+      .filter((path) => !isAsked(path))
+      .map((path) => path.join(' '))
+      .sort(),
+    [...WITHOUT].sort(),
   )
 })
 

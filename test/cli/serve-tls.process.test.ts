@@ -22,6 +22,23 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     assert.equal(await statusOf(`${url}/partner/v1/me`, cert), 401)
   })
 
+  test('a client that speaks nothing newer than TLS 1.1 is turned away', async (t) => {
+    const served = await startServe(t, ['--tls-self-signed'], { cwd: temporaryFolder(t) })
+    const tried = (maxVersion: 'TLSv1.1' | 'TLSv1.2') =>
+      new Promise<string>((resolve) => {
+        const { hostname, port } = new URL(served.url)
+        const old = { minVersion: 'TLSv1', maxVersion, ciphers: 'DEFAULT:@SECLEVEL=0' } as const
+        const socket = connect({ host: hostname, port: Number(port), rejectUnauthorized: false, ...old })
+        socket.on('secureConnect', () => {
+          resolve(socket.getProtocol() ?? '')
+          socket.destroy()
+        })
+        socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code ?? ''))
+      })
+    assert.equal(await tried('TLSv1.2'), 'TLSv1.2')
+    assert.equal(await tried('TLSv1.1'), 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION')
+  })
+
   for (const [what, cert, key] of [
     ['is missing', null, null],
     ['is no certificate', 'not PEM', 'not PEM'],

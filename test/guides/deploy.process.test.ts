@@ -46,11 +46,11 @@ test('all services run as one user, on one folder and one database', () => {
 test('all services are closed in to the same degree', () => {
   const walls = (name: string): string[] =>
     settings(name)
-      .filter((line) => /^(No|Protect|Private|Restrict|Lock|Capability|System|UMask)/.test(line))
+      .filter((line) => /^(No|Protect|Private|Restrict|Lock|Limit|Capability|System|UMask)/.test(line))
       // The backup needs no network, and has none.
       .filter((line) => !line.startsWith('RestrictAddressFamilies='))
   const expected = walls('tranche.service')
-  for (const wall of ['NoNewPrivileges=yes', 'ProtectSystem=strict', 'CapabilityBoundingSet='])
+  for (const wall of ['LimitCORE=0', 'NoNewPrivileges=yes', 'ProtectSystem=strict', 'CapabilityBoundingSet='])
     assert.ok(expected.includes(wall), wall)
   for (const name of services) assert.deepEqual(walls(name), expected, name)
 })

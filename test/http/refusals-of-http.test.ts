@@ -31,6 +31,10 @@ test('whatever is refused before it is a call has the body and the headers of ev
     'two Hosts': [`GET ${ME} HTTP/1.1\r\nHost: a\r\nHost: b\r\n${bearer}\r\n\r\n`, 400],
     'no Host at an unknown path': ['GET /metrics HTTP/1.1\r\n\r\n', 400],
     'two lengths': [head('POST', USERS, key, ['Content-Length: 2', 'Content-Length: 3']), 400],
+    'a length and chunks': [
+      `${head('POST', USERS, key, ['Content-Length: 2', 'Transfer-Encoding: chunked'])}0\r\n\r\n`,
+      400,
+    ],
     'an expectation nobody has': [
       `${head('POST', USERS, key, ['Expect: 200-ok', 'Content-Length: 2'])}{}`,
       417,

@@ -44,6 +44,9 @@ test('every answer has a request id, is JSON and is not to be cached', async (t)
     assert.equal(answer.headers.get('cache-control'), 'no-store')
     assert.match(answer.headers.get('content-type') ?? '', /^application\/json\b/)
     assert.match(answer.headers.get('x-request-id') ?? '', UUID)
+    // No page of another site may read an answer, and none says what made it.
+    for (const name of answer.headers.keys())
+      assert.doesNotMatch(name, /^(access-control-|server$|x-powered-by$)/)
     ids.add(answer.headers.get('x-request-id') ?? '')
     if (status !== 200) assert.deepEqual(Object.keys(answer.body), ['detail'])
   }
@@ -63,6 +66,9 @@ test('a sane request id is echoed, any other one replaced', async (t) => {
   for (const id of ['', 'a b', 'a,b', '0'.repeat(129), '<script>', 'a\u00e9', '{"a":1}', 'a;b', '$(x)']) {
     assert.match((await echoed(id)) ?? '', UUID, id)
   }
+  // A log has the id of every call. A client that sends a key there, as it is or inside something, does so by mistake.
+  for (const id of [key, `Bearer.${key}`, key.replace('test', 'live'), 'sse_whsec_abc'])
+    assert.match((await echoed(id)) ?? '', UUID, id)
   // Also with the answer to a request that is refused.
   const refused = await exchange(url, [head('GET', '/nowhere', key, ['X-Request-Id: mine'])])
   assert.equal(refused.headers.get('x-request-id'), 'mine')

@@ -204,6 +204,7 @@ const IDS = [
   [
     '"quoted"',
     "it's",
+    "'; DELETE FROM users; --",
     '<b>',
     '$(x)',
     '{id}',

@@ -31,9 +31,10 @@ function isStale(): boolean {
   const sources = [
     'src/**/*.ts',
     'sql/*.sql',
-    'bin/{build,bundle,licences,target}.ts',
+    'bin/{build,bundle,licences,sbom,target}.ts',
     'package.json',
     'package-lock.json',
+    'tsconfig.json',
   ]
   return globSync(sources, { cwd: ROOT }).some((file) => statSync(join(ROOT, file)).mtimeMs > made)
 }

@@ -15,7 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, isAbsolute, join } from 'node:path'
+import { basename, dirname, isAbsolute, join } from 'node:path'
 import { embedded } from '../../../resources.ts'
 
 export const ADDON_ASSET = 'better_sqlite3.node'
@@ -75,9 +75,11 @@ function load({ bytes, sha256 }: { bytes: Uint8Array; sha256: string }): object 
   }
 }
 
-/** Loads from a folder made for this process alone and removed at once. */
+/** Loads from a folder made for this process alone and removed at once. Throws where others could swap that folder. */
 function loadOnce(bytes: Uint8Array): object {
-  const folder = mkdtempSync(join(tmpdir(), 'tranche-'))
+  const around = realpathSync(tmpdir())
+  refuseOpenPlace(around)
+  const folder = mkdtempSync(join(around, 'tranche-'))
   try {
     const file = join(folder, ADDON_ASSET)
     writeFileSync(file, bytes, { mode: 0o600, flag: 'wx' })
@@ -94,9 +96,14 @@ function dlopen(file: string): object {
   return module.exports
 }
 
-function unpackInto(folder: string, bytes: Uint8Array, hash: string): string {
+function unpackInto(wanted: string, bytes: Uint8Array, hash: string): string {
   // Two levels and no more: told to make all of them, Node never returns where the system makes none (/proc).
-  for (const level of [dirname(folder), folder]) if (!existsSync(level)) mkdirSync(level, { mode: 0o700 })
+  if (!existsSync(dirname(wanted))) mkdirSync(dirname(wanted), { mode: 0o700 })
+  // Links above it are followed once: somebody may turn one after the look at where it leads.
+  const around = realpathSync(dirname(wanted))
+  refuseOpenPlace(around)
+  const folder = join(around, basename(wanted))
+  if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 })
   refuseUntrusted(folder)
   const file = join(folder, `better_sqlite3-${hash}.node`)
   if (isIntact(file, bytes)) return file
@@ -112,8 +119,8 @@ function unpackInto(folder: string, bytes: Uint8Array, hash: string): string {
 }
 
 /**
- * Code is loaded from here, so nobody else may be able to put a file into the folder, or another folder into its
- * place. Throws when somebody could; closes the folder to others when it is ours and merely open.
+ * Code is loaded from here, so nobody else may be able to put a file into the folder. Throws when it is not ours;
+ * closes it to others when it is ours and merely open.
  */
 function refuseUntrusted(folder: string): void {
   const uid = process.getuid?.()
@@ -122,12 +129,17 @@ function refuseUntrusted(folder: string): void {
   if (!stat.isDirectory()) throw new Error('is not a folder, or is a link to one')
   if (stat.uid !== uid) throw new Error('belongs to another user')
   if ((stat.mode & 0o077) !== 0) chmodSync(folder, 0o700)
-  for (let inner = realpathSync(folder), outer = dirname(inner); outer !== inner; ) {
-    const { uid: owner, mode } = lstatSync(outer)
+}
+
+/** Throws when somebody else could put another folder into the place of one in `folder`, which has no links in it. */
+function refuseOpenPlace(folder: string): void {
+  const uid = process.getuid?.()
+  if (uid === undefined) return
+  for (let place = folder; ; place = dirname(place)) {
+    const { uid: owner, mode } = lstatSync(place)
     const isOpen = (mode & 0o022) !== 0 && (mode & 0o1000) === 0
-    if ((owner !== uid && owner !== 0) || isOpen) throw new Error(`${outer} is in the hands of others`)
-    inner = outer
-    outer = dirname(inner)
+    if ((owner !== uid && owner !== 0) || isOpen) throw new Error(`${place} is in the hands of others`)
+    if (place === dirname(place)) return
   }
 }
 

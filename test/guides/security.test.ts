@@ -1,0 +1,78 @@
+// docs/security.md against the tests: each line of it names at least one that exists.
+
+import assert from 'node:assert/strict'
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { runHere } from '../support/command.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const PAGE = readFileSync(join(ROOT, 'docs/security.md'), 'utf8')
+const SUITE = globSync('test/**/*.test.ts', { cwd: ROOT })
+const HEAD = '| what holds | proved by |'
+
+type Claim = { what: string; tests: string[] }
+
+/** The rows of the tables that make claims. */
+const claims: Claim[] = PAGE.split(`${HEAD}\n|---|---|\n`)
+  .slice(1)
+  .flatMap((table) => (table.split('\n\n')[0] ?? '').trimEnd().split('\n'))
+  .map((row) => {
+    const [, what = '', tests = ''] = /^\| (.+?) \| (.*) \|$/.exec(row) ?? []
+    return { what, tests: tests.split('<br>') }
+  })
+
+const escaped = (text: string): string =>
+  text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll("'", "\\\\?'")
+
+/** Whether a file has a test or a suite of that title, written out or as a member of a list of tests. */
+const hasTest = (file: string, title: string): boolean =>
+  new RegExp(
+    `(?:\\b(?:test|suite|describe)\\(\\s*|^\\s+)(['"\`])${escaped(title)}\\1(?:,|:\\s+async)`,
+    'm',
+  ).test(readFileSync(join(ROOT, file), 'utf8'))
+
+test('every line names a test of the suite that exists', () => {
+  assert.ok(claims.length > 60, `${claims.length} lines`)
+  const wrong = claims.flatMap(({ what, tests }) =>
+    tests.flatMap((named) => {
+      const [, file = '', title = ''] = /^`(test\/[\w./-]+)`: (\S.*)$/.exec(named) ?? []
+      if (!SUITE.includes(file)) return [`${what}: no test file in "${named}"`]
+      return hasTest(file, title) ? [] : [`${what}: ${file} has no test "${title}"`]
+    }),
+  )
+  assert.deepEqual(wrong, [])
+})
+
+test('a title that does not exist is noticed', () => {
+  assert.ok(hasTest('test/guides/security.test.ts', 'a title that does not exist is noticed'))
+  assert.ok(!hasTest('test/guides/security.test.ts', 'a title that does not exist'))
+  assert.ok(!hasTest('test/guides/security.test.ts', 'what holds'))
+})
+
+test('the ten risks are there in their order, each with its claims', () => {
+  const risks = [...PAGE.matchAll(/^### API(\d+):2023 .+$/gm)].map(([, number]) => Number(number))
+  assert.deepEqual(risks, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+  const section = PAGE.slice(PAGE.indexOf('## OWASP'), PAGE.indexOf('## Keys and secrets'))
+  for (const part of section.split(/^### API/m).slice(1)) assert.ok(part.includes(HEAD), part.slice(0, 40))
+})
+
+test('its links lead somewhere', () => {
+  const links = [...PAGE.matchAll(/\]\(([^)#\s]+)/g)].map(([, link = '']) => join(ROOT, 'docs', link))
+  assert.ok(links.length > 5)
+  assert.deepEqual(
+    links.filter((link) => !existsSync(link)),
+    [],
+  )
+})
+
+test('what serve does unless it is told otherwise', async () => {
+  const { out } = await runHere(['serve', '--help'])
+  const options = out.replace(/\n {20,}/g, ' ')
+  assert.match(options, /--host <\w+> .*default: "127\.0\.0\.1"/)
+  assert.match(options, /--tick-every <\w+> .*default: "off"/)
+  assert.match(options, /--price-feed <\w+> .*default: "none"/)
+  const range = options.split('\n').find((line) => line.includes('--webhook-allow-cidr'))
+  assert.ok(range)
+  assert.match(range, /default: none/)
+})

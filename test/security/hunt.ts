@@ -1,0 +1,46 @@
+// A search for secrets in whatever bytes a program leaves: as they are, without their prefix, and in the usual encodings.
+
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** The random part of an API key, which alone would do to rebuild it, and of a webhook secret. */
+const core = (secret: string): string => secret.replace(/^sse_[a-z]+_/, '').slice(0, 40)
+
+export type Hunt = {
+  /** Fails when any of the secrets is in `bytes`. */
+  assertClean: (bytes: string | Uint8Array, where: string) => void
+  /** Fails when any of them is in a file of the folder, or of a folder inside it. */
+  assertCleanFolder: (folder: string) => void
+}
+
+/** `secrets` by name, each as long as a secret is: a short one would be found by accident. */
+export function huntFor(secrets: Record<string, string>): Hunt {
+  const forms = Object.entries(secrets).flatMap(([name, secret]) => {
+    assert.ok(core(secret).length >= 16, `${name} is a secret`)
+    const bytes = [secret, core(secret)].map((text) => Buffer.from(text))
+    return bytes.flatMap((plain) => [
+      { name, form: plain },
+      { name: `${name} in base64`, form: Buffer.from(plain.toString('base64').replace(/.{0,2}=*$/, '')) },
+      { name: `${name} in hex`, form: Buffer.from(plain.toString('hex')) },
+      { name: `${name} in UTF-16`, form: Buffer.from(plain.toString(), 'utf16le') },
+    ])
+  })
+  const assertClean: Hunt['assertClean'] = (bytes, where) => {
+    const seen = Buffer.from(bytes)
+    for (const { name, form } of forms) assert.ok(!seen.includes(form), `${name} is in ${where}`)
+  }
+  return {
+    assertClean,
+    assertCleanFolder(folder) {
+      const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((one) =>
+        one.isFile(),
+      )
+      assert.ok(files.length > 0, folder)
+      for (const { parentPath, name } of files) {
+        const file = join(parentPath, name)
+        assertClean(readFileSync(file), file)
+      }
+    },
+  }
+}
