@@ -76,8 +76,10 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     if (happens(odds.troubles / 3)) return -between(1, 12 * HOUR)
     if (happens(odds.troubles / 2)) return between(1, 4) * DAY + between(0, HOUR)
     // Rules end at an instant: now and then it is hit, or missed by a millisecond.
-    const ahead = notable(state).filter((at) => at > state.clock && at <= state.clock + 2 * cadence)
-    if (ahead.length > 0 && happens(odds.notable)) return pick(ahead) + between(-1, 1) - state.clock
+    const isNear = (at: number) => at > state.clock && at <= state.clock + 2 * cadence
+    const midnight = monthBounds(monthOf(state.clock)).end
+    const ahead = isNear(midnight) ? [midnight] : notable(state).filter(isNear)
+    if (ahead.length > 0 && happens(odds.notable)) return pick(ahead) + pick([-1, 0, 0, 1]) - state.clock
     const least = Math.min(cadence, MINUTE)
     return Math.max(least, cadence + between(-cadence / 20, cadence / 20))
   }
@@ -177,13 +179,13 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
 }
 
 /** The instants at which something ends or begins. */
-function notable({ clock, executions, plans, keys }: State): number[] {
+function notable({ executions, plans, keys }: State): number[] {
   const leases = executions.slice(-40).map(({ leasedUntil }) => leasedUntil ?? 0)
   const timings = plans.flatMap(({ timing }) =>
     timing ? [timing.window.end, timing.window.end - 15 * MINUTE, timing.nextRun, timing.clock ?? 0] : [],
   )
   const ends = [...keys.values()].map(({ expiresAt }) => expiresAt ?? 0)
-  return [...leases, ...timings, ...ends, monthBounds(monthOf(clock)).end]
+  return [...leases, ...timings, ...ends]
 }
 
 /** A feed that walks, and stops, jumps and lies. */
