@@ -63,8 +63,9 @@ export function fireNext(schedule: Schedule, pass: Pass): Decision | null {
 export function layout(of: { windowStart: Instant; windowEnd: Instant; budget: Usd; floor: Usd }): Layout {
   const { budget, floor } = of
   const lengthMs = of.windowEnd - of.windowStart
-  const days = Math.round(lengthMs / DAY_MS)
-  const most = Math.round(lengthMs / slotMsOf(lengthMs))
+  // What is left of a slot that had another window may be shorter than any of these.
+  const days = Math.max(1, Math.round(lengthMs / DAY_MS))
+  const most = Math.max(1, Math.round(lengthMs / slotMsOf(lengthMs)))
   const fits = (slots: number, unitsPerSlot: number): boolean =>
     floorToCents((budget / BigInt(slots * unitsPerSlot)) as Usd) >= floor
   const cut = (slots: number, unitsPerSlot: number): Layout => ({ slots, unitsPerSlot, unitsFired: 0 })

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Frequency } from '../../src/core/frequency.ts'
-import { DAY_MS, MINUTE_MS } from '../../src/core/instant.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { CENT, formatUsd, usd } from '../../src/core/money.ts'
 import { layout } from '../../src/engine/slot-reserve.ts'
 import { drive, regular, scheduleOf, total, windowDays } from './passes.ts'
@@ -59,5 +59,16 @@ test('every layout spends its whole budget in whole cents, with no tranche under
       assert.equal(tranche % CENT, 0n, what)
       assert.ok(tranche >= schedule.floor, `${what}: ${formatUsd(tranche)}`)
     }
+  }
+})
+
+test('what is left of a slot, however short, is cut into at least one slot', () => {
+  const { windowEnd, ...whole } = scheduleOf('daily', '60.00', '5.00')
+  for (const lengthMs of [1, MINUTE_MS, 3 * HOUR_MS, 5 * HOUR_MS, 13 * HOUR_MS]) {
+    const rest = { ...whole, windowStart: plus(windowEnd, -lengthMs), windowEnd }
+    const { slots, unitsPerSlot } = layout(rest)
+    assert.ok(slots >= 1 && unitsPerSlot === 2, `${lengthMs} ms: ${slots} x ${unitsPerSlot}`)
+    const [fired] = drive(rest, regular(MINUTE_MS, lengthMs)).fired
+    assert.ok(fired, `${lengthMs} ms`)
   }
 })

@@ -31,6 +31,7 @@ export type Lever = { do: 'lever' } & (
   | { lever: 'tier'; terms: TierTerms }
   | { lever: 'override'; slug: string; tier: string | null; from: string | null }
   | { lever: 'erase'; tenant: string; user: string }
+  | { lever: 'bringBack'; tenant: string; plan: string }
   | { lever: 'cancel' | 'accept' | 'dismiss'; of: ExecutionRef; number: number | null }
   | { lever: 'adjust'; of: ExecutionRef; usd: string; btc: string }
 )

@@ -1,9 +1,10 @@
 // What an operator does in the model: partners, keys, tiers, and the levers on executions and users.
 
 import { holderOf, recordingTime } from './executions.ts'
-import { change, settle } from './ledger.ts'
+import { change, close, open, settle } from './ledger.ts'
 import {
   type Adjustment,
+  currentWindow,
   type Execution,
   isOpen,
   type Key,
@@ -12,6 +13,7 @@ import {
   type State,
   type Tenant,
 } from './state.ts'
+import { freeSlot, nextSlot } from './timing.ts'
 import { monthOf } from './units.ts'
 
 /** The code of a refusal, or null when it was done. */
@@ -158,6 +160,19 @@ export function eraseUser(state: State, tenant: Tenant, id: string): Refusal {
   user.email = null
   user.provider = null
   user.updatedAt = presentOf(state)
+  return audit(state)
+}
+
+/** Puts a window back that a clock ahead had rolled: to the slot of its grid that is now, or the first with money left. */
+export function bringBack(state: State, tenant: Tenant, id: string): Refusal {
+  const now = presentOf(state)
+  const plan = tenant.plans.get(id)
+  const window = plan && currentWindow(plan)
+  if (!window || window.start <= now || plan.startDate > now) return null
+  const place = freeSlot(plan, nextSlot(plan, window, now))
+  if (place.start >= window.start || place.end >= window.end) return null
+  close(plan, now, 'reset')
+  open(plan, place)
   return audit(state)
 }
 

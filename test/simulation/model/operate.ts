@@ -6,6 +6,7 @@ import {
   acceptLate,
   addPartner,
   adjust,
+  bringBack,
   cancelExecution,
   changePartner,
   createKey,
@@ -44,6 +45,8 @@ export function operate(state: State, action: Lever): Refusal {
       return setOverride(state, action.slug, action.tier, action.from)
     case 'erase':
       return eraseUser(state, tenantOf(state, action.tenant), action.user)
+    case 'bringBack':
+      return bringBack(state, tenantOf(state, action.tenant), action.plan)
     case 'cancel':
       return cancelExecution(state, executionOf(state, action.of))
     case 'accept':

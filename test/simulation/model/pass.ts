@@ -2,15 +2,7 @@
 
 import { Difference } from '../difference.ts'
 import { close, leftOf, open } from './ledger.ts'
-import {
-  type Execution,
-  isAwake,
-  type Plan,
-  presentOf,
-  type State,
-  type Tenant,
-  WINDOW_LENGTH,
-} from './state.ts'
+import { type Execution, isAwake, type Plan, presentOf, type State, type Tenant } from './state.ts'
 import { fire, freeSlot, isDue, type Known, leadOf, nextSlot } from './timing.ts'
 import { decimal, HOUR, iso, MINUTE } from './units.ts'
 import { type Attempt, note } from './webhooks.ts'
@@ -114,7 +106,7 @@ function visit(state: State, plans: readonly Plan[], known: Known): { fired: Exe
   for (const plan of plans) {
     if (!plan.timing) continue
     if (known.now >= plan.timing.window.end) {
-      const next = nextSlot(plan, plan.timing.window, WINDOW_LENGTH[plan.frequency], known.now)
+      const next = nextSlot(plan, plan.timing.window, known.now)
       close(plan, known.now, 'ended')
       open(plan, freeSlot(plan, next))
       rolled += 1

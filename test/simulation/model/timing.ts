@@ -1,7 +1,7 @@
 // When the model fires: the rule of the timing engine, written anew from its description (docs/engine.md).
 
 import { leftOf } from './ledger.ts'
-import type { Plan, Timing } from './state.ts'
+import { type Plan, type Timing, WINDOW_LENGTH } from './state.ts'
 import { DAY, HOUR, least, MINUTE, toCents } from './units.ts'
 
 /** What a pass knows: its instant, a live price or none, the volatility, and how long before its end a window is emptied. */
@@ -48,8 +48,10 @@ function wait(timing: Timing, until: number): null {
 /** As many slots and units as the budget has minimum tranches for: slots of a day first, then one unit each, then fewer. */
 function cut({ window, floor }: Timing): NonNullable<Timing['cut']> {
   const length = window.end - window.start
-  const days = length / DAY
-  const most = days === 1 ? 3 : 2 * days
+  // A window may be shorter than its frequency says: it begins behind one that used the same slot.
+  const atLeastOne = (lengthOfOne: number) => Math.max(1, Math.round(length / lengthOfOne))
+  const days = atLeastOne(DAY)
+  const most = atLeastOne(length <= DAY ? 8 * HOUR : 12 * HOUR)
   for (const slots of [most, days]) {
     if (toCents(window.budget / BigInt(2 * slots)) >= floor) return { slots, perSlot: 2, fired: 0 }
   }
@@ -139,8 +141,9 @@ function worth({ window, floor }: Timing, { slots, perSlot, fired }: Cut, due: n
   return share >= floor && left - share < floor ? toCents(left) : share
 }
 
-/** The window that comes after one that is over: on its grid, past those that were slept through. */
-export function nextSlot(plan: Plan, { end }: { end: number }, length: number, now: number) {
+/** The slot of a window's grid that contains now: after one that is over, past those that were slept through. */
+export function nextSlot(plan: Plan, { end }: { end: number }, now: number) {
+  const length = WINDOW_LENGTH[plan.frequency]
   const start = end + Math.floor((now - end) / length) * length
   return { start, end: start + length, budget: plan.amount }
 }

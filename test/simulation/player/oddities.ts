@@ -4,7 +4,7 @@ import type { Action, Call } from '../action.ts'
 import type { ConfirmBody } from '../model/executions.ts'
 import { type Execution, isOpen, type Report, type Tenant } from '../model/state.ts'
 import { decimal, dollars, iso, monthOf } from '../model/units.ts'
-import { amounts, bodyFor, confirmWith, keyOf, type Scene } from './partner-moves.ts'
+import { amounts, bodyFor, confirmWith, keyOf, rewordPlan, type Scene } from './partner-moves.ts'
 
 export function oddity(scene: Scene, tenant: Tenant): Action {
   const { happens, pick } = scene.chance
@@ -38,13 +38,25 @@ function ofRecorded(scene: Scene, execution: Execution, report: Report): Action 
   if (happens(0.4)) return happens(0.3) ? { do: 'race', calls: [again, again] } : again
   if (happens(0.5))
     return confirmWith(scene, execution, bodyFor(scene, execution, pick(['filled', 'failed', 'partial'])))
-  // The same order with another sum.
-  const more = {
-    ...bodyOf(report),
-    status: 'filled',
-    ...amounts(scene, execution.amount + 1_000_000n),
-  } as const
-  return confirmWith(scene, execution, more)
+  return confirmWith(scene, execution, withOneChange(scene, bodyOf(report)))
+}
+
+/** The same but for one value: what was recorded must not change by a hair. */
+function withOneChange({ chance }: Scene, body: ConfirmBody): ConfirmBody {
+  const { pick } = chance
+  const executed_at = '2020-02-02T02:02:02.002Z'
+  if (body.status === 'failed' || body.status === 'cancelled') {
+    return { ...body, ...pick([{ failure_reason: 'another' }, { executed_at }]) }
+  }
+  const changes: Partial<ConfirmBody>[] = [
+    { usd_amount: '0.01' },
+    { btc_amount: '0.00000007' },
+    { execution_price: '12345.67' },
+    { partner_fee_usd: '9.99' },
+    { executed_at },
+    { status: body.status === 'filled' ? 'partial' : 'filled' },
+  ]
+  return { ...body, ...pick(changes) }
 }
 
 function ofOpen(scene: Scene, execution: Execution): Action {
@@ -71,17 +83,10 @@ function ofOpen(scene: Scene, execution: Execution): Action {
 function rivalOf(scene: Scene, execution: Execution, call: Call): Call {
   const { tenant, plan } = execution
   const key = keyOf(scene, tenant)
-  const cancelled = {
-    partner_user_id: plan.user.id,
-    partner_plan_id: plan.id,
-    amount_usd: dollars(plan.amount),
-    frequency: plan.frequency,
-    status: 'cancelled',
-  } as const
   return scene.chance.pick<Call>([
     call,
     confirmWith(scene, execution, bodyFor(scene, execution, 'failed')),
-    { do: 'call', key, route: 'plan', body: cancelled },
+    rewordPlan(scene, plan, 'cancelled'),
     { do: 'call', key, route: 'setUser', user: plan.user.id, status: 'disabled' },
     { do: 'call', key, route: 'due' },
     { do: 'call', key, route: 'month', month: monthOf(scene.state.clock) },

@@ -7,10 +7,12 @@ import { isUsable } from '../model/levers.ts'
 import {
   type Execution,
   idempotencyKey,
+  type Plan,
   type Report,
   type State,
   type Tenant,
   type User,
+  WINDOW_LENGTH,
 } from '../model/state.ts'
 import { DAY, decimal, iso, least, UNIT } from '../model/units.ts'
 import type { Profile } from './profile.ts'
@@ -60,7 +62,7 @@ export function setUser(scene: Scene, tenant: Tenant): Call {
 
 /** A new plan, or another word about one that is there. */
 export function sendPlan(scene: Scene, tenant: Tenant): Call {
-  const { chance, profile, state } = scene
+  const { chance, profile } = scene
   const { happens, pick, between } = chance
   const known = [...tenant.plans.values()]
   const most = Math.max(1, Math.ceil(profile.plansEach * 1.5))
@@ -71,11 +73,8 @@ export function sendPlan(scene: Scene, tenant: Tenant): Call {
     again?.id ?? pick([`p${between(1, 9)}`, `${tenant.partner.slug}-${between(1, 99)}`, '=1+1', 'p "x",y'])
   const status = happens(0.4) ? pick(['active', 'active', 'paused', 'cancelled'] as const) : undefined
   const smart = happens(0.2) ? happens(0.6) : undefined
-  const start = happens(0.3)
-    ? iso(state.clock + between(-40 * DAY, 4 * DAY))
-    : happens(0.1)
-      ? null
-      : undefined
+  const frequency = again && happens(0.7) ? again.frequency : pick(profile.frequencies)
+  const start = startDate(scene, WINDOW_LENGTH[frequency])
   return {
     do: 'call',
     key: keyOf(scene, tenant),
@@ -84,13 +83,39 @@ export function sendPlan(scene: Scene, tenant: Tenant): Call {
       partner_user_id: again && happens(0.95) ? again.user.id : owner,
       partner_plan_id: id,
       amount_usd: again && happens(0.6) ? decimal(again.amount, 2) : pick(profile.amounts),
-      frequency: again && happens(0.7) ? again.frequency : pick(profile.frequencies),
+      frequency,
       ...(smart !== undefined && { smart_timing_enabled: smart }),
       ...(start !== undefined && { start_date: start }),
       ...(status !== undefined && { status }),
     },
   }
 }
+
+/** None, as a rule; one whose window ends soon, or any near one. */
+function startDate({ chance, state, profile }: Scene, length: number): string | null | undefined {
+  const { happens, between } = chance
+  if (happens(0.6)) return happens(0.1) ? null : undefined
+  if (happens(0.5)) return iso(state.clock - length + between(0, 20 * profile.cadence))
+  return iso(state.clock + between(-40 * DAY, 4 * DAY))
+}
+
+/** The same plan in another state. */
+export const rewordPlan = (
+  scene: Scene,
+  { tenant, user, id, amount, frequency }: Plan,
+  status: Plan['status'],
+): Call => ({
+  do: 'call',
+  key: keyOf(scene, tenant),
+  route: 'plan',
+  body: {
+    partner_user_id: user.id,
+    partner_plan_id: id,
+    amount_usd: decimal(amount, 2),
+    frequency,
+    status,
+  },
+})
 
 export function changeHook(scene: Scene, tenant: Tenant): Call {
   const key = keyOf(scene, tenant)
@@ -108,8 +133,10 @@ export const refOf = (execution: Execution) => ({
 /** A confirmation that breaks no rule. */
 export function confirmation(scene: Scene, execution: Execution): Call {
   const { chance } = scene
-  const mood = chance.next()
-  const status = mood < 0.8 ? 'filled' : mood < 0.88 ? 'partial' : mood < 0.96 ? 'failed' : 'cancelled'
+  const outcomes: Report['status'][] = chance.happens(scene.profile.odds.fails)
+    ? ['failed', 'failed', 'cancelled']
+    : ['filled', 'filled', 'filled', 'partial']
+  const status = chance.pick(outcomes)
   return confirmWith(scene, execution, bodyFor(scene, execution, status))
 }
 

@@ -2,7 +2,8 @@
 
 import type { Action, Call, Pass, Receiver } from '../action.ts'
 import type { Chance } from '../chance.ts'
-import { type Execution, isOpen, presentOf, type State, type Tenant } from '../model/state.ts'
+import { type Execution, isOpen, type Plan, presentOf, type State, type Tenant } from '../model/state.ts'
+import { leadOf } from '../model/timing.ts'
 import { DAY, HOUR, MINUTE, monthBounds, monthOf } from '../model/units.ts'
 import { oddity } from './oddities.ts'
 import { lever } from './operator-moves.ts'
@@ -13,6 +14,7 @@ import {
   confirmWith,
   keyOf,
   linkUser,
+  rewordPlan,
   type Scene,
   sendPlan,
   setUser,
@@ -35,6 +37,8 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
   const scene: Scene = { state, chance, profile, orders: { last: 0 } }
   const priceOf = createFeed(chance, profile)
   let month = ''
+  /** How far the clock is ahead by mistake. */
+  let ahead = 0
 
   const tenants = () => [...state.tenants.values()]
 
@@ -42,7 +46,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     for (let i = 1; i <= profile.partners; i++) yield { do: 'lever', lever: 'partner', slug: `partner-${i}` }
     // Half of them live, half still testing.
     for (const tenant of tenants()) {
-      if (happens(0.5) && profile.partners > 1) continue
+      if (happens(0.5) && state.keys.size > 0) continue
       yield { do: 'lever', lever: 'key', tenant: tenant.name, label: `k${state.keys.size + 1}`, life: null }
     }
     yield* batches(keyed().map((tenant) => ({ ...linkUser(scene, tenant, 'u1') })))
@@ -67,19 +71,38 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
       if (happens(odds.oddities)) yield* odd(tenant)
     }
     if (happens(odds.levers)) yield lever(scene)
+    yield* bringBacks()
     if (happens(odds.troubles)) yield { do: 'locked', call: linkUser(scene, pick(keyed())) }
     yield* reports()
   }
 
+  /** Windows that a clock ahead has rolled are put back. */
+  function* bringBacks(): Generator<Action, void> {
+    const now = presentOf(state)
+    const isAhead = ({ timing, startDate }: Plan) => timing && timing.window.start > now && startDate <= now
+    for (const { tenant, id } of state.plans.filter(isAhead)) {
+      if (happens(0.3)) yield { do: 'lever', lever: 'bringBack', tenant: tenant.name, plan: id }
+    }
+  }
+
   /** Where the clock goes: on, as a rule. */
   function nextMove(): number {
+    if (ahead > 0 && happens(0.7)) {
+      const back = -ahead
+      ahead = 0
+      return back
+    }
+    if (happens(odds.troubles / 3)) {
+      ahead = between(1, 20 * 24) * HOUR
+      return ahead
+    }
     if (happens(odds.troubles / 3)) return -between(1, 12 * HOUR)
     if (happens(odds.troubles / 2)) return between(1, 4) * DAY + between(0, HOUR)
     // Rules end at an instant: now and then it is hit, or missed by a millisecond.
     const isNear = (at: number) => at > state.clock && at <= state.clock + 2 * cadence
     const midnight = monthBounds(monthOf(state.clock)).end
-    const ahead = isNear(midnight) ? [midnight] : notable(state).filter(isNear)
-    if (ahead.length > 0 && happens(odds.notable)) return pick(ahead) + pick([-1, 0, 0, 1]) - state.clock
+    const stops = isNear(midnight) ? [midnight] : notable(state).filter(isNear)
+    if (stops.length > 0 && happens(odds.notable)) return pick(stops) + pick([-1, 0, 0, 1]) - state.clock
     const least = Math.min(cadence, MINUTE)
     return Math.max(least, cadence + between(-cadence / 20, cadence / 20))
   }
@@ -146,6 +169,24 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
         calls: [call, happens(0.5) ? call : pick([sendPlan, setUser, linkUser])(scene, tenant)],
       }
     if (happens(0.3)) yield sendPlan(scene, tenant)
+    if (happens(0.2)) yield* stop(tenant)
+  }
+
+  /** A plan with money out is paused, and its user disabled; as a rule all of it is undone. */
+  function* stop(tenant: Tenant): Generator<Action, void> {
+    const plan = [...tenant.plans.values()].find(({ executions }) => executions.some(isOpen))
+    if (!plan) return
+    const set = (status: 'linked' | 'disabled'): Call => ({
+      do: 'call',
+      key: keyOf(scene, tenant),
+      route: 'setUser',
+      user: plan.user.id,
+      status,
+    })
+    if (happens(0.7)) yield rewordPlan(scene, plan, 'paused')
+    if (happens(0.7)) yield set('disabled')
+    if (happens(0.8)) yield set('linked')
+    if (happens(0.8)) yield rewordPlan(scene, plan, 'active')
   }
 
   function* odd(tenant: Tenant): Generator<Action, void> {
@@ -179,10 +220,11 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
 }
 
 /** The instants at which something ends or begins. */
-function notable({ executions, plans, keys }: State): number[] {
+function notable({ executions, plans, keys, passes }: State): number[] {
+  const lead = leadOf(passes)
   const leases = executions.slice(-40).map(({ leasedUntil }) => leasedUntil ?? 0)
   const timings = plans.flatMap(({ timing }) =>
-    timing ? [timing.window.end, timing.window.end - 15 * MINUTE, timing.nextRun, timing.clock ?? 0] : [],
+    timing ? [timing.window.end, timing.window.end - lead, timing.nextRun, timing.clock ?? 0] : [],
   )
   const ends = [...keys.values()].map(({ expiresAt }) => expiresAt ?? 0)
   return [...leases, ...timings, ...ends]

@@ -19,6 +19,8 @@ export type Profile = {
     polls: number
     /** that a delivered execution is confirmed at once */
     confirms: number
+    /** that what is confirmed is that nothing was bought */
+    fails: number
     /** that a tenant's plans, users or webhook change */
     changes: number
     /** that somebody sends what will be refused or was sent before */
@@ -52,7 +54,7 @@ export function profileOf(chance: Chance): Profile {
       frequencies: pick([['weekly', 'bi-weekly'], ['bi-weekly'], ['daily', 'weekly', 'bi-weekly']]),
       amounts: ['5.00', '9.99', '20.00', '60.00', '333.33'],
       feed: pick(['none', 'static', 'walk']),
-      odds: { polls: pick([0.5, 0.9]), confirms: 0.9, ...QUIET },
+      odds: { polls: pick([0.5, 0.9]), confirms: 0.9, fails: 0.1, ...QUIET },
     }
   }
   const steps = between(30, 120)
@@ -67,6 +69,14 @@ export function profileOf(chance: Chance): Profile {
     frequencies: ['daily', 'daily', 'weekly', 'bi-weekly'],
     amounts: ['1.00', '5.00', '12.34', '60.00', '333.33', '1000.01', '1000000.00'],
     feed: pick(['none', 'static', 'walk', 'walk']),
-    odds: { polls: pick([0.3, 0.8, 1]), confirms: pick([0.3, 0.7, 1]), ...(happens(0.7) ? WILD : QUIET) },
+    // Some venues fail whatever they are sent, promptly.
+    odds: happens(0.2)
+      ? { polls: 1, confirms: 1, fails: 0.9, ...QUIET, notable: 0.4 }
+      : {
+          polls: pick([0.3, 0.8, 1]),
+          confirms: pick([0.3, 0.7, 1]),
+          fails: 0.15,
+          ...(happens(0.7) ? WILD : QUIET),
+        },
   }
 }

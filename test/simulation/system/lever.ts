@@ -15,6 +15,7 @@ import {
 import { Problem } from '../../../src/core/problem.ts'
 import { setTier } from '../../../src/core/tier.ts'
 import { issueKey } from '../../../src/http/issue-key.ts'
+import type { AuditEntry } from '../../../src/store/audit.ts'
 import type { Lever } from '../action.ts'
 import type { Parts } from './system.ts'
 
@@ -80,6 +81,9 @@ async function act(parts: Parts, lever: Lever & { id?: string }): Promise<void> 
     case 'erase':
       await store.eraseUser(await tenantNamed(parts, lever.tenant), lever.user, audit)
       return
+    case 'bringBack':
+      await bringBack(parts, lever, audit)
+      return
     case 'cancel':
       await store.cancelExecution(ids.executionId, (seen, now) => cancelByHand(seen, 'simulated', now), audit)
       return
@@ -101,10 +105,20 @@ async function act(parts: Parts, lever: Lever & { id?: string }): Promise<void> 
   }
 }
 
+async function bringBack(
+  { store }: Parts,
+  { tenant, plan: name }: Extract<Lever, { lever: 'bringBack' }>,
+  audit: AuditEntry,
+): Promise<void> {
+  const named = await store.findPlans(name)
+  const plan = named.find((one) => `${one.tenant.partnerSlug}/${one.tenant.environment}` === tenant)
+  if (plan) await store.bringBack(plan.planId, () => audit)
+}
+
 async function rotateKey(
   { store, secrets, machine }: Parts,
   { key, label, overlap }: Extract<Lever, { lever: 'rotate' }>,
-  audit: Parameters<Parts['store']['changeKey']>[2],
+  audit: AuditEntry,
 ): Promise<void> {
   let issued: { keyId: string; secret: string } | null = null
   await store.changeKey(
