@@ -11,7 +11,7 @@ import { createTierStore } from './accounts/tiers.ts'
 import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
 import { type Connection, configure, connect, openFile } from './file/connection.ts'
-import { refuseUnreachable } from './file/explain.ts'
+import { explained, refuseUnreachable } from './file/explain.ts'
 import { refuseMissingLog } from './file/log-missing.ts'
 import { forgetLogOwner, noteLogOwner, refuseForeignLog } from './file/log-owner.ts'
 import { type MigrationState, migrate, migrationStates } from './file/migrate.ts'
@@ -109,6 +109,8 @@ export async function readMigrationStates(file: string): Promise<MigrationState[
   const db = openDatabase(file, false)
   try {
     return await whenFree(() => migrationStates(db))
+  } catch (error) {
+    throw explained(error, file)
   } finally {
     db.close()
   }

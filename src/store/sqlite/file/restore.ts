@@ -27,7 +27,7 @@ import { hasForeignLog, refuseForeignLog } from './log-owner.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
 import { BESIDE, handOver, isSameFile, realName } from './own-files.ts'
-import { isLockedByAnother } from './process-lock.ts'
+import { canSeeLocks, isLockedByAnother } from './process-lock.ts'
 
 /**
  * Puts a copy in the place of `file`. The copy is verified first and not touched; the replaced database is kept under
@@ -35,7 +35,7 @@ import { isLockedByAnother } from './process-lock.ts'
  * database, or half of one.
  * It gets the owner and the mode of what it replaces. A kill leaves at most a `.partial-` file, which the next restore
  * removes.
- * Throws bad_file, schema_newer, usage for a file with second names, and database_in_use while another process has the database open.
+ * Throws bad_file, storage_failed, schema_newer, usage for a file with second names, and database_in_use while another process has the database open.
  */
 export function restore(
   copyName: string,
@@ -61,6 +61,12 @@ export function restore(
     const left = replace(file, { aside, kept })
     sync(dirname(file))
     return left
+  } catch (error) {
+    if (error instanceof Problem) throw error
+    throw new Problem(
+      'storage_failed',
+      `The restore failed (${(error as Error).message}): run it again. Until then ${file} is the database that was there, or all of the restored one.`,
+    )
   } finally {
     for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
   }
@@ -160,6 +166,9 @@ function takeAlone(db: Database, file: string): boolean {
     if (isUnreadable(error) && !isLockedByAnother(file)) return false
     if (!isBusy(error) && !isUnreadable(error)) throw error
   }
+  // SQLite keeps to itself that the disk failed while it folded the log.
+  if (canSeeLocks() && ![file, `${file}-shm`].some(isLockedByAnother))
+    throw new Error('the log of the present database could not be folded into it')
   throw inUse(file)
 }
 
