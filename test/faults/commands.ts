@@ -6,6 +6,8 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } fr
 import { basename, dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
 import SQLite from 'better-sqlite3'
+import { seededRandom } from '../../src/core/seeded-random.ts'
+import { machine } from '../../src/machine.ts'
 import { readMigrations } from '../../src/resources.ts'
 import { filled, trancheHere } from '../store/copies.ts'
 import { firstSchemaOf } from '../store/first-schema.ts'
@@ -104,6 +106,16 @@ export const COMMANDS: readonly Command[] = [
   },
 ]
 
+/** Whether everything is tried, which takes minutes, or a part of it that chance decides. */
+export const ALL = process.env.FAULTS_ALL !== undefined
+export const random = seededRandom(machine.clock())
+
+/** So many of the commands. */
+export function sample(size: number): Command[] {
+  const from = Math.floor(random() * COMMANDS.length)
+  return Array.from({ length: size }, (_, i) => COMMANDS[(from + 3 * i) % COMMANDS.length] as Command)
+}
+
 export async function makeTemplates(t: TestContext): Promise<Templates> {
   const present = await filled(t)
   const old = beside(present, 'old.db')
@@ -150,7 +162,7 @@ export async function assertMendsItself(command: Command, file: string): Promise
     `${command.name} leaves nothing aside`,
   )
   const copies = readdirSync(dirname(file)).filter((name) =>
-    /replaced-|before-migration|copy\.db$/.test(name),
+    /(replaced-.*Z|before-migration.*start|copy\.db)$/.test(name),
   )
   for (const copy of copies) assert.ok(executions(beside(file, copy)) >= 1, `${basename(copy)} is whole`)
 }

@@ -50,6 +50,7 @@ function ownerOf(name: string): string {
 
 /** An error of SQLite that is about the file as a whole as a storage_failed Problem; any other as it is. */
 export function explained(error: unknown, file: string): unknown {
+  if ((error as { code?: unknown }).code === 'EMFILE') return new Problem('storage_failed', TOO_MANY_FILES)
   if (!(error instanceof SQLite.SqliteError)) return error
   const [kind = ''] = /^SQLITE_[A-Z]+/.exec(error.code) ?? []
   const folder = dirname(resolve(file))
@@ -66,15 +67,21 @@ export function explained(error: unknown, file: string): unknown {
   return sentence === undefined ? error : new Problem('storage_failed', sentence)
 }
 
-/** SQLite says of a file it got no descriptor for only that it cannot be opened. */
+/** Whether this process gets the descriptors that a database takes: without one, SQLite says only that it cannot open. */
 function canOpenMore(): boolean {
+  const opened: number[] = []
   try {
-    closeSync(openSync(devNull, 'r'))
+    for (let n = 0; n < DATABASE_DESCRIPTORS; n++) opened.push(openSync(devNull, 'r'))
     return true
   } catch {
     return false
+  } finally {
+    for (const descriptor of opened) closeSync(descriptor)
   }
 }
+
+/** The file, its log, the index of the log, and the folder while it is brought to disk. */
+const DATABASE_DESCRIPTORS = 4
 
 const TOO_MANY_FILES =
   'This process may open no more files: raise the limit (`ulimit -n`, or LimitNOFILE of systemd), and run the command again.'
