@@ -12,6 +12,7 @@ import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
 import { type Connection, configure, connect, openFile } from './file/connection.ts'
 import { explained, refuseUnreachable } from './file/explain.ts'
+import { refuseDamagedLog } from './file/log-damage.ts'
 import { refuseMissingLog } from './file/log-missing.ts'
 import { forgetLogOwner, noteLogOwner, refuseForeignLog } from './file/log-owner.ts'
 import { type MigrationState, migrate, migrationStates } from './file/migrate.ts'
@@ -121,6 +122,7 @@ function openDatabase(file: string, create: boolean) {
   refuseUnreachable(file)
   refuseForeignLog(file)
   refuseMissingLog(file)
+  refuseDamagedLog(file)
   if (file !== ':memory:' && isMissing(file)) {
     if (!create) throw new Problem('database_not_found', `There is no database at ${file}.`)
     // Made private before SQLite opens it: its log and index files take over the mode.

@@ -23,6 +23,7 @@ import { type Database, openFile } from './connection.ts'
 import { assertWhole } from './copy.ts'
 import { isBusy, isUnreadable } from './errors.ts'
 import { refuseUnreachable } from './explain.ts'
+import { refuseDamagedLog } from './log-damage.ts'
 import { hasForeignLog, refuseForeignLog } from './log-owner.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
@@ -47,6 +48,7 @@ export function restore(
   if (!existsSync(copyName)) throw new Problem('file_not_found', `There is no file ${copyName}.`)
   const [copy, file] = [realName(copyName), realName(fileName)]
   refuseForeignLog(copy)
+  refuseDamagedLog(copy)
   if ([file, `${file}-shm`].some(isLockedByAnother)) throw inUse(file)
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
   refuseSecondNames(file)
