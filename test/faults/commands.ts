@@ -116,7 +116,15 @@ export function sample(size: number): Command[] {
   return Array.from({ length: size }, (_, i) => COMMANDS[(from + 3 * i) % COMMANDS.length] as Command)
 }
 
-export async function makeTemplates(t: TestContext): Promise<Templates> {
+let made: Promise<Templates> | undefined
+
+/** Made once in this process, and gone with it. */
+function templates(): Promise<Templates> {
+  made ??= make({ after: (end) => void process.once('exit', () => (end as () => void)()) })
+  return made
+}
+
+async function make(t: Pick<TestContext, 'after'>): Promise<Templates> {
   const present = await filled(t)
   const old = beside(present, 'old.db')
   firstSchemaOf(present, old)
@@ -124,10 +132,11 @@ export async function makeTemplates(t: TestContext): Promise<Templates> {
 }
 
 /** Lays what a command needs into an empty folder, and answers the name of its database. */
-export function lay(command: Command, folder: string, templates: Templates): string {
+export async function lay(command: Command, folder: string): Promise<string> {
   const file = join(folder, 'tranche.db')
-  copyFileSync(templates.present, file)
-  command.lay?.(file, templates)
+  const from = await templates()
+  copyFileSync(from.present, file)
+  command.lay?.(file, from)
   return file
 }
 

@@ -7,7 +7,7 @@ import { suite, test } from 'node:test'
 import { finish } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
-import { ALL, assertClearEnd, assertMendsItself, COMMANDS, lay, makeTemplates, random } from './commands.ts'
+import { ALL, assertClearEnd, assertMendsItself, COMMANDS, lay, random } from './commands.ts'
 import { type Fault, failingCalls } from './failing-calls.ts'
 
 const FAULTS: Pick<Fault, 'call' | 'error' | 'times'>[] = [
@@ -23,12 +23,11 @@ suite('a call of the system that fails', { concurrency: 2 }, () => {
   for (const command of COMMANDS) {
     test(`under ${command.name}`, async (t) => {
       if (!hasTool(t, 'cc')) return
-      const templates = await makeTemplates(t)
       const calls = failingCalls(t)
       let failures = 0
       /** Runs it with one fault. Whether there was a call to fail. */
       const runWith = async (fault: (typeof FAULTS)[number], skip: number): Promise<boolean> => {
-        const file = lay(command, temporaryFolder(t), templates)
+        const file = await lay(command, temporaryFolder(t))
         const cwd = dirname(file)
         const doing = `${command.name}, ${fault.call} ${fault.error} after ${skip}, times ${fault.times}`
         calls.begin({ ...fault, name: basename(cwd), skip })

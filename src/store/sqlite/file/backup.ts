@@ -25,6 +25,8 @@ export async function backUp(file: string, copy: string, { replace }: { replace:
   const db = await openToRead(file)
   try {
     await whenFree(() => copyTo(db, copy, { replace }))
+  } catch (error) {
+    throw explained(error, file)
   } finally {
     db.close()
   }

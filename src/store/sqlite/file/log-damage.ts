@@ -6,12 +6,13 @@ import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs'
 import { endianness } from 'node:os'
 import { Problem } from '../../../core/problem.ts'
 import { realName, walBytes, walFile } from './own-files.ts'
-import { locksOn } from './process-lock.ts'
+import { canSeeLocks, locksOn } from './process-lock.ts'
 
 // The layouts are those of https://www.sqlite.org/walformat.html.
 const LOG_HEADER_BYTES = 32
 const FRAME_HEADER_BYTES = 24
 const MAGIC_LITTLE = 0x377f0682
+const BETWEEN_LOOKS_MS = 50
 const INDEX = { frames: 16, salt: 32, backfilled: 96, bytes: 100 }
 
 /**
@@ -19,10 +20,14 @@ const INDEX = { frames: 16, salt: 32, backfilled: 96, bytes: 100 }
  * crash is none of that. See docs/decisions/0046-a-damaged-log.md.
  */
 export function refuseDamagedLog(database: string): void {
-  if (walBytes(database) <= LOG_HEADER_BYTES || isOpen(database)) return
+  if (!canSeeLocks() || walBytes(database) <= LOG_HEADER_BYTES || isOpen(database)) return
   const log = readLog(database)
-  // Somebody may have opened the database by now, and begun the log anew.
-  if (log === null || !log.isDamaged || isOpen(database)) return
+  if (!log?.isDamaged) return
+  // Somebody may have it open whose locks are not seen from here, in another container say, and be writing.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BETWEEN_LOOKS_MS)
+  const again = readLog(database)
+  if (!again?.isDamaged || again.soundBytes !== log.soundBytes || again.salt !== log.salt) return
+  if (isOpen(database)) return
   const [wal, index] = [walFile(database), `${realName(database)}-shm`]
   throw new Problem(
     'bad_file',
@@ -36,7 +41,7 @@ const isOpen = (database: string): boolean =>
   [realName(database), `${realName(database)}-shm`].some((file) => locksOn(file).length > 0)
 
 type Sum = readonly [number, number]
-type Log = { isDamaged: boolean; soundBytes: number }
+type Log = { isDamaged: boolean; soundBytes: number; salt: string }
 
 /** Null for a log that cannot be read, or is not of this machine: SQLite has its own words for those. */
 function readLog(database: string): Log | null {
@@ -55,7 +60,8 @@ function readLog(database: string): Log | null {
     const frames = Math.floor(
       (fstatSync(descriptor).size - LOG_HEADER_BYTES) / (FRAME_HEADER_BYTES + pageSize),
     )
-    return walk({ descriptor, header, pageSize, frames, known: committedFrames(database, header) })
+    const found = walk({ descriptor, header, pageSize, frames, known: committedFrames(database, header) })
+    return { ...found, salt: header.toString('hex', 16, 24) }
   } finally {
     closeSync(descriptor)
   }
@@ -64,7 +70,7 @@ function readLog(database: string): Log | null {
 type Walk = { descriptor: number; header: Buffer; pageSize: number; frames: number; known: number }
 
 /** Goes along the frames: each has the checksum of everything before it and of itself. */
-function walk({ descriptor, header, pageSize, frames, known }: Walk): Log {
+function walk({ descriptor, header, pageSize, frames, known }: Walk): Omit<Log, 'salt'> {
   const frameBytes = FRAME_HEADER_BYTES + pageSize
   const frame = Buffer.alloc(frameBytes)
   const words = new Int32Array(frame.buffer, frame.byteOffset, frameBytes / 4)

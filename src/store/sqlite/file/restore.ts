@@ -36,7 +36,8 @@ import { canSeeLocks, isLockedByAnother } from './process-lock.ts'
  * database, or half of one.
  * It gets the owner and the mode of what it replaces. A kill leaves at most a `.partial-` file, which the next restore
  * removes.
- * Throws bad_file, storage_failed, schema_newer, usage for a file with second names, and database_in_use while another process has the database open.
+ * Throws bad_file, storage_failed, schema_newer, usage for a file with second names, and database_in_use while another
+ * process has the database open.
  */
 export function restore(
   copyName: string,
