@@ -17,7 +17,7 @@ import { Problem } from './core/problem.ts'
 
 /**
  * Writes a file of which a reader sees the old content or the new one; a full disk leaves the old one, and a signal
- * leaves nothing aside. Throws file_exists when the name is taken and may not be replaced.
+ * leaves nothing aside. Throws file_exists when the name is taken and may not be replaced, storage_failed for the disk.
  */
 export async function writeFileWhole(
   file: string,
@@ -43,12 +43,20 @@ export async function writeFileWhole(
     await handle.close()
     handle = null
     giveName(aside, file, { replace })
+  } catch (error) {
+    if (!isOfSystem(error)) throw error
+    const had = existsSync(file) ? 'what had that name before is unchanged' : 'nothing has that name'
+    throw new Problem('storage_failed', `${file} could not be written (${error.message}); ${had}.`)
   } finally {
     listen('off')
-    await handle?.close()
+    await handle?.close().catch(() => {})
     rmSync(aside, { force: true })
   }
 }
+
+/** Whether the operating system refused, rather than whoever makes the content. */
+const isOfSystem = (error: unknown): error is NodeJS.ErrnoException =>
+  error instanceof Error && 'syscall' in error
 
 /**
  * A name for the file while it is unfinished. What a process that was killed left under such a name is removed: the

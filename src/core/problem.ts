@@ -36,6 +36,7 @@ export type ProblemCode =
   | 'database_gone'
   | 'database_locked'
   | 'database_in_use'
+  | 'storage_failed'
   | 'schema_newer'
   | 'usage'
 

@@ -12,7 +12,7 @@ import { createOneAtATime } from './one-at-a-time.ts'
 import { getDescription } from './openapi/get-description.ts'
 import { OPS_PATHS, type Ops, type OpsPath } from './ops-endpoints.ts'
 import { createRateLimit } from './rate-limit.ts'
-import { Refusal, STATUS_OF } from './refusal.ts'
+import { PUT_OFF, Refusal, STATUS_OF } from './refusal.ts'
 import { flawOf, isWrittenAs } from './request-line.ts'
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
@@ -146,9 +146,6 @@ export function createApp(options: AppOptions): H3 {
 const NOT_ALLOWED = { status: 405, type: 'application/json', text: '{"detail":"Method Not Allowed"}' }
 const FAILED = { status: 500, type: 'application/json', text: '{"detail":"Internal Server Error"}' }
 
-/** To a partner, who can do nothing about it; the log tells the operator which file. */
-const GONE = 'The service has lost its database; send the call again later.'
-
 type Trail = { caller: KeySeen | null; turn: Turn | null }
 type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }
 type Outcome = { status: number; text: string; headers: Record<string, string>; bug: unknown }
@@ -164,10 +161,18 @@ function refusalOf(error: unknown): Outcome {
   if (error instanceof Refusal) {
     return { status: error.status, text: textOf(error.detail), headers: error.headers, bug: null }
   }
-  const status = error instanceof Problem ? STATUS_OF[error.code] : 500
-  if (status === 503) return { status, text: textOf(GONE), headers: { 'retry-after': '60' }, bug: error }
-  if (status < 500 && error instanceof Problem)
-    return { status, text: textOf(error.message), headers: {}, bug: null }
+  if (error instanceof Problem) {
+    const { code, message } = error
+    const [status, putOff] = [STATUS_OF[code], PUT_OFF[code]]
+    if (putOff)
+      return {
+        status,
+        text: textOf(putOff.detail),
+        headers: { 'retry-after': putOff.retryAfter },
+        bug: error,
+      }
+    if (status < 500) return { status, text: textOf(message), headers: {}, bug: null }
+  }
   return { status: 500, text: textOf('Internal Server Error'), headers: {}, bug: error }
 }
 

@@ -1,6 +1,7 @@
 // What the log says of calls: a line for each call with a key; of the others, and of errors that repeat, not more than
 // a person can use, because a stranger decides how many there are.
 
+import { Problem } from '../core/problem.ts'
 import type { Log } from '../log.ts'
 
 /** Of calls that are refused before a key is known, so many have a line of their own in a second. */
@@ -26,8 +27,8 @@ export type CallLine = {
 export type CallLog = (line: CallLine, bug: unknown) => void
 
 /**
- * `bug` is what a call failed of that is not the caller's doing, null for nothing. With a 503 it is that the database is
- * gone, which every call meets from then on.
+ * `bug` is what a call failed of that is not the caller's doing, null for nothing. That the database is gone every call
+ * meets from then on.
  */
 export function createCallLog(log: Log): CallLog {
   const stacks = new Map<string, number>()
@@ -56,11 +57,13 @@ export function createCallLog(log: Log): CallLog {
   }
 
   return (line, bug) => {
-    if (bug && line.status === 503) {
+    if (bug instanceof Problem && bug.code === 'database_gone') {
       if (!saidGone)
         log.error({ ...line, err: bug }, 'the database is gone: every call is refused from now on')
       else if (hasLine()) log.info(line, 'request')
       saidGone = true
+    } else if (bug instanceof Problem) {
+      log.error({ ...line, error: bug.message }, 'request failed')
     } else if (bug) {
       const error = String(bug)
       log.error({ ...line, ...(hasStack(error) ? { err: bug } : { error }) }, 'request failed')

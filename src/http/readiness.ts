@@ -41,9 +41,11 @@ async function failureOf(probe: Promise<unknown>): Promise<string | null> {
   }
 }
 
-/** A database that is gone is neither read nor written: said once, it is said. */
+/** What is wrong with the file as a whole is neither read nor written: said once, it is said. */
 const worded = (error: Error, otherwise: string): string =>
-  error instanceof Problem && error.code === 'database_gone' ? error.message : otherwise + error.message
+  error instanceof Problem && ['database_gone', 'storage_failed'].includes(error.code)
+    ? error.message
+    : otherwise + error.message
 
 /** Rejects when the work takes longer; the work itself goes on. */
 async function within<T>(ms: number, work: Promise<T>): Promise<T> {

@@ -18,6 +18,22 @@ export class Refusal extends Error {
   }
 }
 
+/**
+ * What a partner is told of a database that cannot be used, and after how many seconds to try again; the log tells the
+ * operator more.
+ */
+export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: string }>> = {
+  database_gone: {
+    detail: 'The service has lost its database; send the call again later.',
+    retryAfter: '60',
+  },
+  database_locked: { detail: 'The database is busy; send the call again.', retryAfter: '1' },
+  storage_failed: {
+    detail: 'The database cannot be read or written at present; send the call again later.',
+    retryAfter: '10',
+  },
+}
+
 /** Problems an operator's command can meet but a request cannot are 500: were one to appear here, it is a bug. */
 export const STATUS_OF: Record<ProblemCode, number> = {
   consent_required: 400,
@@ -53,8 +69,9 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   clock_disputed: 500,
   database_not_found: 500,
   database_gone: 503,
-  database_locked: 500,
+  database_locked: 503,
   database_in_use: 500,
+  storage_failed: 503,
   schema_newer: 500,
   usage: 500,
 }

@@ -28,10 +28,18 @@ export async function readPriceFile(file: string): Promise<PriceFile> {
   const stream = createReadStream(file)
   let rows = 0
 
+  async function* lines(): AsyncGenerator<string> {
+    try {
+      yield* createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })
+    } catch (error) {
+      throw unreadable(file, error)
+    }
+  }
+
   async function* batches(): AsyncGenerator<PricePoint[]> {
     let line = 0
     let batch: PricePoint[] = []
-    for await (const text of createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })) {
+    for await (const text of lines()) {
       line += 1
       if (line === 1) refuseOtherHeader(file, text)
       else if (text !== '') batch.push(parseLine(text, `${file} line ${line}`))

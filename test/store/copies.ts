@@ -12,7 +12,7 @@ import { temporaryFolder } from '../support/service.ts'
 import { firstTranche, openWorld, T0 } from './world.ts'
 
 /** A database with an execution in it, closed, in a folder of its own. */
-export async function filled(t: TestContext): Promise<string> {
+export async function filled(t: Pick<TestContext, 'after'>): Promise<string> {
   const file = join(temporaryFolder(t), 'tranche.db')
   const world = await openWorld(t, async (_, now) => openStore(file, { clock: now, create: true }))
   await firstTranche(world)

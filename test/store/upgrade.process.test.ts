@@ -10,44 +10,16 @@ import { openStore } from '../../src/store/sqlite/open.ts'
 import { finish, PROGRAM, type Program, start } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { beside, filled, mode, soundUsers, tamper, trancheHere } from './copies.ts'
+import { FIRST, firstSchemaOf } from './first-schema.ts'
 import { tranche } from './second-process.ts'
 import { allExecutions, problem, T0 } from './world.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const NAMES = readMigrations().map(({ name }) => name)
-const [FIRST = ''] = NAMES
 
-/**
- * A database as the first release left it: the first migration alone, and the rows that a present one has in the
- * tables it had then.
- */
 async function firstSchema(t: TestContext): Promise<string> {
-  const present = await filled(t)
   const file = join(temporaryFolder(t), 'tranche.db')
-  const db = new SQLite(file)
-  db.pragma('foreign_keys = off')
-  db.exec(readMigrations()[0]?.text ?? '')
-  db.exec(
-    'create table migrations (name text primary key, sha256 text not null, applied_at integer not null) strict',
-  )
-  db.prepare('attach ? as present').run(present)
-  const tables = db
-    .prepare<[], string>("select name from main.sqlite_schema where type = 'table'")
-    .pluck()
-    .all()
-  for (const table of tables.filter((name) => name !== 'migrations')) {
-    const columns = db
-      .prepare<[string], string>('select name from pragma_table_info(?)')
-      .pluck()
-      .all(table)
-      .join()
-    db.exec(
-      `delete from main.${table}; insert into main.${table} (${columns}) select ${columns} from present.${table}`,
-    )
-  }
-  db.prepare('insert into main.migrations select * from present.migrations where name = ?').run(FIRST)
-  db.exec('detach present; pragma application_id = 1953656419; pragma journal_mode = wal')
-  db.close()
+  firstSchemaOf(await filled(t), file)
   return file
 }
 

@@ -11,7 +11,8 @@ import { createTierStore } from './accounts/tiers.ts'
 import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
 import { type Connection, configure, connect, openFile } from './file/connection.ts'
-import { refuseUnreachable } from './file/explain.ts'
+import { explained, refuseUnreachable } from './file/explain.ts'
+import { refuseDamagedLog } from './file/log-damage.ts'
 import { refuseMissingLog } from './file/log-missing.ts'
 import { forgetLogOwner, noteLogOwner, refuseForeignLog } from './file/log-owner.ts'
 import { type MigrationState, migrate, migrationStates } from './file/migrate.ts'
@@ -109,6 +110,8 @@ export async function readMigrationStates(file: string): Promise<MigrationState[
   const db = openDatabase(file, false)
   try {
     return await whenFree(() => migrationStates(db))
+  } catch (error) {
+    throw explained(error, file)
   } finally {
     db.close()
   }
@@ -119,6 +122,7 @@ function openDatabase(file: string, create: boolean) {
   refuseUnreachable(file)
   refuseForeignLog(file)
   refuseMissingLog(file)
+  refuseDamagedLog(file)
   if (file !== ':memory:' && isMissing(file)) {
     if (!create) throw new Problem('database_not_found', `There is no database at ${file}.`)
     // Made private before SQLite opens it: its log and index files take over the mode.

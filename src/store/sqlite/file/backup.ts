@@ -6,6 +6,7 @@ import { nameTaken } from '../../../whole-file.ts'
 import { type Database, openFile } from './connection.ts'
 import { copyTo } from './copy.ts'
 import { explained, refuseUnreachable } from './explain.ts'
+import { refuseDamagedLog } from './log-damage.ts'
 import { refuseMissingLog } from './log-missing.ts'
 import { refuseForeignLog } from './log-owner.ts'
 import { migrationStates } from './migrate.ts'
@@ -18,11 +19,14 @@ export async function backUp(file: string, copy: string, { replace }: { replace:
   if (!existsSync(file)) throw new Problem('database_not_found', `There is no database at ${file}.`)
   refuseForeignLog(file)
   refuseMissingLog(file)
+  refuseDamagedLog(file)
   refuseDatabaseFile(copy, file)
   if (!replace && existsSync(copy)) throw nameTaken(copy)
   const db = await openToRead(file)
   try {
     await whenFree(() => copyTo(db, copy, { replace }))
+  } catch (error) {
+    throw explained(error, file)
   } finally {
     db.close()
   }

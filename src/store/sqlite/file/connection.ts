@@ -3,6 +3,7 @@
 import SQLite from 'better-sqlite3'
 import { type Instant, later } from '../../../core/instant.ts'
 import { nativeBinding } from './addon.ts'
+import { explained } from './explain.ts'
 import { type NameWatch, UNWATCHED } from './name-watch.ts'
 import { onFirstUse } from './statement.ts'
 import { whenFree } from './when-free.ts'
@@ -80,13 +81,21 @@ export function connect(
       if (db.inTransaction) end.run()
     }
   }
+  const explaining = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work
+    } catch (error) {
+      throw explained(error, db.name)
+    }
+  }
   const present = notBefore ? () => later(clock(), notBefore()) : clock
+  const write = createWriter(db, present, watch)
   return {
     db,
     clock,
     present,
-    read: (work) => whenFree(() => snapshot(work)),
-    write: createWriter(db, present, watch),
+    read: (work) => explaining(whenFree(() => snapshot(work))),
+    write: (work, lane) => explaining(write(work, lane)),
     lookAtName: watch.look,
   }
 }

@@ -5,12 +5,13 @@ import { dirname } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
 import { giveName, nameAside, sync } from '../../../whole-file.ts'
 import { type Database, openFile } from './connection.ts'
+import { isBusy, isUnreadable } from './errors.ts'
 import { BESIDE } from './own-files.ts'
 
 /**
  * Writes one consistent moment of `db` under the name `copy`, which appears only when the copy is complete, verified
- * and on disk. Throws file_exists when the name is taken and may not be replaced. Whatever fails leaves nothing behind;
- * a kill leaves at most a `.partial-` file, which the next copy to that name removes.
+ * and on disk. Throws file_exists when the name is taken and may not be replaced, and storage_failed. Whatever fails
+ * leaves nothing behind; a kill leaves at most a `.partial-` file, which the next copy to that name removes.
  */
 export function copyTo(db: Database, copy: string, { replace }: { replace: boolean }): void {
   const aside = nameAside(copy)
@@ -23,6 +24,13 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
     sync(aside)
     giveName(aside, copy, { replace })
     sync(dirname(copy))
+  } catch (error) {
+    if (error instanceof Problem || isBusy(error) || isUnreadable(error)) throw error
+    const { message } = error as Error
+    throw new Problem(
+      'storage_failed',
+      `${copy} could not be made (${message}): make room for it, or copy to another disk.`,
+    )
   } finally {
     for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
   }

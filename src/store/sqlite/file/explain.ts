@@ -1,6 +1,7 @@
 // What stands between a command and its database, in one sentence each: the path, whose it is, and the way out.
 
-import { accessSync, constants, statfsSync, statSync } from 'node:fs'
+import { accessSync, closeSync, constants, openSync, statfsSync, statSync } from 'node:fs'
+import { devNull } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import SQLite from 'better-sqlite3'
 import { Problem } from '../../../core/problem.ts'
@@ -47,27 +48,58 @@ function ownerOf(name: string): string {
   }
 }
 
-/** An error of SQLite that is about the file as a whole as a bad_file Problem; any other as it is. */
+/** An error of SQLite that is about the file as a whole as a storage_failed Problem; any other as it is. */
 export function explained(error: unknown, file: string): unknown {
+  if ((error as { code?: unknown }).code === 'EMFILE') return new Problem('storage_failed', TOO_MANY_FILES)
   if (!(error instanceof SQLite.SqliteError)) return error
   const [kind = ''] = /^SQLITE_[A-Z]+/.exec(error.code) ?? []
   const folder = dirname(resolve(file))
+  if (['SQLITE_CANTOPEN', 'SQLITE_IOERR'].includes(kind) && !canOpenMore())
+    return new Problem('storage_failed', TOO_MANY_FILES)
   const sentence = {
+    SQLITE_CORRUPT: `${file} is damaged: keep it, see what \`tranche check\` finds, and put a backup in its place with \`tranche restore\`.`,
     SQLITE_NOTADB: `${file} is not a database, or its beginning is damaged: name the right file with --db, or put a backup in its place with \`tranche restore\`.`,
     SQLITE_FULL: unusable(file, folder),
     SQLITE_IOERR: unusable(file, folder),
     SQLITE_READONLY: unwritable(file, folder),
     SQLITE_CANTOPEN: unwritable(file, folder),
   }[kind]
-  return sentence === undefined ? error : new Problem('bad_file', sentence)
+  return sentence === undefined ? error : new Problem('storage_failed', sentence)
 }
 
+/** Whether this process gets the descriptors that a database takes: without one, SQLite says only that it cannot open. */
+function canOpenMore(): boolean {
+  const opened: number[] = []
+  try {
+    for (let n = 0; n < DATABASE_DESCRIPTORS; n++) opened.push(openSync(devNull, 'r'))
+    return true
+  } catch {
+    return false
+  } finally {
+    for (const descriptor of opened) closeSync(descriptor)
+  }
+}
+
+/** The file, its log, the index of the log, and the folder while it is brought to disk. */
+const DATABASE_DESCRIPTORS = 4
+
+const TOO_MANY_FILES =
+  'This process may open no more files: raise the limit (`ulimit -n`, or LimitNOFILE of systemd), and run the command again.'
+
 function unusable(file: string, folder: string): string {
-  const { bavail, bsize } = statfsSync(folder)
   return (
-    `The disk of ${file} is full or fails (${Math.floor((bavail * bsize) / 1024)} KiB are free), so nothing was recorded: ` +
+    `The disk of ${file} is full or fails${freeOn(folder)}, so what was under way is not recorded: ` +
     `make room in ${folder}, but never delete a -wal or -shm file.`
   )
+}
+
+function freeOn(folder: string): string {
+  try {
+    const { bavail, bsize } = statfsSync(folder)
+    return ` (${Math.floor((bavail * bsize) / 1024)} KiB are free)`
+  } catch {
+    return ''
+  }
 }
 
 const unwritable = (file: string, folder: string): string =>

@@ -48,17 +48,20 @@ export function isReadByAnother(file: string): boolean {
   return locks.length > 0 && locks.every(({ isRead }) => isRead)
 }
 
+const LOCKS = '/proc/locks'
+/** Whether this system tells who has locked what: Linux does. */
+export const canSeeLocks = (): boolean => existsSync(LOCKS)
+
 /**
  * The locks that processes hold on a file. A file that this process has locked must not be opened and closed by it: that
  * would give up all its locks.
  */
 export function locksOn(file: string): { isOurs: boolean; isRead: boolean }[] {
-  const locks = '/proc/locks'
-  if (!existsSync(locks)) return []
+  if (!canSeeLocks()) return []
   // Lines such as "3: POSIX  ADVISORY  READ 1234 fe:01:5678 128 128"; the last number of the triple is the inode.
   const ino = statSync(file, { throwIfNoEntry: false })?.ino
   if (ino === undefined) return []
-  return readFileSync(locks, 'utf8')
+  return readFileSync(LOCKS, 'utf8')
     .split('\n')
     .map((line) => line.trim().split(/\s+/))
     .flatMap((words) => {

@@ -23,11 +23,12 @@ import { type Database, openFile } from './connection.ts'
 import { assertWhole } from './copy.ts'
 import { isBusy, isUnreadable } from './errors.ts'
 import { refuseUnreachable } from './explain.ts'
+import { refuseDamagedLog } from './log-damage.ts'
 import { hasForeignLog, refuseForeignLog } from './log-owner.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
 import { BESIDE, handOver, isSameFile, realName } from './own-files.ts'
-import { isLockedByAnother } from './process-lock.ts'
+import { canSeeLocks, isLockedByAnother } from './process-lock.ts'
 
 /**
  * Puts a copy in the place of `file`. The copy is verified first and not touched; the replaced database is kept under
@@ -35,7 +36,8 @@ import { isLockedByAnother } from './process-lock.ts'
  * database, or half of one.
  * It gets the owner and the mode of what it replaces. A kill leaves at most a `.partial-` file, which the next restore
  * removes.
- * Throws bad_file, schema_newer, usage for a file with second names, and database_in_use while another process has the database open.
+ * Throws bad_file, storage_failed, schema_newer, usage for a file with second names, and database_in_use while another
+ * process has the database open.
  */
 export function restore(
   copyName: string,
@@ -47,6 +49,7 @@ export function restore(
   if (!existsSync(copyName)) throw new Problem('file_not_found', `There is no file ${copyName}.`)
   const [copy, file] = [realName(copyName), realName(fileName)]
   refuseForeignLog(copy)
+  refuseDamagedLog(copy)
   if ([file, `${file}-shm`].some(isLockedByAnother)) throw inUse(file)
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
   refuseSecondNames(file)
@@ -61,6 +64,12 @@ export function restore(
     const left = replace(file, { aside, kept })
     sync(dirname(file))
     return left
+  } catch (error) {
+    if (error instanceof Problem) throw error
+    throw new Problem(
+      'storage_failed',
+      `The restore failed (${(error as Error).message}): run it again. Until then ${file} is the database that was there, or all of the restored one.`,
+    )
   } finally {
     for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
   }
@@ -160,6 +169,9 @@ function takeAlone(db: Database, file: string): boolean {
     if (isUnreadable(error) && !isLockedByAnother(file)) return false
     if (!isBusy(error) && !isUnreadable(error)) throw error
   }
+  // SQLite keeps to itself that the disk failed while it folded the log.
+  if (canSeeLocks() && ![file, `${file}-shm`].some(isLockedByAnother))
+    throw new Error('the log of the present database could not be folded into it')
   throw inUse(file)
 }
 

@@ -1,0 +1,183 @@
+// The commands that write, as the tests of a failing machine run them: what each does, and what is there once it has
+// come to its end.
+
+import assert from 'node:assert/strict'
+import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import type { TestContext } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { seededRandom } from '../../src/core/seeded-random.ts'
+import { machine } from '../../src/machine.ts'
+import { readMigrations } from '../../src/resources.ts'
+import { filled, trancheHere } from '../store/copies.ts'
+import { firstSchemaOf } from '../store/first-schema.ts'
+
+export type Command = {
+  name: string
+  /** Lays what it needs into the folder of the database. */
+  lay?: (file: string, templates: Templates) => void
+  argv: (file: string) => string[]
+  /** Throws unless all of its work is done. */
+  assertDone: (file: string) => void
+}
+/** Databases to copy: one of the present, and one of the first schema. */
+export type Templates = { present: string; old: string }
+
+const MONTH = '2026-01'
+const PRICES = 300
+const beside = (file: string, name: string): string => join(dirname(file), name)
+
+function count(file: string, sql: string): number {
+  const db = new SQLite(file, { readonly: true })
+  try {
+    return db.prepare<[], number>(sql).pluck().get() ?? 0
+  } finally {
+    db.close()
+  }
+}
+const executions = (file: string): number => count(file, 'select count(*) from executions')
+
+export const COMMANDS: readonly Command[] = [
+  {
+    name: 'tick',
+    argv: () => ['tick', '--price', '60000'],
+    assertDone: (file) => assert.equal(executions(file), 2, 'the new window has its first tranche'),
+  },
+  {
+    name: 'sandbox advance',
+    argv: () => ['sandbox', 'advance', 'acme', '2d', '--price', '60000'],
+    assertDone: (file) => assert.ok(count(file, 'select offset_ms from sandboxes') >= 2 * 86_400_000),
+  },
+  {
+    name: 'billing export',
+    lay: (file) => writeFileSync(beside(file, 'export.csv'), 'old'),
+    argv: (file) =>
+      [
+        'billing',
+        'export',
+        '--month',
+        MONTH,
+        '--env',
+        'test',
+        '--report',
+        'summary',
+        '--force',
+        '--json',
+      ].concat('--output', beside(file, 'export.csv')),
+    assertDone: (file) => assert.match(readFileSync(beside(file, 'export.csv'), 'utf8'), /^[^\n]*acme/m),
+  },
+  {
+    name: 'backup',
+    argv: (file) => ['backup', beside(file, 'copy.db'), '--force'],
+    assertDone: (file) => assert.equal(executions(beside(file, 'copy.db')), 1),
+  },
+  {
+    name: 'restore',
+    lay: (file, { present }) => copyFileSync(present, beside(file, 'source.db')),
+    argv: (file) => ['restore', beside(file, 'source.db')],
+    assertDone: (file) =>
+      assert.ok(count(file, "select count(*) from audit where action = 'database.restore'") > 0),
+  },
+  {
+    name: 'price import',
+    lay(file) {
+      const row = (_: unknown, n: number) =>
+        `2020-01-0${1 + Math.floor(n / 100)}T00:${String(n % 60).padStart(2, '0')}:0${Math.floor((n % 100) / 60)}Z,60000`
+      writeFileSync(
+        beside(file, 'prices.csv'),
+        ['time,price', ...Array.from({ length: PRICES }, row), ''].join('\n'),
+      )
+    },
+    argv: (file) => ['price', 'import', beside(file, 'prices.csv'), '--json'],
+    assertDone: (file) =>
+      assert.equal(count(file, "select count(*) from prices where source = 'import'"), PRICES),
+  },
+  {
+    name: 'migrate',
+    lay: (file, { old }) => copyFileSync(old, file),
+    argv: () => ['migrate'],
+    assertDone: (file) =>
+      assert.equal(count(file, 'select count(*) from migrations'), readMigrations().length),
+  },
+  {
+    name: 'key create',
+    argv: () => ['key', 'create', 'acme', '--env', 'test', '--json'],
+    assertDone: (file) => assert.ok(count(file, 'select count(*) from api_keys') > 0),
+  },
+]
+
+/** Whether everything is tried, which takes minutes, or a part of it that chance decides. */
+export const ALL = process.env.FAULTS_ALL !== undefined
+export const random = seededRandom(machine.clock())
+
+/** So many of the commands. */
+export function sample(size: number): Command[] {
+  const from = Math.floor(random() * COMMANDS.length)
+  return Array.from({ length: size }, (_, i) => COMMANDS[(from + 3 * i) % COMMANDS.length] as Command)
+}
+
+let made: Promise<Templates> | undefined
+
+/** Made once in this process, and gone with it. */
+function templates(): Promise<Templates> {
+  made ??= make({ after: (end) => void process.once('exit', () => (end as () => void)()) })
+  return made
+}
+
+async function make(t: Pick<TestContext, 'after'>): Promise<Templates> {
+  const present = await filled(t)
+  const old = beside(present, 'old.db')
+  firstSchemaOf(present, old)
+  return { present, old }
+}
+
+/** Lays what a command needs into an empty folder, and answers the name of its database. */
+export async function lay(command: Command, folder: string): Promise<string> {
+  const file = join(folder, 'tranche.db')
+  const from = await templates()
+  copyFileSync(from.present, file)
+  command.lay?.(file, from)
+  return file
+}
+
+type Ended = { code: number | string; out: string; err: string }
+
+/** Holds that a command ended as it may under a fault: with 0 and its work done, or with 1 and one sentence. */
+export function assertClearEnd(ended: Ended, command: Command, file: string): void {
+  const said = `${command.name}: ${JSON.stringify(ended)}`
+  if (ended.code === 0) {
+    command.assertDone(file)
+    return
+  }
+  assert.equal(ended.code, 1, said)
+  assert.match(ended.err, /^[^\n]+\n$/, said)
+  const sentence = ended.err.startsWith('{') ? JSON.parse(ended.err).error.message : ended.err
+  assert.match(sentence, /\w+ .{20,}\n?$/, said)
+  assert.doesNotMatch(sentence, /SQLITE_|SqliteError|undefined|\bat \S+:\d+/, said)
+  assert.equal(ended.out, '', said)
+}
+
+/** Holds that what a failed command left is sound, half of nothing, and that it works once the fault is over. */
+export async function assertMendsItself(command: Command, file: string): Promise<void> {
+  // An old database is looked at as it is: every other command would migrate it.
+  if (command.name !== 'migrate') await assertSound(file)
+  const again = await trancheHere(file, ...command.argv(file))
+  assert.equal(again.code, 0, `${command.name} again: ${again.err}`)
+  command.assertDone(file)
+  await assertSound(file)
+  assert.deepEqual(
+    readdirSync(dirname(file)).filter((name) => name.includes('.partial-')),
+    [],
+    `${command.name} leaves nothing aside`,
+  )
+  const copies = readdirSync(dirname(file)).filter((name) =>
+    /(replaced-.*Z|before-migration.*start|copy\.db)$/.test(name),
+  )
+  for (const copy of copies) assert.ok(executions(beside(file, copy)) >= 1, `${basename(copy)} is whole`)
+}
+
+async function assertSound(file: string): Promise<void> {
+  assert.ok(existsSync(file))
+  const { code, out, err } = await trancheHere(file, 'check')
+  assert.deepEqual([code, err], [0, ''], out)
+}

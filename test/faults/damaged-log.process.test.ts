@@ -1,0 +1,132 @@
+// A log that was damaged after a kill -9: whatever it lost that was answered, no command goes on as if it had not been.
+// FAULTS_ALL=1 takes every frame, else some.
+
+import assert from 'node:assert/strict'
+import { execSync } from 'node:child_process'
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { soundUsers, trancheHere } from '../store/copies.ts'
+import { startServe } from '../support/process.ts'
+import { withKey } from '../support/serve.ts'
+import { temporaryFolder, USER } from '../support/service.ts'
+import { ALL, random } from './commands.ts'
+
+const PARTS = ['', '-wal', '-shm']
+const FRAME_BYTES = 24 + 4096
+const USERS = 6
+const STRIDE = ALL ? 1 : 3
+/** The checksum of a frame, its salt, and its page. */
+const PLACES = [20, 8, 500]
+
+/** A database as a kill leaves it: with users in its log, each a commit of its own that was answered. */
+async function killed(t: TestContext): Promise<string> {
+  const { cwd, key } = await withKey(t)
+  const { url, child, ended } = await startServe(t, [], { cwd })
+  for (let n = 0; n < USERS; n++) {
+    const headers = { authorization: `Bearer ${key}`, connection: 'close' }
+    const body = JSON.stringify({ ...USER, partner_user_id: `a-${n}` })
+    const answer = await fetch(`${url}/partner/v1/users`, { method: 'POST', headers, body })
+    assert.equal(answer.status, 200)
+  }
+  child.kill('SIGKILL')
+  await ended
+  return join(cwd, 'tranche.db')
+}
+
+/** A copy of it, with its log and the index of that, or without. */
+function copyOf(t: TestContext, file: string, parts: readonly string[]): string {
+  const copy = join(mkdtempSync(join(temporaryFolder(t), 'copy-')), 'tranche.db')
+  for (const part of parts) copyFileSync(file + part, copy + part)
+  return copy
+}
+
+function change(file: string, at: number): void {
+  const bytes = readFileSync(file)
+  bytes[at] = (bytes[at] ?? 0) ^ 1
+  writeFileSync(file, bytes)
+}
+
+/** Where each commit of a log ends, in frames. */
+function commitsOf(log: Buffer): number[] {
+  const frames = Math.floor((log.length - 32) / FRAME_BYTES)
+  return Array.from({ length: frames }, (_, n) => n + 1).filter(
+    (n) => log.readUInt32BE(32 + (n - 1) * FRAME_BYTES + 4) !== 0,
+  )
+}
+
+suite('a damaged log', { concurrency: 2 }, () => {
+  test('beside its index, any frame of it: every command says so, and none of them loses a commit', async (t) => {
+    const file = await killed(t)
+    const log = readFileSync(`${file}-wal`)
+    const commits = commitsOf(log)
+    assert.ok(commits.length >= USERS)
+    const last = commits.at(-1) ?? 0
+    for (let frame = 1 + Math.floor(random() * STRIDE); frame <= last; frame += STRIDE) {
+      const copy = copyOf(t, file, PARTS)
+      change(`${copy}-wal`, 32 + (frame - 1) * FRAME_BYTES + (PLACES[frame % PLACES.length] ?? 0))
+      const before = readFileSync(`${copy}-wal`)
+      const { code, err } = await trancheHere(copy, frame % 2 ? 'check' : 'status')
+      assert.equal(code, 1, `frame ${frame}`)
+      assert.match(
+        err,
+        /^error: \S+-wal is damaged after \d+ bytes, and commits that were answered come after .*\n$/,
+      )
+      assert.deepEqual(readFileSync(`${copy}-wal`), before, 'it stays as it was found')
+    }
+    for (const argv of [
+      ['backup', join(dirname(file), 'b.db')],
+      ['restore', file],
+    ]) {
+      const copy = copyOf(t, file, PARTS)
+      change(`${copy}-wal`, 100)
+      const target = argv[0] === 'restore' ? join(dirname(copy), 'other.db') : copy
+      const { code, err } = await trancheHere(
+        target,
+        argv[0] ?? '',
+        argv[0] === 'restore' ? copy : (argv[1] ?? ''),
+      )
+      assert.deepEqual([code, /damaged after/.test(err)], [1, true], err)
+      assert.ok(!existsSync(join(dirname(file), 'b.db')))
+    }
+  })
+
+  test('without its index, any frame before the last commit: the same', async (t) => {
+    const file = await killed(t)
+    const commits = commitsOf(readFileSync(`${file}-wal`))
+    const [last = 0, before = 0] = [commits.at(-1), commits.at(-2)]
+    for (let frame = 1 + Math.floor(random() * STRIDE); frame <= last; frame += STRIDE) {
+      const copy = copyOf(t, file, ['', '-wal'])
+      change(`${copy}-wal`, 32 + (frame - 1) * FRAME_BYTES + 700)
+      const { code, err } = await trancheHere(copy, 'check')
+      // Nobody can tell the last commit from a write that was cut short.
+      assert.equal(code, frame > before ? 0 : 1, `frame ${frame} of ${last}: ${err}`)
+    }
+  })
+
+  test('a write that was cut short is no damage', async (t) => {
+    const file = await killed(t)
+    const log = readFileSync(`${file}-wal`)
+    const whole = 32 + (commitsOf(log).at(-1) ?? 0) * FRAME_BYTES
+    for (const torn of [0, 1, 24, 2_000, FRAME_BYTES, 2 * FRAME_BYTES]) {
+      const copy = copyOf(t, file, PARTS)
+      // Frames of the same log, of which the first has another content than its checksum says.
+      writeFileSync(`${copy}-wal`, Buffer.concat([log.subarray(0, whole), log.subarray(32, 32 + torn)]))
+      assert.equal((await trancheHere(copy, 'check')).code, 0, `${torn} bytes`)
+      assert.ok((await soundUsers(t, copy)).includes(`a-${USERS - 1}`))
+    }
+  })
+
+  test('the way out that is shown leaves all that was answered before the damage', async (t) => {
+    const file = await killed(t)
+    const commits = commitsOf(readFileSync(`${file}-wal`))
+    const damaged = commits.at(-3) ?? 0
+    change(`${file}-wal`, 32 + (damaged - 1) * FRAME_BYTES + 700)
+    const { err } = await trancheHere(file, 'check')
+    const [, command = 'false'] = /`(truncate .*)`/.exec(err) ?? []
+    execSync(command)
+    assert.equal((await trancheHere(file, 'check')).code, 0)
+    const users = await soundUsers(t, file)
+    assert.ok(users.includes('a-0') && !users.includes(`a-${USERS - 1}`), users.join())
+  })
+})

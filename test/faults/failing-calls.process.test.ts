@@ -1,0 +1,54 @@
+// System calls that fail under a command: it ends with one sentence and 1, or its work is done; and afterwards the
+// database is sound and the same command works. FAULTS_ALL=1 fails every single call in turn, which takes minutes.
+
+import assert from 'node:assert/strict'
+import { basename, dirname } from 'node:path'
+import { suite, test } from 'node:test'
+import { finish } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
+import { hasTool } from '../support/tools.ts'
+import { ALL, assertClearEnd, assertMendsItself, COMMANDS, lay, random } from './commands.ts'
+import { type Fault, failingCalls } from './failing-calls.ts'
+
+const FAULTS: Pick<Fault, 'call' | 'error' | 'times'>[] = [
+  { call: 'fsync', error: 'EIO', times: 1 },
+  { call: 'write', error: 'EIO', times: 1 },
+  { call: 'write', error: 'ENOSPC', times: 0 },
+  { call: 'truncate', error: 'ENOSPC', times: 0 },
+  { call: 'read', error: 'EIO', times: 1 },
+]
+const SKIP_MAX = 8
+
+suite('a call of the system that fails', { concurrency: 2 }, () => {
+  for (const command of COMMANDS) {
+    test(`under ${command.name}`, async (t) => {
+      if (!hasTool(t, 'cc')) return
+      const calls = failingCalls(t)
+      let failures = 0
+      /** Runs it with one fault. Whether there was a call to fail. */
+      const runWith = async (fault: (typeof FAULTS)[number], skip: number): Promise<boolean> => {
+        const file = await lay(command, temporaryFolder(t))
+        const cwd = dirname(file)
+        const doing = `${command.name}, ${fault.call} ${fault.error} after ${skip}, times ${fault.times}`
+        calls.begin({ ...fault, name: basename(cwd), skip })
+        const ended = await finish(t, ['--db', file, ...command.argv(file)], { cwd, env: calls.env })
+        const hasFailed = calls.end()
+        try {
+          assertClearEnd(ended, command, file)
+          await assertMendsItself(command, file)
+        } catch (error) {
+          throw new Error(`${doing}: ${(error as Error).message}`, { cause: error })
+        }
+        if (hasFailed) failures += 1
+        return hasFailed
+      }
+      const some = FAULTS.filter((_, i) => ALL || i === Math.floor(random() * FAULTS.length))
+      for (const fault of some.length > 0 ? some : FAULTS.slice(0, 2)) {
+        if (ALL) for (let skip = 0; await runWith(fault, skip); skip++);
+        else if (!(await runWith(fault, Math.floor(random() * SKIP_MAX)))) await runWith(fault, 0)
+      }
+      t.diagnostic(`${failures} runs with a failing call`)
+      assert.ok(failures > 0)
+    })
+  }
+})

@@ -1,0 +1,15 @@
+// Some rounds of what `npm run faults` does a thousand times: kill -9, and nothing that was answered is gone.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { machine } from '../../src/machine.ts'
+import { killRounds } from './kill/rounds.ts'
+import { VICTIMS } from './kill/victims.ts'
+
+test('whatever is killed, nothing that was answered is lost, and the next start needs no repair', async (t) => {
+  const seed = machine.clock() % 1_000_000
+  t.diagnostic(`seed ${seed}`)
+  const { tallies, answered } = await killRounds(VICTIMS.length, { seed })
+  assert.equal(tallies.size, VICTIMS.length)
+  assert.ok((answered.calls ?? 0) > 0 && (answered.plans ?? 0) > 0)
+})

@@ -1,0 +1,132 @@
+// A service whose disk fails or fills up under it: what it cannot store it answers with 503, it goes on when the disk
+// does, and everything it answered with 200 is there after a kill.
+
+import assert from 'node:assert/strict'
+import { appendFileSync, copyFileSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
+import { basename, join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { finish, PROGRAM, type Program, startServe } from '../support/process.ts'
+import { withKey } from '../support/serve.ts'
+import { USER } from '../support/service.ts'
+import { hasTool } from '../support/tools.ts'
+import { type Fault, failingCalls } from './failing-calls.ts'
+import { MOUNTING, mayMount } from './mounts.ts'
+
+type Answer = { status: number; detail: string; retryAfter: string | null }
+
+/** A service, and a caller that remembers who was linked with 200. */
+async function serving(t: TestContext, options: { program?: Program; env?: Record<string, string> } = {}) {
+  const { cwd, key } = await withKey(t)
+  const served = await startServe(t, [], { cwd, ...options })
+  const linked = new Set<string>()
+  let names = 0
+  const call = async (path: string, body?: object): Promise<Answer> => {
+    const headers = { authorization: `Bearer ${key}`, connection: 'close' }
+    const url = `${served.url}/partner/v1${path}`
+    const answer = await fetch(
+      url,
+      body ? { method: 'POST', headers, body: JSON.stringify(body) } : { headers },
+    )
+    const text = await answer.text()
+    const detail = answer.status === 200 ? '' : JSON.parse(text).detail
+    return { status: answer.status, detail, retryAfter: answer.headers.get('retry-after') }
+  }
+  const link = async (): Promise<Answer> => {
+    const partner_user_id = `u${names++}`
+    const answer = await call('/users', { ...USER, partner_user_id })
+    if (answer.status === 200) linked.add(partner_user_id)
+    return answer
+  }
+  /** Kills it: then the file is sound, and has everybody who was linked. */
+  const assertKept = async (): Promise<void> => {
+    served.child.kill('SIGKILL')
+    await served.ended
+    const check = await finish(t, ['check'], { cwd })
+    assert.deepEqual([check.code, check.err], [0, ''], check.out)
+    const list = await finish(t, ['user', 'list', 'acme', '--env', 'test', '--json'], { cwd })
+    const kept = new Set(
+      (JSON.parse(list.out) as { partner_user_id: string }[]).map((row) => row.partner_user_id),
+    )
+    assert.deepEqual([...linked.difference(kept)], [])
+    assert.ok(linked.size > 0)
+    assert.doesNotMatch(served.err(), /"stack"|\n\s+at /, 'no stack in the log')
+  }
+  const ready = async () => (await fetch(`${served.url}/readyz`)).status
+  return { cwd, served, call, link, ready, assertKept }
+}
+
+function assertPutOff({ status, detail, retryAfter }: Answer): void {
+  assert.deepEqual([status, retryAfter], [503, '10'], detail)
+  assert.match(detail, /^The database cannot be read or written at present; send the call again later\.$/)
+}
+
+const FAULTS: Fault[] = [
+  { call: 'fsync', name: '-wal', error: 'EIO' },
+  { call: 'write', name: '-wal', error: 'EIO' },
+  { call: 'write', name: '-wal', error: 'ENOSPC' },
+]
+
+suite('serve on a machine that fails', { concurrency: 3 }, () => {
+  for (const fault of FAULTS) {
+    test(`${fault.error} on ${fault.call}: 503 while it lasts, 200 after it, nothing lost`, async (t) => {
+      if (!hasTool(t, 'cc')) return
+      const calls = failingCalls(t)
+      const { cwd, link, call, ready, assertKept } = await serving(t, { env: calls.env })
+      for (let n = 0; n < 5; n++) assert.equal((await link()).status, 200)
+      calls.begin({ ...fault, name: `${basename(cwd)}/tranche.db${fault.name}` })
+      for (const answer of await Promise.all(Array.from({ length: 10 }, link))) assertPutOff(answer)
+      assert.equal((await call('/me')).status, 200, 'what is only read is answered')
+      assert.equal(await ready(), 503)
+      assert.ok(calls.end())
+      for (let n = 0; n < 5; n++) assert.equal((await link()).status, 200, 'and it goes on by itself')
+      assert.equal(await ready(), 200)
+      await assertKept()
+    })
+  }
+
+  test('a full disk: the same, and it goes on once there is room', async (t) => {
+    if (!mayMount(t)) return
+    const script =
+      'mkdir disk && mount -t tmpfs -o size=1m none disk && cp -p tranche.db disk && cd disk && exec "$0" "$@"'
+    const { cwd, served, link, assertKept } = await serving(t, { program: [...MOUNTING, script, ...PROGRAM] })
+    assert.equal((await link()).status, 200)
+    // What the process sees there.
+    const disk = `/proc/${served.child.pid}/root${cwd}/disk`
+    assert.throws(() => appendFileSync(join(disk, 'fill'), Buffer.alloc(2 ** 21)), /ENOSPC/)
+    let answer = await link()
+    for (let n = 0; n < 100 && answer.status === 200; n++) answer = await link()
+    assertPutOff(answer)
+    rmSync(join(disk, 'fill'))
+    for (let n = 0; n < 5; n++) assert.equal((await link()).status, 200)
+    // The disk goes with the process: it is left here as a kill would leave it.
+    served.child.kill('SIGSTOP')
+    for (const name of ['tranche.db', 'tranche.db-wal']) copyFileSync(join(disk, name), join(cwd, name))
+    await assertKept()
+  })
+
+  test('files that may grow no further: 503, and what was answered is there', async (t) => {
+    // In blocks of 512 bytes: the log takes some commits, and then none.
+    const shell: Program = ['/bin/sh', '-c', 'ulimit -f 900; exec "$0" "$@"', ...PROGRAM]
+    const { link, assertKept } = await serving(t, { program: shell })
+    let answer = await link()
+    for (let n = 0; n < 500 && answer.status === 200; n++) answer = await link()
+    assertPutOff(answer)
+    await assertKept()
+  })
+
+  test('more connections than there are descriptors: the others are answered, and nothing ends', async (t) => {
+    const shell: Program = ['/bin/sh', '-c', 'ulimit -n 48; exec "$0" "$@"', ...PROGRAM]
+    const { served, link, assertKept } = await serving(t, { program: shell })
+    const { hostname, port } = new URL(served.url)
+    assert.equal((await link()).status, 200)
+    const idle = Array.from({ length: 200 }, () => connect(Number(port), hostname).on('error', () => {}))
+    t.after(() => idle.map((socket) => socket.destroy()))
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    assert.equal(served.child.exitCode, null)
+    for (const socket of idle) socket.destroy()
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    for (let n = 0; n < 5; n++) assert.equal((await link()).status, 200)
+    await assertKept()
+  })
+})
