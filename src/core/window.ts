@@ -116,12 +116,14 @@ export type SlotUse = { claimed: Usd; usedStart: Instant | null }
 
 /**
  * The window for a slot that may have had windows before, because the clock was once ahead: it has what they left, and
- * starts a millisecond after them, so that no idempotency key comes twice. Null when too little is left.
+ * starts a millisecond after them, so that no idempotency key comes twice. Null when too little is left, of the money or
+ * of the slot.
  */
 export function openSlot(slot: Opening, { claimed, usedStart }: SlotUse, floor: Usd): Opening | null {
   const budget = (slot.budget - claimed) as Usd
   if (claimed > 0n && budget < floor) return null
-  return { ...slot, start: usedStart === null ? slot.start : plus(usedStart, 1), budget }
+  const start = usedStart === null ? slot.start : plus(usedStart, 1)
+  return start < slot.end ? { ...slot, start, budget } : null
 }
 
 export const slotAfter = ({ start, end, budget }: Opening): Opening => ({

@@ -10,6 +10,7 @@ import {
   adjustSpent,
   close,
   opening,
+  openSlot,
   reserve,
   roll,
   settle,
@@ -215,4 +216,11 @@ test('rolling never leaves the grid and always lands on the slot of now', () => 
       },
     ),
   )
+})
+
+test('a slot whose last millisecond began a window has no room for another', () => {
+  const slot = opening(T0, 'daily', usd('60.00'))
+  const after = (usedStart: Instant) => openSlot(slot, { claimed: 0n as Usd, usedStart }, usd('5.00'))
+  assert.equal(after(plus(slot.end, -1)), null)
+  assert.deepEqual(after(plus(slot.end, -2)), { ...slot, start: plus(slot.end, -1) })
 })

@@ -160,7 +160,7 @@ export function freeSlot(
     for (const window of plan.windows) if (within(window.start)) claimed += window.spent + window.reserved
     const used = plan.executions.map(({ windowStart }) => windowStart).filter(within)
     const budget = slot.budget - claimed
-    if (claimed === 0n || budget >= floor)
-      return { start: used.length > 0 ? Math.max(...used) + 1 : start, end, budget }
+    const free = Math.max(start, ...used.map((at) => at + 1))
+    if (free < end && (claimed === 0n || budget >= floor)) return { start: free, end, budget }
   }
 }

@@ -53,7 +53,7 @@ export async function runOnePass(parts: Parts, deed: PassDeed): Promise<PassSeen
     plans_evaluated: report.plansEvaluated,
     executions_created: report.executionsCreated,
     windows_rolled: report.windowsRolled,
-    plans_failed: report.failed.length,
+    plans_failed: report.failed.map(({ error }) => String(error)),
   }
   seen.fired = await firedAfter(store, before)
   seen.woken = await wakeAll(parts, deed, { report, seen })
