@@ -1,0 +1,96 @@
+// A run of the fuzzer: players side by side, each with plays of its own from one seed, until so many requests are
+// answered or the time is up.
+
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import { createClient } from './client.ts'
+import { createOwners } from './oracle.ts'
+import { createPlays, type Plays, type Stage } from './play.ts'
+import { anyPlay } from './steps.ts'
+import { startTarget, type Target } from './target.ts'
+
+export type FuzzOptions = {
+  seed: number
+  /** The run ends after so many, or at the end of the time. */
+  requests: number
+  minutes: number
+  /** Told now and then how far it is. */
+  onProgress?: (report: FuzzReport) => void
+}
+export type FuzzReport = {
+  requests: number
+  seconds: number
+  /** How often each operation was answered with each status. */
+  answers: Record<string, Record<number, number>>
+  /** Taken at every thousandth request. */
+  samples: { requests: number; residentBytes: number; fileBytes: number }[]
+}
+type Ending = Parameters<typeof startTarget>[0]
+
+/** As many as keep the service busy from one other processor. */
+const PLAYERS = 8
+const PLAYS_PER_CHECK = 20
+const SAMPLE_EVERY = 1_000
+
+/** Throws the smallest play found that the service does not answer as it should. */
+export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzReport> {
+  const target = await startTarget(ending, PLAYERS)
+  const tally = createTally(target, options)
+  const owners = createOwners()
+  const failures: Error[] = []
+  const isOver = (): boolean => failures.length > 0 || tally.isOver()
+  const all: Plays[] = []
+  const fuzzers = target.players.map(async (player, n) => {
+    const client = createClient(target.served.url)
+    ending.after(() => client.close())
+    const stage: Stage = { target, client, owners, note: tally.note }
+    const plays = createPlays(stage, player, () => all[(n + 1) % PLAYERS]?.last() ?? null)
+    all[n] = plays
+    for (let round = 0; !isOver(); round++) {
+      const found = await searchOnce(plays, options.seed * 1_000 + round * PLAYERS + n, isOver)
+      if (found) failures.push(found)
+    }
+  })
+  await Promise.all(fuzzers)
+  const [failure] = failures
+  if (failure) throw failure
+  await assertSound(target)
+  return tally.report()
+}
+
+/** Plays until one play fails, which is then made as small as it goes. */
+async function searchOnce(plays: Plays, seed: number, isOver: () => boolean): Promise<Error | null> {
+  const property = fc.asyncProperty(anyPlay, async (steps) => {
+    if (!isOver()) await plays.play(steps)
+  })
+  const details = await fc.check(property, { seed, numRuns: PLAYS_PER_CHECK })
+  if (!details.failed) return null
+  return new Error(
+    `seed ${details.seed}, made smaller ${details.numShrinks} times:\n${String(details.errorInstance)}`,
+  )
+}
+
+async function assertSound({ served, store }: Target): Promise<void> {
+  assert.equal(served.child.exitCode, null, 'the service is up')
+  assert.ok(!served.err().includes('"level":"error"'), served.err())
+  assert.deepEqual(await store.findFaults(), [])
+}
+
+function createTally(target: Target, { requests, minutes, onProgress }: FuzzOptions) {
+  const started = performance.now()
+  const report: FuzzReport = { requests: 0, seconds: 0, answers: {}, samples: [] }
+  const seconds = (): number => (performance.now() - started) / 1_000
+  return {
+    isOver: () => report.requests >= requests || seconds() > minutes * 60,
+    report: () => ({ ...report, seconds: seconds() }),
+    note(operationId: string, status: number) {
+      report.requests += 1
+      const counts = report.answers[operationId] ?? {}
+      report.answers[operationId] = counts
+      counts[status] = (counts[status] ?? 0) + 1
+      if (report.requests % SAMPLE_EVERY > 0) return
+      report.samples.push({ requests: report.requests, ...target.sizes() })
+      onProgress?.({ ...report, seconds: seconds() })
+    },
+  }
+}
