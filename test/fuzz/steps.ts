@@ -96,7 +96,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-const STEPS_MAX = 60
+const STEPS_MAX = 150
 
 /** One play: a failing one is shrunk to the fewest and simplest steps that still fail. */
 export const anyPlay: fc.Arbitrary<Step[]> = fc.array(step, {
