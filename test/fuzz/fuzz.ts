@@ -3,11 +3,13 @@
 
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
+import { createAttacks } from './attacks.ts'
 import { createClient } from './client.ts'
 import { createOwners } from './oracle.ts'
 import { createPlays, type Plays, type Stage } from './play.ts'
 import { anyPlay } from './steps.ts'
-import { startTarget, type Target } from './target.ts'
+import { type Player, startTarget, type Target } from './target.ts'
+import { anyAttack } from './wire.ts'
 
 export type FuzzOptions = {
   seed: number
@@ -34,24 +36,37 @@ const SAMPLE_EVERY = 1_000
 
 /** Throws the smallest play found that the service does not answer as it should. */
 export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzReport> {
-  const target = await startTarget(ending, PLAYERS)
+  const target = await startTarget(ending, PLAYERS + 1)
   const tally = createTally(target, options)
   const owners = createOwners()
   const failures: Error[] = []
   const isOver = (): boolean => failures.length > 0 || tally.isOver()
-  const all: Plays[] = []
-  const fuzzers = target.players.map(async (player, n) => {
+
+  /** Each fuzzer has its own line of seeds. */
+  async function search<T>(
+    n: number,
+    plays: fc.Arbitrary<T>,
+    play: (planned: T) => Promise<void>,
+  ): Promise<void> {
+    for (let round = 0; !isOver(); round++) {
+      const seed = options.seed + round * (PLAYERS + 1) + n
+      const failure = await searchOnce(plays, async (planned) => (isOver() ? undefined : play(planned)), seed)
+      if (failure) failures.push(failure)
+    }
+  }
+
+  const [attacker, ...players] = target.players as [Player, ...Player[]]
+  const all: Plays[] = players.map((player, n) => {
     const client = createClient(target.served.url)
     ending.after(() => client.close())
     const stage: Stage = { target, client, owners, note: tally.note }
-    const plays = createPlays(stage, player, () => all[(n + 1) % PLAYERS]?.last() ?? null)
-    all[n] = plays
-    for (let round = 0; !isOver(); round++) {
-      const found = await searchOnce(plays, options.seed * 1_000 + round * PLAYERS + n, isOver)
-      if (found) failures.push(found)
-    }
+    return createPlays(stage, player, () => all[(n + 1) % PLAYERS]?.last() ?? null)
   })
-  await Promise.all(fuzzers)
+  const attacks = createAttacks(target, attacker, tally.note)
+  await Promise.all([
+    search(PLAYERS, anyAttack, attacks.play),
+    ...all.map(({ play }, n) => search(n, anyPlay, play)),
+  ])
   const [failure] = failures
   if (failure) throw failure
   await assertSound(target)
@@ -59,15 +74,14 @@ export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzRe
 }
 
 /** Plays until one play fails, which is then made as small as it goes. */
-async function searchOnce(plays: Plays, seed: number, isOver: () => boolean): Promise<Error | null> {
-  const property = fc.asyncProperty(anyPlay, async (steps) => {
-    if (!isOver()) await plays.play(steps)
-  })
-  const details = await fc.check(property, { seed, numRuns: PLAYS_PER_CHECK })
+async function searchOnce<T>(
+  plays: fc.Arbitrary<T>,
+  play: (planned: T) => Promise<void>,
+  seed: number,
+): Promise<Error | null> {
+  const details = await fc.check(fc.asyncProperty(plays, play), { seed, numRuns: PLAYS_PER_CHECK })
   if (!details.failed) return null
-  return new Error(
-    `seed ${details.seed}, made smaller ${details.numShrinks} times:\n${String(details.errorInstance)}`,
-  )
+  return new Error(`Made smaller ${details.numShrinks} times:\n${String(details.errorInstance)}`)
 }
 
 async function assertSound({ served, store }: Target): Promise<void> {

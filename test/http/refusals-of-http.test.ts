@@ -89,14 +89,16 @@ test('of as many headers as there may be the last one counts', async (t) => {
   assert.ok(most >= 100 && most < 4_000, `${most}`)
 })
 
-test('rubbish behind calls is refused after they are answered', async (t) => {
-  const { url, key } = await startService(t)
-  const client = await converse(url)
-  client.socket.write(`${head('POST', USERS, key, [`Content-Length: ${BODY.length}`])}${BODY}rubbish\r\n\r\n`)
-  await client.ended
-  client.socket.destroy()
-  assert.deepEqual(statuses(client.received()), [200, 400])
-})
+for (const rubbish of ['rubbish\r\n\r\n', 'CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n'])
+  test(`what is no call is refused after the calls before it are answered: ${rubbish.slice(0, 7)}`, async (t) => {
+    const { url, key } = await startService(t)
+    const client = await converse(url)
+    const call = head('POST', USERS, key, [`Content-Length: ${BODY.length}`]) + BODY
+    client.socket.write(call + rubbish + call)
+    await client.ended
+    client.socket.destroy()
+    assert.deepEqual(statuses(client.received()), [200, 400])
+  })
 
 test('a body is asked for only when it is wanted', async (t) => {
   const { url, key } = await startService(t)

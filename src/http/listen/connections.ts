@@ -109,6 +109,8 @@ export function createConnections(options: Options): Connections {
       server.on('connection', comeIn)
       if (isTls) server.on('secureConnection', speakHttp)
       server.on('timeout', onTimeout)
+      // Without a listener Node would cut the connection off, and with it the answers to the calls before.
+      server.on('connect', ({ socket }) => connections.get(socket)?.breakOff('400 Bad Request'))
       server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
         const connection = connections.get(socket)
         if (connection && isLeaving(socket)) return
