@@ -102,5 +102,6 @@ async function strangersOf(store: Store): Promise<Target['strangers']> {
 function sizesOf({ child }: Started, file: string): ReturnType<Target['sizes']> {
   const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
   const kib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1])
-  return { residentBytes: kib * 1024, fileBytes: statSync(file).size }
+  const fileBytes = [file, `${file}-wal`].map((name) => statSync(name).size).reduce((sum, size) => sum + size)
+  return { residentBytes: kib * 1024, fileBytes }
 }
