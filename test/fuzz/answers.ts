@@ -24,7 +24,8 @@ export function takeAnswer(text: string, isHead = false): { answer: Answer; rest
     headers.append(name, value)
   }
   if (status < 200) return { answer: { status, headers, body: '' }, rest: text.slice(end + 4) }
-  const length = isHead ? '0' : headers.get('content-length')
+  // A head that is too large is refused before it is known to be that of a HEAD.
+  const length = isHead && status !== 431 ? '0' : headers.get('content-length')
   assert.match(length ?? '', /^\d+$/, `one length: ${JSON.stringify(text.slice(0, end))}`)
   const from = end + 4
   const to = from + Number(length)

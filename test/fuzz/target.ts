@@ -20,6 +20,7 @@ export type Seat = { tenant: Tenant; key: string; tag: string }
 export type Player = Record<Environment, Seat>
 
 export type Target = {
+  file: string
   served: Started & { url: string }
   store: Store
   players: Player[]
@@ -64,7 +65,7 @@ export async function startTarget(ending: Ending, playerCount: number): Promise<
   }
   const strangers = await strangersOf(store)
   const served = await startQuietly(ending, cwd)
-  return { served, store, players, strangers, sizes: () => sizesOf(served, file) }
+  return { file, served, store, players, strangers, sizes: () => sizesOf(served, file) }
 }
 
 async function seat(store: Store, n: number, environment: Environment): Promise<Seat> {
