@@ -2,6 +2,7 @@
 // answered or the time is up.
 
 import assert from 'node:assert/strict'
+import { setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
 import { createAttacks } from './attacks.ts'
 import { createClient } from './client.ts'
@@ -42,6 +43,10 @@ export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzRe
   const failures: Error[] = []
   const isOver = (): boolean => failures.length > 0 || tally.isOver()
 
+  target.served.ended.then((code) => {
+    if (!tally.isOver()) failures.unshift(new Error(`the service ended with ${code}: ${target.served.err()}`))
+  })
+
   /** Each fuzzer has its own line of seeds. */
   async function search<T>(
     n: number,
@@ -67,6 +72,8 @@ export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzRe
     search(PLAYERS, anyAttack, attacks.play),
     ...all.map(({ play }, n) => search(n, anyPlay, play)),
   ])
+  // One that ended makes all calls fail; it may take a moment until that is known.
+  if (failures.length > 0) await wait(1_000)
   const [failure] = failures
   if (failure) throw failure
   await assertSound(target)
