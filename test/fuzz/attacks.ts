@@ -76,7 +76,8 @@ export function createAttacks(
   async function bystand(): Promise<void> {
     const client = createClient(served.url)
     const id = `${tag}-bystander-${count}`
-    const answer = await client.send(Buffer.from(head('GET', ME, key, [`X-Request-Id: ${id}`])))
+    const [answer] = await client.send(Buffer.from(head('GET', ME, key, [`X-Request-Id: ${id}`])))
+    assert.ok(answer)
     client.close()
     note('bystander', answer.status)
     assert.deepEqual([answer.status, answer.headers.get('x-request-id')], [200, id])

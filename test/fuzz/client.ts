@@ -8,9 +8,17 @@ import { type Answer, takeAnswer } from './answers.ts'
 /** Above every time limit of the service on a call that is sent in one piece. */
 const ANSWER_MS = 20_000
 
+export type Sending = {
+  isHead?: boolean
+  /** Sends the same bytes so many times, ahead of the answers. */
+  times?: number
+}
 export type Client = {
-  /** Resolves with the answer; rejects when there is none in time, or what comes is not HTTP. */
-  send: (bytes: Uint8Array, isHead?: boolean) => Promise<Answer>
+  /**
+   * Resolves with the answers, fewer than were sent only when the last one says that the connection is closed. Rejects
+   * when they do not come in time, or what comes is not HTTP.
+   */
+  send: (bytes: Uint8Array, sending?: Sending) => Promise<Answer[]>
   close: () => void
 }
 
@@ -28,12 +36,12 @@ export function createClient(url: string): Client {
   }
 
   return {
-    async send(bytes, isHead = false) {
+    async send(bytes, sending = {}) {
       const here = await connected()
       try {
-        const answer = await exchange(here, bytes, isHead)
-        if (answer.headers.get('connection') === 'close') here.destroy()
-        return answer
+        const answers = await exchange(here, bytes, sending)
+        if (isLast(answers.at(-1))) here.destroy()
+        return answers
       } catch (error) {
         here.destroy()
         throw error
@@ -43,23 +51,27 @@ export function createClient(url: string): Client {
   }
 }
 
-function exchange(socket: Socket, bytes: Uint8Array, isHead: boolean): Promise<Answer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+const isLast = (answer?: Answer): boolean => answer?.headers.get('connection') === 'close'
+
+function exchange(
+  socket: Socket,
+  bytes: Uint8Array,
+  { isHead = false, times = 1 }: Sending,
+): Promise<Answer[]> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer[]>()
+  const answers: Answer[] = []
   let received = ''
   const take = (text: string): void => {
     received += text
     try {
-      for (;;) {
-        const taken = takeAnswer(received, isHead)
-        if (!taken) return
+      for (let taken = takeAnswer(received, isHead); taken; taken = takeAnswer(received, isHead)) {
         received = taken.rest
         // "100 Continue" only says that the body may come.
-        if (taken.answer.status < 200) continue
-        if (received !== '')
-          throw new Error(`more than one answer: ${JSON.stringify(received.slice(0, 200))}`)
-        resolve(taken.answer)
-        return
+        if (taken.answer.status >= 200) answers.push(taken.answer)
       }
+      if (answers.length < times && !isLast(answers.at(-1))) return
+      if (received !== '' || answers.length > times) throw new Error(`more than was asked for: ${received}`)
+      resolve(answers)
     } catch (error) {
       reject(error)
     }
@@ -68,7 +80,7 @@ function exchange(socket: Socket, bytes: Uint8Array, isHead: boolean): Promise<A
     reject(new Error(`the connection ended without an answer: ${JSON.stringify(received)}`))
   const timer = setTimeout(() => reject(new Error(`no answer for ${ANSWER_MS} ms`)), ANSWER_MS)
   socket.on('data', take).on('end', end).on('close', end)
-  socket.write(bytes)
+  socket.write(times === 1 ? bytes : Buffer.concat(Array.from({ length: times }, () => bytes)))
   return promise.finally(() => {
     clearTimeout(timer)
     socket.off('data', take).off('end', end).off('close', end)

@@ -46,7 +46,8 @@ suite('fuzzing', { concurrency: 1 }, () => {
     const call = async (method: string, path: string, body?: object): Promise<Answer> => {
       const text = body ? JSON.stringify(body) : ''
       const lines = body ? [`Content-Length: ${text.length}`] : []
-      return client.send(Buffer.from(head(method, path, key, lines) + text))
+      const [answer] = await client.send(Buffer.from(head(method, path, key, lines) + text))
+      return answer as Answer
     }
     assert.equal((await call('POST', USERS, USER)).status, 200)
     assert.equal((await call('POST', PLANS, PLAN)).status, 200)

@@ -37,6 +37,8 @@ export type CallStep = {
   /** Takes executions from another partner's answers. */
   isForeign: boolean
   mutations: Mutation[]
+  /** How many times it is sent, ahead of the answers. */
+  times: number
   /** The lengths of the chunks of the body; null for a body of a stated length. */
   chunks: number[] | null
 }
@@ -47,6 +49,8 @@ export type Step =
   /** Takes the test environment through so many hours. */
   | { kind: 'advance'; hours: number; priceUsd: number }
 
+/** As many as are answered at a time. */
+const AHEAD_MAX = 16
 const place = fc.nat({ max: 60_000 })
 const METHODS = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'QUERY']
 
@@ -76,6 +80,10 @@ const callStep: fc.Arbitrary<CallStep> = fc.record({
   mutations: fc.oneof(
     { arbitrary: fc.constant<Mutation[]>([]), weight: 3 },
     { arbitrary: fc.array(mutation, { minLength: 1, maxLength: 3 }), weight: 2 },
+  ),
+  times: fc.oneof(
+    { arbitrary: fc.constant(1), weight: 2 },
+    { arbitrary: fc.integer({ min: 2, max: AHEAD_MAX }), weight: 1 },
   ),
   chunks: fc.option(fc.array(fc.integer({ min: 1, max: 300 }), { minLength: 1, maxLength: 5 }), {
     freq: 5,
