@@ -18,7 +18,7 @@ const { connectionsMax: MOST, connectionsPerAddressMax: SHARE } = connectionLimi
 /** So many at once, because the system queues no more that are still to be taken in. */
 const AT_ONCE = 400
 const ANSWER_MS = 2_000
-const BYTES_PER_CONNECTION = 20 * 1024
+const BYTES_PER_CONNECTION = 32 * 1024
 /** The limit on what has not been said yet, how often it is looked at, and the leave that follows. */
 const FREED_MS = 10_000 + 2_000 + 2_000
 
@@ -37,9 +37,17 @@ async function openIdle(t: TestContext, url: string, count: number, text = ''): 
     })
     await Promise.all(batch)
   }
-  // Whoever is turned away learns it a moment later.
-  await wait(500)
+  await settle(() => held.size)
   return [...held]
+}
+
+/** Whoever is turned away learns it a moment later. */
+async function settle(count: () => number): Promise<void> {
+  let before = -1
+  for (let same = 0; same < 4; same = count() === before ? same + 1 : 0) {
+    before = count()
+    await wait(250)
+  }
 }
 
 async function assertAnswered(url: string, key: string): Promise<void> {
