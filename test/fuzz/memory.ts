@@ -9,7 +9,7 @@ const WARM_SHARE = 0.2
 /** What the last fifth of a run may have more than the first fifth after the warm-up, by their medians. */
 const GROWTH_MAX_BYTES = 16 * MIB
 /** Fewer samples than this say nothing. */
-const SAMPLES_MIN = 50
+const SAMPLES_MIN = 500
 
 export type Growth = { warmBytes: number; lastBytes: number; mostBytes: number }
 
