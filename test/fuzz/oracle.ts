@@ -11,6 +11,8 @@ import type { Seat } from './target.ts'
 const SANE_ID = /^[A-Za-z0-9._-]{1,128}$/
 /** Refused by what stands before every route: the head of the request is to blame, not what it asks for. */
 const BEFORE_ANY_ROUTE = [417, 431]
+/** What JSON can only write as an escape, other than a line break or a tab. */
+const UNSHOWABLE = /(?<!\\)(?:\\\\)*\\(?:u00|ud[89a-f]|[bf])/i
 const TAG = /zt\d+(?:test|live)(?=-)/g
 const LOCATION_MAX = 2
 
@@ -35,6 +37,7 @@ export function judge(request: Request, answer: Answer, owners: Owners, seat: Se
   if (status === 422) assertSaysNothingOfInput(request, body)
   if (request.isPlain)
     assert.ok(![400, 405, 413, 415].includes(status) || isRule(status, body), `it is well formed`)
+  assert.ok(!UNSHOWABLE.test(answer.body), 'text without control characters and half surrogate pairs')
   owners.hold(request, answer.body, seat)
   return body
 }
@@ -48,8 +51,12 @@ function holdToDescription(
   const path = target.split('?')[0] ?? ''
   if (operationAt(method, path)) assertDescribed(method, path, answer)
   else assert.ok([401, 403, 404, 405].includes(status), `no operation, and answered ${status}`)
-  if (status === 200 && request.body && operationAt(method, path)?.requestBody)
-    assertAccepted(method, path, JSON.parse(new TextDecoder().decode(request.body)))
+  if (status !== 200 || !request.body || !operationAt(method, path)?.requestBody) return
+  const sent = JSON.parse(new TextDecoder().decode(request.body))
+  assertAccepted(method, path, sent)
+  for (const [name, value] of Object.entries(answer.body as object))
+    if (name.endsWith('_id') && Object.hasOwn(sent, name))
+      assert.equal(value, sent[name], `${name} is as sent`)
 }
 
 /** A rule was broken, not the form: webhooks that are refused, amounts above a reservation, no consent. */

@@ -18,6 +18,8 @@ type Known = (noun: Noun, at: number) => string
 type Draft = {
   method: string
   segments: string[]
+  /** Which of them is an id, and reaches further than the router. */
+  idAt: number | null
   query: string | null
   members: { name: string; text: string }[] | null
   headers: (readonly [name: string, value: string])[]
@@ -56,9 +58,12 @@ function draftOf({ call }: CallStep, known: Known): Draft {
     call.path.map(({ name, value }) => [`{${name}}`, encodeURIComponent(plainOf(value))]),
   )
   const query = call.query.map(({ name, value }) => `${name}=${encodeURIComponent(plainOf(value))}`)
+  const parts = operation.template.split('/')
+  const idAt = parts.findIndex((part) => part.startsWith('{'))
   return {
     method: operation.method,
-    segments: operation.template.split('/').map((segment) => inPath.get(segment) ?? segment),
+    segments: parts.map((part) => inPath.get(part) ?? part),
+    idAt: idAt < 0 ? null : idAt,
     query: query.length === 0 ? null : query.join('&'),
     members: call.body?.map(({ name, value }) => ({ name, text: textOf(value) })) ?? null,
     headers: [],
@@ -104,7 +109,7 @@ function mutate(draft: Draft, mutation: Mutation): void {
     case 'header':
       return void draft.headers.push(mutation.line)
     case 'segment':
-      draft.segments[1 + around(draft.segments.slice(1), mutation.at)] = mutation.segment
+      draft.segments[draft.idAt ?? 1 + around(draft.segments.slice(1), mutation.at)] = mutation.segment
       return
     case 'query':
       draft.query = mutation.query

@@ -63,7 +63,10 @@ const mutation: fc.Arbitrary<Mutation> = fc.oneof(
   fc.record({ kind: fc.constant('insert' as const), at: place, bytes: hostileBytes }),
   fc.record({ kind: fc.constant('body' as const), json: hostileJson }),
   { arbitrary: fc.record({ kind: fc.constant('header' as const), line: hostileHeader }), weight: 2 },
-  fc.record({ kind: fc.constant('segment' as const), at: place, segment: hostileSegment }),
+  {
+    arbitrary: fc.record({ kind: fc.constant('segment' as const), at: place, segment: hostileSegment }),
+    weight: 2,
+  },
   { arbitrary: fc.record({ kind: fc.constant('query' as const), query: hostileQuery }), weight: 2 },
   fc.record({ kind: fc.constant('method' as const), method: fc.constantFrom(...METHODS) }),
   fc.record({
