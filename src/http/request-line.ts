@@ -1,5 +1,7 @@
-// What a request says before its body that no route may be asked about: the path as it was sent, Host and Expect.
+// What a request says before its body that no route may be asked about: the path as it was sent, its framing, Host and
+// Expect.
 
+import type { IncomingMessage } from 'node:http'
 import type { H3Event } from 'h3'
 import { Refusal } from './refusal.ts'
 
@@ -24,6 +26,8 @@ function sentPath({ req, url }: H3Event): string {
 /** What is wrong with a request whatever it asks for, or null. */
 export function flawOf(request: H3Event['req']): Refusal | null {
   const sent = request.runtime?.node?.req
+  if (sent && isFramedInDoubt(sent as IncomingMessage))
+    return new Refusal(400, FRAMING, { connection: 'close' })
   // Names and values alternate; what is read by name is the first Host alone.
   const hosts = sent?.rawHeaders.filter((name, at) => at % 2 === 0 && /^host$/i.test(name)).length
   if (sent?.httpVersion === '1.1' && hosts !== 1) {
@@ -33,6 +37,18 @@ export function flawOf(request: H3Event['req']): Refusal | null {
   const expected = request.headers.get('expect')
   if (expected === null || asksToContinue(request)) return null
   return new Refusal(417, 'Only 100-continue can be expected.', { connection: 'close' })
+}
+
+const FRAMING = 'Send HTTP/1.1, with no Transfer-Encoding but chunked.'
+
+/**
+ * Whether a proxy may see another end of this request than Node's parser does: by a transfer coding before `chunked`,
+ * chunks from a client of HTTP/1.0, which knows none, or a version that is framed in another way.
+ */
+export function isFramedInDoubt({ headers, httpVersion }: IncomingMessage): boolean {
+  const coding = headers['transfer-encoding']
+  if (httpVersion === '1.0') return coding !== undefined
+  return httpVersion !== '1.1' || (coding !== undefined && !/^chunked$/i.test(coding))
 }
 
 /** Whether the client waits to be told that its body is wanted. */

@@ -109,8 +109,12 @@ test('a client that takes nothing of its answers is ended; one that takes them s
   const answer = 'a'.repeat(16 * MIB)
   const listener = await listenOn({ fetch: () => new Response(answer) }, options)
   t.after(() => Promise.all([listener.close(), listener.end()]))
-  const [stuck, slow] = await Promise.all([converse(listener.url), converse(listener.url)])
-  for (const { socket } of [stuck, slow]) socket.pause().write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  const [stuck, slow, tunnel] = await Promise.all([1, 2, 3].map(() => converse(listener.url)))
+  assert.ok(stuck && slow && tunnel)
+  const clients = [stuck, slow, tunnel]
+  for (const { socket } of clients) socket.pause().write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  // From here on Node looks after this one no more.
+  tunnel.socket.write('CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n')
   // It takes a chunk now and then, for several times as long as the other one is given.
   slow.socket.on('data', () => slow.socket.pause())
   const take = setInterval(() => slow.socket.resume(), stallMs / 10)
@@ -118,8 +122,10 @@ test('a client that takes nothing of its answers is ended; one that takes them s
   await wait(3 * stallMs)
   assert.equal(slow.socket.closed, false)
   assert.ok(slow.received().length > 0)
-  stuck.socket.resume()
-  await stuck.ended
-  assert.ok(stuck.received().length < answer.length, 'it was cut off')
-  for (const { socket } of [stuck, slow]) socket.destroy()
+  for (const { socket, ended, received } of [stuck, tunnel]) {
+    socket.resume()
+    await ended
+    assert.ok(received().length < answer.length, 'it was cut off')
+  }
+  for (const { socket } of clients) socket.destroy()
 })

@@ -5,6 +5,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { WEEKS } from '../../src/cli/demo/storyline.ts'
+import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/serve/connection-limits.ts'
 import { DUE_LATE_MS, UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../src/core/alarms.ts'
 import { LEASE_MS, STUCK_DELIVERIES } from '../../src/core/execution.ts'
 import { FAILSAFE_LEAD_MIN_MS, PASS_GAPS_SEEN } from '../../src/core/failsafe.ts'
@@ -96,6 +97,11 @@ test('the table of windows and slots is the one that is played', () => {
     const row = `| ${frequency} | ${windowMs / HOUR_MS} h | ${slotMs / HOUR_MS} h | ${windowMs / slotMs} |`
     assert.ok(GUIDES.get('docs/engine.md')?.includes(row), row)
   }
+})
+
+test('the limit on connections is the one that is kept', () => {
+  const most = `minus ${DESCRIPTORS_KEPT}, which are kept for the database, ${CONNECTIONS_MAX.toLocaleString('en')} at most`
+  assert.ok(GUIDES.get('docs/operations.md')?.includes(most), most)
 })
 
 test('a number is read as a figure, a word or an ordinal', () => {

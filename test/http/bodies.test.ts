@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { PLAN, startService, USER } from '../support/service.ts'
-import { confirmPath, PLANS, USERS, userPath, WEBHOOKS } from './steps.ts'
+import { fill, PLAN, startService, USER } from '../support/service.ts'
+import { confirmPath, PLANS, sendFirst, succeed, USERS, userPath, WEBHOOKS } from './steps.ts'
 
 const WRITES = [
   ['POST', USERS],
@@ -179,4 +179,32 @@ test('what is around the JSON does not matter: a mark, blanks, the content type'
       assert.equal((await service.call('POST', USERS, text, options)).status, 200, type)
     }
   }
+})
+
+test('of a name that is sent twice the last value counts, for the check and for what is done', async (t) => {
+  const service = await startService(t)
+  /** The valid body with one more member, before the others or behind them. */
+  const twice = (body: object, member: string, place: 'first' | 'last'): string => {
+    const inside = JSON.stringify(body).slice(1, -1)
+    return place === 'first' ? `{${member},${inside}}` : `{${inside},${member}}`
+  }
+  const refusing = '"consent_accepted":false'
+  assert.equal((await service.call('POST', USERS, twice(USER, refusing, 'last'))).status, 400)
+  assert.equal((await service.call('POST', USERS, twice(USER, refusing, 'first'))).status, 200)
+
+  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
+  const filled = fill('o1', '10.00')
+  // The same name in other letters: it is the one that fields are checked by, and the one that is recorded.
+  const failing = '"\\u0073tatus":"failed"'
+  assert.equal((await service.call('POST', confirmPath(id), twice(filled, failing, 'last'))).status, 200)
+  const report = { partner_order_id: 'o1', status: 'failed' }
+  assert.equal((await succeed(service, 'POST', confirmPath(id), report)).replayed, true)
+  const again = await service.call('POST', confirmPath(id), twice(filled, failing, 'first'))
+  assert.equal(again.status, 409, 'it counts as filled now, and differs from what is recorded')
+
+  const month = (query: string) => service.call('GET', `/partner/v1/billing/monthly?${query}`)
+  assert.equal((await month('month=x&month=2026-01')).status, 200)
+  assert.equal((await month('month=2026-01&month=x')).status, 422)
+  assert.equal((await month('__proto__=x&constructor=y&month=2026-01')).status, 200)
+  assert.equal((await month('__proto__[month]=2026-01')).status, 422)
 })

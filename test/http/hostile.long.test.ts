@@ -142,6 +142,19 @@ test('a client that sends a byte now and then holds up nobody, and not the end',
   t.after(() => slow.forEach((socket) => void socket.destroy()))
 })
 
+test('a client that asks for a tunnel behind a call and is gone before the answer harms nobody', async (t) => {
+  const escaped = watchProcess(t)
+  const service = await startService(t)
+  const body = JSON.stringify(USER)
+  const call = head('POST', USERS, service.key, [`Content-Length: ${body.length}`]) + body
+  const text = call.repeat(20) + head('CONNECT', 'example.org:443', service.key)
+  for (let round = 0; round < 50; round++)
+    await Promise.all([1, 2, 3, 4].map(() => play(service.url, [text, 'x'], 'reset')))
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  assert.deepEqual(escaped, [])
+  assert.equal((await service.call('GET', ME)).status, 200)
+})
+
 test('headers beyond every measure are refused with 431, in JSON', async (t) => {
   const { url, key } = await startService(t)
   const answer = await exchange(url, [head('GET', ME, key, [`X-Padding: ${'p'.repeat(100_000)}`])])

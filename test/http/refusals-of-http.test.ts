@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib'
 import { startService, USER } from '../support/service.ts'
 import { converse, statuses } from './conversation.ts'
 import { exchange, head, type RawAnswer } from './raw.ts'
-import { USERS } from './steps.ts'
+import { USERS, userPath } from './steps.ts'
 
 const ME = '/partner/v1/me'
 const BODY = JSON.stringify(USER)
@@ -52,14 +52,57 @@ test('whatever is refused before it is a call has the body and the headers of ev
   assert.equal(old.status, 200)
 })
 
-test('rubbish behind calls is refused after they are answered', async (t) => {
-  const { url, key } = await startService(t)
-  const client = await converse(url)
-  client.socket.write(`${head('POST', USERS, key, [`Content-Length: ${BODY.length}`])}${BODY}rubbish\r\n\r\n`)
-  await client.ended
-  client.socket.destroy()
-  assert.deepEqual(statuses(client.received()), [200, 400])
+test('a request that a proxy may frame or read in another way is refused, and nothing behind it is done', async (t) => {
+  const { url, key, call } = await startService(t)
+  const chunked = `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`
+  const coded = (coding: string): string =>
+    head('POST', USERS, key, [`Transfer-Encoding: ${coding}`]) + chunked
+  const versioned = (version: string, lines: readonly string[] = []): string =>
+    head('POST', USERS, key, ['Connection: keep-alive', ...lines]).replace('HTTP/1.1', `HTTP/${version}`)
+  const cases: Record<string, string> = {
+    'a coding before chunked': coded('gzip, chunked'),
+    'a coding in a header before': coded('x\r\nTransfer-Encoding: chunked'),
+    'an empty coding before chunked': coded(', chunked'),
+    'chunks of a client that knows none': versioned('1.0', ['Transfer-Encoding: chunked']) + chunked,
+    'a version with another framing': versioned('2.0', [`Content-Length: ${BODY.length}`]) + BODY,
+    'a version without headers': versioned('0.9', [`Content-Length: ${BODY.length}`]) + BODY,
+    'two Hosts of a later version': versioned('2.0', ['Host: other', 'Content-Length: 0']),
+  }
+  for (const [what, text] of Object.entries(cases)) {
+    const client = await converse(url)
+    const smuggled = JSON.stringify({ ...USER, partner_user_id: 'smuggled' })
+    client.socket.end(text + head('POST', USERS, key, [`Content-Length: ${smuggled.length}`]) + smuggled)
+    await client.ended
+    client.socket.destroy()
+    assert.deepEqual(statuses(client.received()), [400], what)
+  }
+  assert.equal((await call('PATCH', userPath('smuggled'), { status: 'linked' })).status, 404)
 })
+
+test('of as many headers as there may be the last one counts', async (t) => {
+  const { url, key } = await startService(t)
+  let most = 0
+  for (let count = 100; count <= 4_000; count += 100) {
+    const crowd = Array.from({ length: count }, () => 'a:')
+    const lines = [...crowd, `Content-Length: ${BODY.length}`, 'Content-Encoding: gzip']
+    const { status } = await exchange(url, [head('POST', USERS, key, lines) + BODY])
+    if (status === 431) break
+    assert.equal(status, 415, `${count} headers`)
+    most = count
+  }
+  assert.ok(most >= 100 && most < 4_000, `${most}`)
+})
+
+for (const rubbish of ['rubbish\r\n\r\n', 'CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n'])
+  test(`what is no call is refused after the calls before it are answered: ${rubbish.slice(0, 7)}`, async (t) => {
+    const { url, key } = await startService(t)
+    const client = await converse(url)
+    const call = head('POST', USERS, key, [`Content-Length: ${BODY.length}`]) + BODY
+    client.socket.write(call + rubbish + call)
+    await client.ended
+    client.socket.destroy()
+    assert.deepEqual(statuses(client.received()), [200, 400])
+  })
 
 test('a body is asked for only when it is wanted', async (t) => {
   const { url, key } = await startService(t)

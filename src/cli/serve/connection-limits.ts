@@ -3,7 +3,7 @@
 import type { ConnectionLimits } from '../../http/listen/connections.ts'
 
 /** Descriptors that connections must leave alone: the database and its log, outgoing calls, whatever Node opens. */
-const DESCRIPTORS_KEPT = 64
+export const DESCRIPTORS_KEPT = 64
 /** More than any partner needs; what is allowed beyond is memory for whoever wants to use it up. */
 export const CONNECTIONS_MAX = 10_000
 const CONNECTIONS_MIN = 16

@@ -2,6 +2,7 @@
 
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { isFramedInDoubt } from '../request-line.ts'
 import { isLeaving, refuse, takeLeave } from './leave.ts'
 
 /** How many calls of one connection are answered at a time; nothing is read from it meanwhile. */
@@ -69,6 +70,8 @@ export function createConnection(socket: Socket, handle: RequestListener, uuid: 
       if (isEnding || isLeaving(socket)) return
       request.on('error', () => {})
       response.on('error', () => {})
+      // What follows may be part of it, for whoever sent it on.
+      if (isFramedInDoubt(request)) isEnding = true
       if (open.size < CALLS_MAX) return begin({ request, response })
       if (waiting.length >= CALLS_AHEAD_MAX) return void socket.destroy()
       waiting.push({ request, response })

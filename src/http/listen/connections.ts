@@ -100,6 +100,13 @@ export function createConnections(options: Options): Connections {
     else socket.destroy()
   }
 
+  /** Without this Node would cut the connection off, and with it the answers to the calls before. */
+  function refuseTunnel(socket: Socket): void {
+    // Node hands it over, and listens to nothing on it any more.
+    socket.on('error', () => socket.destroy()).on('timeout', () => onTimeout(socket))
+    connections.get(socket)?.breakOff('400 Bad Request')
+  }
+
   return {
     accept: (request, response) => connections.get(request.socket)?.take(request, response),
     watch(server) {
@@ -109,6 +116,7 @@ export function createConnections(options: Options): Connections {
       server.on('connection', comeIn)
       if (isTls) server.on('secureConnection', speakHttp)
       server.on('timeout', onTimeout)
+      server.on('connect', ({ socket }) => refuseTunnel(socket))
       server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
         const connection = connections.get(socket)
         if (connection && isLeaving(socket)) return

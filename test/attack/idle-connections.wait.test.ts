@@ -1,0 +1,120 @@
+// Ten thousand connections that say nothing, or said something once: others are answered meanwhile, as long as the
+// documented limits leave room for them.
+
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import { suite, type TestContext, test } from 'node:test'
+import { setTimeout as wait } from 'node:timers/promises'
+import { connectionLimitsOf } from '../../src/cli/serve/connection-limits.ts'
+import { createClient } from '../fuzz/client.ts'
+import { head } from '../http/raw.ts'
+import { PROGRAM, type Program, type Started, startServe } from '../support/process.ts'
+import { me, withKey } from '../support/serve.ts'
+
+/** What this machine allows, 10,000 unless its limit of open files is low: serve comes to the same number. */
+const { connectionsMax: MOST, connectionsPerAddressMax: SHARE } = connectionLimitsOf({})
+/** So many at once, because the system queues no more that are still to be taken in. */
+const AT_ONCE = 400
+const ANSWER_MS = 2_000
+/** As many as are open before the first of them has said nothing for too long. */
+const SILENT = 1_000
+const BYTES_PER_CONNECTION = 32 * 1024
+/** The limit on what has not been said yet, how often it is looked at, and the leave that follows. */
+const FREED_MS = 10_000 + 2_000 + 2_000
+
+/** Opens connections, each of which says `text`. Resolves with those that the service holds. */
+async function openIdle(t: TestContext, url: string, count: number, text = ''): Promise<Socket[]> {
+  const { hostname, port } = new URL(url)
+  const held = new Set<Socket>()
+  t.after(() => held.forEach((socket) => void socket.destroy()))
+  for (let from = 0; from < count; from += AT_ONCE) {
+    const batch = Array.from({ length: Math.min(AT_ONCE, count - from) }, async () => {
+      const socket = connect({ host: hostname, port: Number(port) })
+      socket.on('error', () => {}).on('close', () => held.delete(socket))
+      await new Promise((resolve) => socket.once('connect', resolve).once('close', resolve))
+      if (!socket.destroyed) held.add(socket)
+      socket.resume().write(text)
+    })
+    await Promise.all(batch)
+  }
+  await settle(() => held.size)
+  return [...held]
+}
+
+/** Whoever is turned away learns it a moment later. */
+async function settle(count: () => number): Promise<void> {
+  let before = -1
+  for (let same = 0; same < 4; same = count() === before ? same + 1 : 0) {
+    before = count()
+    await wait(250)
+  }
+}
+
+async function assertAnswered(url: string, key: string): Promise<void> {
+  const from = performance.now()
+  assert.equal((await me(url, key)).status, 200)
+  assert.ok(performance.now() - from < ANSWER_MS, `answered after ${Math.round(performance.now() - from)} ms`)
+}
+
+/** Of the process, as the system counts it. */
+function residentBytes({ child }: Started): number {
+  const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]
+  return Number(kib) * 1024
+}
+
+suite('idle connections', { concurrency: 1 }, () => {
+  test('nearly as many as there may be, from this machine: others are answered', async (t) => {
+    const { cwd, key } = await withKey(t)
+    const served = await startServe(t, [], { cwd })
+    const before = residentBytes(served)
+    const count = MOST - 50
+    // After one refusal a connection may be idle for longer than it takes to open all of them.
+    const spoken = await openIdle(t, served.url, count - SILENT, head('GET', '/nowhere', 'x'))
+    const silent = await openIdle(t, served.url, SILENT)
+    assert.equal(spoken.length + silent.length, count)
+    for (let n = 0; n < 5; n++) await assertAnswered(served.url, key)
+    const each = (residentBytes(served) - before) / count
+    t.diagnostic(`${count} connections, ${Math.round(each)} bytes each`)
+    assert.ok(each < BYTES_PER_CONNECTION, `${each} bytes for a connection`)
+    assert.ok(!served.err().includes('"level":"error"'), served.err())
+  })
+
+  test('from another address: it gets its share, and all the others are answered', async (t) => {
+    const outside = Object.values(networkInterfaces())
+      .flatMap((addresses) => addresses ?? [])
+      .find(({ internal, family }) => !internal && family === 'IPv4')
+    const { cwd, key } = await withKey(t)
+    const served = await startServe(t, ['--host', '0.0.0.0'], { cwd })
+    const local = served.url.replace('0.0.0.0', '127.0.0.1')
+    // A machine without a network has no other address; its own is exempt, and gets all that it asks for.
+    const from = outside ? served.url.replace('0.0.0.0', outside.address) : local
+    const held = await openIdle(t, from, outside ? MOST : SHARE)
+    assert.equal(held.length, SHARE)
+    for (let n = 0; n < 5; n++) await assertAnswered(local, key)
+    assert.equal(served.err().includes(`${outside?.address} has ${SHARE} connections`), outside !== undefined)
+  })
+
+  test('a low limit of open files: the calls of a connection that is there go on, the others wait', async (t) => {
+    const { cwd, key } = await withKey(t)
+    const limited: Program = ['/bin/sh', '-c', 'ulimit -n 128 && exec "$@"', 'sh', ...PROGRAM]
+    const served = await startServe(t, ['--tick-every', '1s', '--price-feed', 'static:60000'], {
+      cwd,
+      program: limited,
+    })
+    const client = createClient(served.url)
+    t.after(() => client.close())
+    const ask = async () => (await client.send(Buffer.from(head('GET', '/partner/v1/me', key))))[0]?.status
+    assert.equal(await ask(), 200)
+    // The one that is there is one of them.
+    assert.equal((await openIdle(t, served.url, SILENT)).length, 128 - 64 - 1)
+    assert.ok(served.err().includes('all 64 connections are taken'), served.err())
+    for (let n = 0; n < FREED_MS / 1_000; n++) {
+      assert.equal(await ask(), 200)
+      await wait(1_000)
+    }
+    await assertAnswered(served.url, key)
+    assert.ok(!served.err().includes('"level":"error"'), served.err())
+  })
+})

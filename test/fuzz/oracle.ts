@@ -1,0 +1,117 @@
+// Whether an answer is one that the service may give: described, in its form, and with nothing of anybody else in it.
+
+import assert from 'node:assert/strict'
+import { assertAccepted, assertDescribed, operationAt } from '../openapi/described.ts'
+import type { Answer } from './answers.ts'
+import { MARK } from './hostile.ts'
+import { OPERATIONS } from './operations.ts'
+import type { Request } from './requests.ts'
+import type { Seat } from './target.ts'
+
+const SANE_ID = /^[A-Za-z0-9._-]{1,128}$/
+/** Refused by what stands before every route: the head of the request is to blame, not what it asks for. */
+const BEFORE_ANY_ROUTE = [417, 431]
+/** What JSON can only write as an escape, other than a line break or a tab. */
+const UNSHOWABLE = /(?<!\\)(?:\\\\)*\\(?:u00|ud[89a-f]|[bf])/i
+const TAG = /zt\d+(?:test|live)(?=-)/g
+const LOCATION_MAX = 2
+
+/** Throws when the answer is not one of those this request may get. Returns its JSON. */
+export function judge(request: Request, answer: Answer, owners: Owners, seat: Seat): unknown {
+  const { status, headers } = answer
+  assert.ok(status >= 200 && status < 500, `it is answered ${status}`)
+  assert.equal(headers.get('cache-control'), 'no-store')
+  assert.equal(headers.get('content-type'), 'application/json')
+  const given = request.headers.filter(([name]) => name === 'X-Request-Id')
+  const id = headers.get('x-request-id') ?? ''
+  assert.match(id, SANE_ID)
+  if (given.length === 1 && status !== 431)
+    assert.equal(id, request.requestId, 'it is the answer to this call')
+  if (request.method === 'HEAD') return null
+  const body: unknown = JSON.parse(answer.body)
+  if (BEFORE_ANY_ROUTE.includes(status)) return body
+  if (request.stranger)
+    assert.equal(status, request.stranger === 'disabled' ? 403 : 401, 'a stranger is refused')
+  else assert.notEqual(status, 401, 'the key is good')
+  holdToDescription(request, { status, headers, body })
+  if (status === 422) assertSaysNothingOfInput(request, body)
+  if (request.isPlain)
+    assert.ok(![400, 405, 413, 415].includes(status) || isRule(status, body), `it is well formed`)
+  assert.ok(!UNSHOWABLE.test(answer.body), 'text without control characters and half surrogate pairs')
+  owners.hold(request, answer.body, seat)
+  return body
+}
+
+function holdToDescription(
+  request: Request,
+  answer: { status: number; headers: Headers; body: unknown },
+): void {
+  const { method, target } = request
+  const { status } = answer
+  const path = target.split('?')[0] ?? ''
+  if (operationAt(method, path)) assertDescribed(method, path, answer)
+  else assert.ok([401, 403, 404, 405].includes(status), `no operation, and answered ${status}`)
+  if (status !== 200 || !request.body || !operationAt(method, path)?.requestBody) return
+  const sent = JSON.parse(new TextDecoder().decode(request.body))
+  assertAccepted(method, path, sent)
+  for (const [name, value] of Object.entries(answer.body as object))
+    if (name.endsWith('_id') && Object.hasOwn(sent, name))
+      assert.equal(value, sent[name], `${name} is as sent`)
+}
+
+/** A rule was broken, not the form: webhooks that are refused, amounts above a reservation, no consent. */
+const isRule = (status: number, body: unknown): boolean =>
+  status === 400 &&
+  typeof body === 'object' &&
+  body !== null &&
+  'detail' in body &&
+  body.detail !== 'Request body is not valid UTF-8.'
+
+type Complaint = { type: string; loc: (string | number)[]; msg: string }
+
+/** A place is one of the description, and nothing that was sent comes back. */
+function assertSaysNothingOfInput({ method, target }: Request, body: unknown): void {
+  const operation = operationOf(method, target)
+  const { detail } = body as { detail: Complaint[] }
+  assert.ok(!JSON.stringify(detail).includes(MARK), 'a complaint repeats what was sent')
+  for (const { loc } of detail) {
+    assert.ok(loc.length <= LOCATION_MAX && ['body', 'query'].includes(String(loc[0])), JSON.stringify(loc))
+    const [, field] = loc
+    if (typeof field === 'string') assert.ok(operation?.fields.has(field), `${field} is a field`)
+  }
+}
+
+function operationOf(method: string, target: string) {
+  const found = operationAt(method, target)
+  return OPERATIONS.find(({ operationId }) => operationId === found?.operationId)
+}
+
+export type Owners = { hold: (request: Request, body: string, seat: Seat) => void }
+
+/** Knows whose every execution is, and throws when an answer names what is another tenant's and was not asked about. */
+export function createOwners(): Owners {
+  const owners = new Map<string, string>()
+  return {
+    hold(request, body, { tag, tenant }) {
+      const asked = `${decodeLoosely(request.target)} ${request.body ? Buffer.from(request.body) : ''}`
+      const isOthers = (named: string, owner: string): boolean => owner !== tag && !asked.includes(named)
+      for (const [id] of body.matchAll(/exec_[0-9a-f]{32}/g)) {
+        const owner = owners.get(id) ?? tag
+        assert.ok(!isOthers(id, owner), `${id} is of ${owner}`)
+        if (!asked.includes(id)) owners.set(id, tag)
+      }
+      for (const [named] of body.matchAll(TAG))
+        assert.ok(!isOthers(named, named), `${named} is another tenant`)
+      const [, slug] = /"partner_slug":"([^"]*)"/.exec(body) ?? []
+      assert.ok(slug === undefined || slug === tenant.partnerSlug, `the answer is for ${slug}`)
+    },
+  }
+}
+
+function decodeLoosely(target: string): string {
+  try {
+    return decodeURIComponent(target)
+  } catch {
+    return target
+  }
+}

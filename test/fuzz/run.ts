@@ -1,0 +1,51 @@
+// `npm run fuzz`: SEED=n, and --requests N or --minutes N. Prints its seed first and what was answered last; fails on an
+// answer that may not be, and on memory that grows.
+
+import { parseArgs } from 'node:util'
+import { machine } from '../../src/machine.ts'
+import { type FuzzReport, fuzz } from './fuzz.ts'
+import { assertFlat, growthOf } from './memory.ts'
+
+const SAID_EVERY = 10_000
+const MIB = 1024 * 1024
+const { values } = parseArgs({ options: { requests: { type: 'string' }, minutes: { type: 'string' } } })
+const seed = Number(process.env.SEED ?? Buffer.from(machine.random(4)).readUInt32BE())
+const endings: (() => Promise<void> | void)[] = []
+const say = (text: string): void => void process.stdout.write(`${text}\n`)
+const mib = (bytes: number): string => `${(bytes / MIB).toFixed(1)} MiB`
+
+say(`SEED=${seed}`)
+try {
+  const requests = Number(values.requests ?? Number.POSITIVE_INFINITY)
+  const minutes = Number(values.minutes ?? (values.requests ? Number.POSITIVE_INFINITY : 1))
+  const ending = { after: (end: () => Promise<void> | void) => void endings.push(end) }
+  sumUp(await fuzz(ending, { seed, requests, minutes, onProgress }))
+} catch (error) {
+  say(error instanceof Error ? error.message : String(error))
+  process.exitCode = 1
+} finally {
+  for (const end of endings.reverse()) await end()
+}
+
+function onProgress({ requests, seconds, samples }: FuzzReport): void {
+  const last = samples.at(-1)
+  if (!last || requests % SAID_EVERY > 0) return
+  say(
+    `${requests} in ${seconds.toFixed(0)} s: memory ${mib(last.residentBytes)}, database ${mib(last.fileBytes)}`,
+  )
+}
+
+function sumUp(report: FuzzReport): void {
+  const { requests, seconds, answers } = report
+  for (const [operation, counts] of Object.entries(answers)) {
+    const counted = Object.entries(counts).map(([status, count]) => `${status}: ${count}`)
+    say(`${operation.padEnd(20)} ${counted.join('  ')}`)
+  }
+  say(`${requests} requests in ${seconds.toFixed(0)} s: all answered as they may be, and the ledger adds up`)
+  const growth = growthOf(report)
+  if (!growth) return
+  say(
+    `memory: ${mib(growth.warmBytes)} warm, ${mib(growth.lastBytes)} at the end, ${mib(growth.mostBytes)} at most`,
+  )
+  assertFlat(growth)
+}
