@@ -51,7 +51,7 @@ test('a disk that is full leaves the old file and nothing beside it', async (t) 
     file,
   ])
   assert.equal(full.code, 1)
-  assert.match(full.err, /^error: EFBIG.*\n$/)
+  assert.match(full.err, /^error: .*march\.csv could not be written \(EFBIG: [^\n]*\n$/)
   assert.equal(readFileSync(file, 'utf8'), 'the old one')
   assert.deepEqual(strays(office), ['march.csv'])
 })

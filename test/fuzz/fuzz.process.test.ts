@@ -24,16 +24,14 @@ const REPEATS = 500
 const MIB = 1024 * 1024
 
 suite('fuzzing', { concurrency: 1 }, () => {
-  test('a short run, from a fresh seed: every operation succeeds, and is refused', async (t) => {
+  test('a short run, from a fresh seed: every operation succeeds', async (t) => {
     const seed = Number(process.env.SEED ?? Buffer.from(machine.random(4)).readUInt32BE())
     t.diagnostic(`SEED=${seed}`)
     const { answers } = await fuzz(t, { seed, requests: REQUESTS, minutes: 1 })
-    for (const { operationId, requestBody } of OPERATIONS) {
-      const statuses = Object.keys(answers[operationId] ?? {})
-      for (const status of requestBody ? ['200', '404', '422'] : ['200'])
-        assert.ok(statuses.includes(status), `${operationId} was answered ${statuses}, never ${status}`)
-    }
-    for (const status of [200, 400, 409])
+    for (const { operationId } of OPERATIONS)
+      assert.ok(answers[operationId]?.[200], `${operationId} has succeeded`)
+    // Only what no seed leaves out: rarer answers are seen in longer runs.
+    for (const status of [404, 409, 422])
       assert.ok(answers.confirmExecution?.[status], `confirmed: ${status}`)
     assert.ok(answers.wire?.[400] && answers.bystander?.[200])
   })
