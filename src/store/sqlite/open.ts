@@ -5,7 +5,7 @@ import type { Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Store } from '../store.ts'
 import { createAuditLog, createAuditStore } from './accounts/audit.ts'
-import { createKeyStore } from './accounts/keys.ts'
+import { createKeyStore, type KeyMemory } from './accounts/keys.ts'
 import { createPartnerStore } from './accounts/partners.ts'
 import { createTierStore } from './accounts/tiers.ts'
 import { createUserStore } from './accounts/users.ts'
@@ -15,6 +15,7 @@ import { explained, refuseUnreachable } from './file/explain.ts'
 import { refuseDamagedLog } from './file/log-damage.ts'
 import { refuseMissingLog } from './file/log-missing.ts'
 import { forgetLogOwner, noteLogOwner, refuseForeignLog } from './file/log-owner.ts'
+import { createMemory } from './file/memory.ts'
 import { type MigrationState, migrate, migrationStates } from './file/migrate.ts'
 import { watchName } from './file/name-watch.ts'
 import { refuseNetworkFile } from './file/network-disk.ts'
@@ -64,10 +65,14 @@ export async function openStore(file: string, { clock, create, cacheKib }: OpenO
   }
 }
 
+/** More keys than calls come with in a minute; each is a few hundred bytes. */
+const KEYS_REMEMBERED = 10_000
+
 /** `file` is the database's own name: its locks lie beside it. */
 function assemble(connection: Connection, file: string): Store {
   const { db } = connection
   const audit = createAuditLog(db)
+  const memory: KeyMemory = createMemory(db, KEYS_REMEMBERED)
   const time = createTenantTime(connection)
   const ledger = createLedger(db)
   const stops = createStops(connection, ledger, time)
@@ -80,8 +85,8 @@ function assemble(connection: Connection, file: string): Store {
   const runPage = createPageRunner(db, { ledger, stops, time })
   const sandboxDue = createSandboxDue(connection, time)
   return {
-    ...createPartnerStore(connection, audit),
-    ...createKeyStore(connection, audit),
+    ...createPartnerStore(connection, { audit, memory }),
+    ...createKeyStore(connection, { audit, memory }),
     ...createTierStore(connection, audit),
     ...createUserStore(connection, { stops, audit, time, file }),
     ...createPlanStore(connection, ledger, time),

@@ -1,15 +1,23 @@
 // API keys, found by the hash of their secret: the secret itself is stored nowhere.
 
 import { type Instant, plus } from '../../../core/instant.ts'
-import type { ApiKey } from '../../../core/key.ts'
+import type { ApiKey, KeySeen } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
 import { type KeyRow, keyOf } from '../../rows/key.ts'
 import type { Connection } from '../file/connection.ts'
+import type { Memory } from '../file/memory.ts'
 import type { AuditLog } from './audit.ts'
 
-export function createKeyStore({ db, clock, present, read, write }: Connection, audit: AuditLog): KeyStore {
+type Known = Omit<KeySeen, 'now'>
+/** What is remembered of keys and their partners: every call asks for one. */
+export type KeyMemory = Memory<Known>
+
+export function createKeyStore(
+  { db, clock, present, look, write, read }: Connection,
+  { audit, memory }: { audit: AuditLog; memory: KeyMemory },
+): KeyStore {
   const SELECT_KEY =
     'select k.*, t.partner_slug, t.environment from api_keys k join tenants t using (tenant_id)'
   const sql = {
@@ -31,6 +39,13 @@ export function createKeyStore({ db, clock, present, read, write }: Connection, 
        where key_id = :key_id`,
     ),
     markUsed: db.prepare('update api_keys set last_used_at = :now where key_id = :key_id'),
+  }
+
+  function seen(sha256: string): Known | null {
+    const row = sql.bySecret.get(sha256)
+    if (!row) return null
+    const { partner_name: partnerName, partner_status } = row
+    return { key: keyOf(row), partnerName, partnerStatus: partner_status as PartnerStatus }
   }
 
   function found(keyId: string): ApiKey {
@@ -55,19 +70,14 @@ export function createKeyStore({ db, clock, present, read, write }: Connection, 
 
   return {
     findKey: (sha256) =>
-      read(() => {
-        const row = sql.bySecret.get(sha256)
-        if (!row) return null
-        return {
-          key: keyOf(row),
-          partnerName: row.partner_name,
-          partnerStatus: row.partner_status as PartnerStatus,
-          now: present(),
-        }
+      look(() => {
+        const known = memory.recall(sha256, () => seen(sha256))
+        return known && { ...known, now: present() }
       }),
 
     markKeyUsed: (keyId) =>
       write(() => {
+        memory.forget()
         sql.markUsed.run({ key_id: keyId, now: clock() })
       }),
 
@@ -83,6 +93,7 @@ export function createKeyStore({ db, clock, present, read, write }: Connection, 
         const time = { now, clock: clock() }
         const change = decide(found(keyId), time)
         const { label, expiresAt, revokedAt } = change.key
+        memory.forget()
         sql.update.run({ key_id: keyId, label, expires_at: expiresAt, revoked_at: revokedAt })
         const successor = change.successor && insert(change.successor, time.clock)
         audit.add(entry, now)

@@ -8,10 +8,14 @@ import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { AWAKE, OF_TENANT } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { AuditLog } from './audit.ts'
+import type { KeyMemory } from './keys.ts'
 
 const PLANS = '(select plan_id from plans join tenants using (tenant_id) where partner_slug = :slug)'
 
-export function createPartnerStore({ db, read, write }: Connection, audit: AuditLog): PartnerStore {
+export function createPartnerStore(
+  { db, read, write }: Connection,
+  { audit, memory }: { audit: AuditLog; memory: KeyMemory },
+): PartnerStore {
   const sql = {
     find: db.prepare<[string], PartnerRow>('select * from partners where partner_slug = ?'),
     list: db.prepare<[], PartnerRow>('select * from partners order by created_at, partner_slug'),
@@ -64,6 +68,7 @@ export function createPartnerStore({ db, read, write }: Connection, audit: Audit
         const seen = found(slug)
         const partner = decide(seen, now)
         const { name, status, minTranche: min_tranche, updatedAt: updated_at } = partner
+        memory.forget()
         sql.update.run({ slug, name, status, min_tranche, held: partner.held ? 1 : 0, updated_at })
         if (partner.status !== seen.status || partner.held !== seen.held) sql.wake.run({ slug })
         if (min_tranche !== seen.minTranche) sql.setFloor.run({ slug, min_tranche })

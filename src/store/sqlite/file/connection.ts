@@ -16,6 +16,8 @@ export type Connection = {
   clock: () => Instant
   /** The time a write would have now. */
   present: () => Instant
+  /** Runs `work`, which asks for one thing only, without a transaction around it. */
+  look<T>(work: () => T): Promise<T>
   /** Runs `work` on one consistent snapshot. */
   read<T>(work: () => T): Promise<T>
   /**
@@ -90,10 +92,15 @@ export function connect(
   }
   const present = notBefore ? () => later(clock(), notBefore()) : clock
   const write = createWriter(db, present, watch)
+  const alone = <T>(work: () => T): T => {
+    watch.lookNowAndThen()
+    return work()
+  }
   return {
     db,
     clock,
     present,
+    look: (work) => explaining(whenFree(() => alone(work))),
     read: (work) => explaining(whenFree(() => snapshot(work))),
     write: (work, lane) => explaining(write(work, lane)),
     lookAtName: watch.look,
