@@ -69,18 +69,35 @@ export const connectionContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'a key that another process revoked, and a partner it disabled, are refused at once': async (t, open) => {
-    const world = await openWorld(t, open)
-    const { store, acme, now } = world
-    const other = await world.connect()
-    const made = keyFor(acme)
-    const { keyId } = await store.addKey(made, AUDIT)
-    for (const one of [store, other]) assert.equal((await one.findKey(made.sha256))?.key.revokedAt, null)
-    await other.changeKey(keyId, (key) => ({ key: { ...key, revokedAt: now() }, successor: null }), AUDIT)
-    assert.equal((await store.findKey(made.sha256))?.key.revokedAt, now())
-    await other.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
-    assert.equal((await store.findKey(made.sha256))?.partnerStatus, 'disabled')
-  },
+  'a key that was revoked or used, and a partner that was disabled, are seen so at once, by whom it may be':
+    async (t, open) => {
+      const world = await openWorld(t, open)
+      const { store, acme, now } = world
+      const other = await world.connect()
+      for (const writer of [store, other]) {
+        await writer.changePartner('acme', (seen) => ({ ...seen, status: 'active' }), AUDIT)
+        const made = keyFor(acme)
+        const { keyId } = await writer.addKey(made, AUDIT)
+        const assertSeen = async (expected: object) => {
+          for (const reader of [store, other]) {
+            const seen = await reader.findKey(made.sha256)
+            const { revokedAt, lastUsedAt } = seen?.key ?? {}
+            assert.deepEqual({ revokedAt, lastUsedAt, status: seen?.partnerStatus }, expected)
+          }
+        }
+        await assertSeen({ revokedAt: null, lastUsedAt: null, status: 'active' })
+        await writer.markKeyUsed(keyId)
+        await assertSeen({ revokedAt: null, lastUsedAt: now(), status: 'active' })
+        await writer.changeKey(
+          keyId,
+          (key) => ({ key: { ...key, revokedAt: now() }, successor: null }),
+          AUDIT,
+        )
+        await assertSeen({ revokedAt: now(), lastUsedAt: now(), status: 'active' })
+        await writer.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
+        await assertSeen({ revokedAt: now(), lastUsedAt: now(), status: 'disabled' })
+      }
+    },
 
   'of two writers at once neither fails and neither is lost': async (t, open, backend) => {
     const world = await openWorld(t, open)
