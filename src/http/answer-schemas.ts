@@ -194,7 +194,10 @@ export const monthlyUsersAnswer = z.object({
     .array(z.object({ partner_user_id: partnerUserId, ...sums }))
     .meta({ description: 'One page, by partner_user_id.' }),
   totals: z.object(sums).meta({ description: 'Over all users of the month, not of the page.' }),
-  next_cursor: z.string().nullable().meta(said('Gives the next page; null on the last one.', 'dXNlci0x')),
+  next_cursor: z
+    .string()
+    .nullable()
+    .meta(said('Gives the next page; null on the last one.', 'MTc2OTkwNDAwMDAwMCB1c2VyLTE')),
 })
 
 export type UserJson = z.output<typeof userAnswer>

@@ -1,6 +1,7 @@
 // The HTTP service: what every call goes through on its way to a handler and back.
 
 import { H3, type H3Event } from 'h3'
+import { createListings } from '../billing/listing.ts'
 import type { KeySeen } from '../core/key.ts'
 import { Problem } from '../core/problem.ts'
 import type { Log } from '../log.ts'
@@ -18,7 +19,7 @@ import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
 import { CALLS_PER_KEY_MAX, createTurns, type Turn } from './turns.ts'
 
-export type AppOptions = Omit<Services, 'store'> & {
+export type AppOptions = Omit<Services, 'store' | 'listings'> & {
   /** Null while the database is being opened: every call is then put off. */
   store: Store | null
   log: Log
@@ -37,6 +38,7 @@ export function createApp(options: AppOptions): H3 {
   const limit = rateLimit === null ? null : createRateLimit(rateLimit)
   const takeTurn = createTurns(callsPerKey)
   const oneAtATime = createOneAtATime()
+  const listings = createListings()
   const logCall = createCallLog(log)
   // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
@@ -123,6 +125,7 @@ export function createApp(options: AppOptions): H3 {
       store,
       machine,
       guard,
+      listings,
       caller,
       tenant: caller.key.tenant,
       params: decodeParams(event.context.params ?? {}),

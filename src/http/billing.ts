@@ -1,9 +1,12 @@
 // Billing over HTTP: a month's statement, and each user's share of it page by page.
 
 import { z } from 'zod'
-import { bill, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
-import { MONTH_PATTERN } from '../core/instant.ts'
+import type { Listing } from '../billing/listing.ts'
+import { type BillingStore, bill, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
+import { earlier, type Instant, MONTH_PATTERN } from '../core/instant.ts'
 import { isMonth, periodOf } from '../core/month.ts'
+import type { Tenant } from '../core/partner.ts'
+import type { FixedPeriod } from '../store/months.ts'
 import { monthlyAnswer, monthlyUsersAnswer } from './answer-schemas.ts'
 import { FieldError, field, said } from './fields.ts'
 import { route } from './route.ts'
@@ -30,15 +33,20 @@ const limit = field({ type: 'integer', minimum: 1, maximum: USERS_PAGE_MAX }, (i
   return value
 })
 
-/** A cursor is the last user of the page before, wrapped so that nobody takes it apart. */
-const cursor = field({ type: 'string' }, (input) => {
-  const id = typeof input === 'string' ? Buffer.from(input, 'base64url').toString('utf8') : ''
-  return id !== '' && wrap(id) === input
-    ? id
+/** Where a listing goes on: what it covers ends there, and this is the last user of the page before. */
+type Place = { end: Instant; after: string }
+
+/** A cursor is a place, wrapped so that nobody takes it apart. */
+const cursor = field({ type: 'string' }, (input): Place | FieldError => {
+  const text = typeof input === 'string' ? Buffer.from(input, 'base64url').toString('utf8') : ''
+  const [, end, after] = /^(-?\d{1,15}) (.+)$/s.exec(text) ?? []
+  const place = after === undefined ? null : { end: Number(end) as Instant, after }
+  return place && wrap(place) === input
+    ? place
     : new FieldError('value_error', 'Value error, cursor is not one of a page')
 })
 
-const wrap = (partnerUserId: string): string => Buffer.from(partnerUserId, 'utf8').toString('base64url')
+const wrap = ({ end, after }: Place): string => Buffer.from(`${end} ${after}`, 'utf8').toString('base64url')
 
 const MONTH = said('The month, YYYY-MM, in UTC.', '2026-01')
 
@@ -63,23 +71,46 @@ export const getMonthlyUsers = route({
     limit: limit
       .meta(said(`The users of a page; ${USERS_PAGE_DEFAULT} by default.`, USERS_PAGE_DEFAULT))
       .optional(),
-    cursor: cursor.meta(said('The next_cursor of the page before.', 'dXNlci0x')).optional(),
+    cursor: cursor
+      .meta(said('The next_cursor of the page before.', 'MTc2OTkwNDAwMDAwMCB1c2VyLTE'))
+      .optional(),
   }),
   answer: monthlyUsersAnswer,
-  handle: async ({ store, tenant, query, alone }) => {
-    const { users } = await alone(async () => bill(store, tenant, await store.fixPeriod(query.month, tenant)))
-    const from =
-      query.cursor === undefined ? 0 : users.findIndex((user) => user.partnerUserId > (query.cursor ?? ''))
-    const rest = from < 0 ? [] : users.slice(from)
-    const page = rest.slice(0, query.limit ?? USERS_PAGE_DEFAULT)
+  handle: async ({ store, tenant, query, alone, listings }) => {
+    const fixed = await store.fixPeriod(query.month, tenant)
+    const end = query.cursor ? earlier(query.cursor.end, fixed.end) : fixed.end
+    const listing = `${tenant.tenantId} ${fixed.month} ${end}`
+    const known = query.cursor ? listings.find(listing) : null
+    const drawn = known ?? (await alone(() => draw(store, tenant, { ...fixed, end })))
+    const { users, totals } = drawn
+    const from = query.cursor ? firstAfter(users, query.cursor.after) : 0
+    const page = users.slice(from, from + (query.limit ?? USERS_PAGE_DEFAULT))
     const last = page.at(-1)
+    const hasMore = last !== undefined && from + page.length < users.length
+    if (hasMore && !known) listings.keep(listing, drawn)
     return {
       partner_slug: tenant.partnerSlug,
       environment: tenant.environment,
       month: query.month.month,
       users: page.map(userLineJson),
-      totals: totalsJson(users),
-      next_cursor: last && page.length < rest.length ? wrap(last.partnerUserId) : null,
+      totals,
+      next_cursor: hasMore ? wrap({ end, after: last.partnerUserId }) : null,
     }
   },
 })
+
+async function draw(store: BillingStore, tenant: Tenant, period: FixedPeriod): Promise<Listing> {
+  const { users } = await bill(store, tenant, period)
+  return { users, totals: totalsJson(users) }
+}
+
+/** The place of the first user behind an id, among users in the order of their ids. */
+function firstAfter(users: readonly { partnerUserId: string }[], id: string): number {
+  let [low, high] = [0, users.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((users[middle]?.partnerUserId ?? '') > id) high = middle
+    else low = middle + 1
+  }
+  return low
+}

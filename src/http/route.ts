@@ -1,6 +1,7 @@
 // What a route is: a method, a path, the shape of its body, and a handler from a checked call to a JSON answer.
 
 import type { z } from 'zod'
+import type { Listings } from '../billing/listing.ts'
 import type { KeySeen } from '../core/key.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { Machine } from '../machine.ts'
@@ -9,7 +10,7 @@ import type { Store } from '../store/store.ts'
 /** Where a webhook may be sent: `checkUrl` throws webhook_refused with the reason. */
 export type UrlGuard = { checkUrl: (url: string) => Promise<void> }
 
-export type Services = { store: Store; machine: Machine; guard: UrlGuard }
+export type Services = { store: Store; machine: Machine; guard: UrlGuard; listings: Listings }
 
 export type Call<B, Q = unknown> = Services & {
   caller: KeySeen

@@ -57,10 +57,9 @@ const REFUSED: [path: string, detail: object[]][] = [
     `${USERS}?month=2026-01&limit=${limit}`,
     [TOO_LARGE],
   ]),
-  ...['', '!', 'YQ==', 'YR', '_w', 'YQ%00'].map((cursor): [string, object[]] => [
-    `${USERS}?month=2026-01&cursor=${cursor}`,
-    [CURSOR_WRONG],
-  ]),
+  ...['', '!', 'YQ==', 'YR', '_w', 'YQ%00', Buffer.from('user-1').toString('base64url')].map(
+    (cursor): [string, object[]] => [`${USERS}?month=2026-01&cursor=${cursor}`, [CURSOR_WRONG]],
+  ),
   [`${USERS}?month=x&limit=0&cursor=!`, [MONTH_WRONG, TOO_SMALL, CURSOR_WRONG]],
 ]
 

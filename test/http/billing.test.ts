@@ -3,16 +3,21 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { usd } from '../../src/core/money.ts'
+import type { Store } from '../../src/store/store.ts'
 import { type Entry, enterInto, utc } from '../billing/books.ts'
 import { shell } from '../levers/steps.ts'
-import { fill, type Service, startService } from '../support/service.ts'
+import { fill, type Service, type ServiceOptions, startService } from '../support/service.ts'
 import { confirmPath, sendFirst, succeed } from './steps.ts'
 
 const MONTHLY = '/partner/v1/billing/monthly'
 const USERS = `${MONTHLY}/users`
 
-async function openJanuary(t: Parameters<typeof startService>[0], entries: readonly Entry[]) {
-  const service = await startService(t)
+async function openJanuary(
+  t: Parameters<typeof startService>[0],
+  entries: readonly Entry[],
+  options: ServiceOptions = {},
+) {
+  const service = await startService(t, options)
   const live = await service.issueKey('acme', 'live')
   enterInto(service.file, { slug: 'acme', environment: 'live' }, entries)
   service.setClock(utc(2026, 1))
@@ -134,22 +139,43 @@ test('a page has 100 users unless said otherwise', async (t) => {
   )
 })
 
-test('a user who joins between two pages of the present month neither moves the others nor repeats them', async (t) => {
+test('all pages show the month as the first one did, whoever joins between them', async (t) => {
   const { service, read } = await openJanuary(t, users(['b', 'd', 'f']))
   service.setClock(utc(2026, 0, 20))
   const first = await read(`${USERS}?month=2026-01&limit=2`)
   enterInto(service.file, { slug: 'acme', environment: 'live' }, users(['a', 'c', 'e']))
   const second = await read(`${USERS}?month=2026-01&limit=2&cursor=${first.next_cursor}`)
   const ids = [first, second].map((page: Page) => page.users.map((user) => user.partner_user_id))
-  assert.deepEqual(ids, [
-    ['b', 'd'],
-    ['e', 'f'],
-  ])
+  assert.deepEqual(ids, [['b', 'd'], ['f']])
+  assert.deepEqual(second.totals, first.totals)
+})
+
+test('the month is read once for all pages, and anew by who begins again', async (t) => {
+  let reads = 0
+  const wrap = (store: Store): Store => ({
+    ...store,
+    readActivity(...of) {
+      reads += 1
+      return store.readActivity(...of)
+    },
+  })
+  const { service, read } = await openJanuary(t, users(['a', 'b', 'c', 'd']), { wrap })
+  service.setClock(utc(2026, 0, 20))
+  assert.equal((await pages(read, '&limit=1')).length, 4)
+  assert.equal(reads, 1)
+  // The clock goes on: whoever reads two listings at once has each as it was.
+  const [one] = [await read(`${USERS}?month=2026-01&limit=2`)]
+  service.advance(1_000)
+  const other = await read(`${USERS}?month=2026-01&limit=2`)
+  assert.equal(reads, 3)
+  for (const { next_cursor } of [one, other])
+    await read(`${USERS}?month=2026-01&limit=2&cursor=${next_cursor}`)
+  assert.equal(reads, 3)
 })
 
 test('a cursor behind the last user is an empty page', async (t) => {
   const { read } = await openJanuary(t, users(['a', 'b']))
-  const cursor = Buffer.from('zzz').toString('base64url')
+  const cursor = Buffer.from(`${utc(2026, 1, 1)} zzz`).toString('base64url')
   const page = await read(`${USERS}?month=2026-01&cursor=${cursor}`)
   assert.deepEqual([page.users, page.next_cursor], [[], null])
 })
