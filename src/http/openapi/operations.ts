@@ -137,7 +137,9 @@ export const OPERATIONS: Record<string, Operation> = {
     operationId: 'listMonthlyUsers',
     tag: 'Billing',
     summary: "Each user's share of a month",
-    description: `Page by page, by partner_user_id. The shares add up to the month's fee. ${SAFE}`,
+    description:
+      'Page by page, by partner_user_id. All pages of a listing show the month as its first page did. ' +
+      `The shares add up to the month's fee. ${SAFE}`,
     answer: 'MonthlyUsers',
     refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.month, ...QUERY_REFUSALS.page],
   },
