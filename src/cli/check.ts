@@ -1,6 +1,7 @@
 // check: faults of the file and the ledger, and what an operator should look after before it becomes one.
 
 import { Command } from 'commander'
+import { quoted } from '../core/quote.ts'
 import { visible } from '../core/visible.ts'
 import type { Finding } from '../store/check.ts'
 import type { Cli } from './context.ts'
@@ -8,7 +9,6 @@ import { EXIT } from './exit-codes.ts'
 import { sandboxJson, sandboxLines } from './status/sandboxes.ts'
 import { counted } from './terminal/numbers.ts'
 import { note, print } from './terminal/print.ts'
-import { quoted } from './terminal/quote.ts'
 
 type Level = 'error' | 'warning'
 type Reported = { level: Level } & Finding & { mend: string }

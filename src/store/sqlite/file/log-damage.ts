@@ -5,6 +5,7 @@
 import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs'
 import { endianness } from 'node:os'
 import { Problem } from '../../../core/problem.ts'
+import { quoted } from '../../../core/quote.ts'
 import { realName, walBytes, walFile } from './own-files.ts'
 import { canSeeLocks, locksOn } from './process-lock.ts'
 
@@ -13,6 +14,8 @@ const LOG_HEADER_BYTES = 32
 const FRAME_HEADER_BYTES = 24
 const MAGIC_LITTLE = 0x377f0682
 const BETWEEN_LOOKS_MS = 50
+/** The smallest that a disk writes whole. */
+const BLOCK_BYTES = 512
 const INDEX = { frames: 16, salt: 32, backfilled: 96, bytes: 100 }
 
 /**
@@ -20,21 +23,27 @@ const INDEX = { frames: 16, salt: 32, backfilled: 96, bytes: 100 }
  * crash is none of that. See docs/decisions/0046-a-damaged-log.md.
  */
 export function refuseDamagedLog(database: string): void {
-  if (!canSeeLocks() || walBytes(database) <= LOG_HEADER_BYTES || isOpen(database)) return
-  const log = readLog(database)
-  if (!log?.isDamaged) return
-  // Somebody may have it open whose locks are not seen from here, in another container say, and be writing.
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BETWEEN_LOOKS_MS)
-  const again = readLog(database)
-  if (!again?.isDamaged || again.soundBytes !== log.soundBytes || again.salt !== log.salt) return
-  if (isOpen(database)) return
+  const log = damagedLog(database)
+  if (!log) return
   const [wal, index] = [walFile(database), `${realName(database)}-shm`]
   throw new Problem(
     'bad_file',
     `${wal} is damaged after ${log.soundBytes} bytes, and commits that were answered come after that: keep copies of all three ` +
       `files and see "When the log is damaged" in docs/operations.md. To go on without those commits, run ` +
-      `\`truncate -s ${log.soundBytes} ${wal} && rm -f ${index}\`.`,
+      `\`truncate -s ${log.soundBytes} ${quoted(wal)} && rm -f ${quoted(index)}\`.`,
   )
+}
+
+/** The log of a database that nobody has open, if it has lost commits which were answered. */
+export function damagedLog(database: string): { soundBytes: number } | null {
+  if (!canSeeLocks() || walBytes(database) <= LOG_HEADER_BYTES || isOpen(database)) return null
+  const log = readLog(database)
+  if (!log?.isDamaged) return null
+  // Somebody may have it open whose locks are not seen from here, in another container say, and be writing.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BETWEEN_LOOKS_MS)
+  const again = readLog(database)
+  const isSame = again?.isDamaged && again.soundBytes === log.soundBytes && again.salt === log.salt
+  return isSame && !isOpen(database) ? log : null
 }
 
 const isOpen = (database: string): boolean =>
@@ -90,7 +99,11 @@ function walk({ descriptor, header, pageSize, frames, known }: Walk): Omit<Log, 
     // Behind the damage, a frame that follows a commit: whoever wrote it was told that the commit is on disk.
     if (!isSound && follows && wasCommit) return { isDamaged: true, soundBytes: end(soundCommit) }
     isSound &&= follows
-    wasCommit = isOfThisLog && frame.readUInt32BE(4) !== 0
+    // In a frame that is not sound, what says that it is a commit may be left of an older log, unless it lies in the same
+    // block of the disk as what says that it is of this one.
+    const at = LOG_HEADER_BYTES + (n - 1) * frameBytes
+    const isOneBlock = Math.floor((at + 4) / BLOCK_BYTES) === Math.floor((at + 23) / BLOCK_BYTES)
+    wasCommit = isOfThisLog && frame.readUInt32BE(4) !== 0 && (follows || isOneBlock)
     if (isSound) sound = n
     if (isSound && wasCommit) soundCommit = n
     before = stored

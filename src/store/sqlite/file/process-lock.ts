@@ -1,7 +1,7 @@
 // A lock between processes that the system releases when its holder dies, however it dies: SQLite's own lock on an
 // empty file beside the database. Nothing is ever written to it.
 
-import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { openFile } from './connection.ts'
 import { isBusy } from './errors.ts'
 import { giveToFolderOwner } from './own-files.ts'
@@ -58,15 +58,50 @@ export const canSeeLocks = (): boolean => existsSync(LOCKS)
  */
 export function locksOn(file: string): { isOurs: boolean; isRead: boolean }[] {
   if (!canSeeLocks()) return []
-  // Lines such as "3: POSIX  ADVISORY  READ 1234 fe:01:5678 128 128"; the last number of the triple is the inode.
-  const ino = statSync(file, { throwIfNoEntry: false })?.ino
-  if (ino === undefined) return []
+  // Lines such as "3: POSIX  ADVISORY  READ 1234 fe:01:5678 128 128": device, in hexadecimal, and inode.
+  const own = identitiesOf(file)
+  if (own.length === 0) return []
   return readFileSync(LOCKS, 'utf8')
     .split('\n')
     .map((line) => line.trim().split(/\s+/))
     .flatMap((words) => {
       const at = words.findIndex((word) => /^[0-9a-f]+:[0-9a-f]+:\d+$/.test(word))
-      if (at < 2 || words[at]?.split(':')[2] !== String(ino)) return []
+      if (at < 2 || !own.includes(words[at] ?? '')) return []
       return [{ isOurs: words[at - 1] === String(process.pid), isRead: words[at - 2] === 'READ' }]
     })
+}
+
+/**
+ * What a file may be called in the list of locks. It has the device of the file system, which on some (btrfs, overlayfs)
+ * is not the one that stat tells: then it is the one of the mount.
+ */
+function identitiesOf(file: string): string[] {
+  const found = statSync(file, { throwIfNoEntry: false, bigint: true })
+  if (!found) return []
+  const major = ((found.dev >> 8n) & 0xfffn) | ((found.dev >> 32n) & ~0xfffn)
+  const minor = (found.dev & 0xffn) | ((found.dev >> 12n) & ~0xffn)
+  const devices = new Set([deviceName(major, minor), deviceOfMount(realpathSync(file))])
+  return [...devices].filter((device) => device !== null).map((device) => `${device}:${found.ino}`)
+}
+
+const deviceName = (major: bigint, minor: bigint): string =>
+  [major, minor].map((part) => part.toString(16).padStart(2, '0')).join(':')
+
+/** The device of the mount that a path lies on: of those above it the last that was mounted deepest. */
+function deviceOfMount(path: string): string | null {
+  let deepest = -1
+  let device: string | null = null
+  for (const line of readFileSync('/proc/self/mountinfo', 'utf8').split('\n')) {
+    const [, , numbers, , escaped] = line.split(' ')
+    if (numbers === undefined || escaped === undefined) continue
+    const point = escaped.replaceAll(/\\(\d{3})/g, (_, octal) =>
+      String.fromCharCode(Number.parseInt(octal, 8)),
+    )
+    const isAbove = point === '/' || path === point || path.startsWith(`${point}/`)
+    if (!isAbove || point.length < deepest) continue
+    deepest = point.length
+    const [major = '0', minor = '0'] = numbers.split(':')
+    device = deviceName(BigInt(major), BigInt(minor))
+  }
+  return device
 }

@@ -23,7 +23,7 @@ import { type Database, openFile } from './connection.ts'
 import { assertWhole } from './copy.ts'
 import { isBusy, isUnreadable } from './errors.ts'
 import { refuseUnreachable } from './explain.ts'
-import { refuseDamagedLog } from './log-damage.ts'
+import { damagedLog, refuseDamagedLog } from './log-damage.ts'
 import { hasForeignLog, refuseForeignLog } from './log-owner.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
@@ -78,7 +78,7 @@ export function restore(
 /** Lets the new database take the name. Returns where what had it is kept, null when there was nothing. */
 function replace(file: string, names: { aside: string; kept: string }): string | null {
   if (existsSync(file)) {
-    if (hasForeignLog(file)) giveWayUnread(file, names)
+    if (hasForeignLog(file) || damagedLog(file)) giveWayUnread(file, names)
     else giveWay(file, names)
     return names.kept
   }
@@ -139,8 +139,8 @@ function giveWay(file: string, { aside, kept }: { aside: string; kept: string })
 }
 
 /**
- * The same for a file that must not be opened, because the log beside it is another's. Both are kept as they are, under
- * names by which SQLite does not take the one for the other's.
+ * The same for a file that must not be opened, because the log beside it is another's or damaged: SQLite would throw away
+ * what it cannot read. Both are kept as they are, under names by which it does not take the one for the other's.
  */
 function giveWayUnread(file: string, { aside, kept }: { aside: string; kept: string }): void {
   const held = openSync(file, 'r')
