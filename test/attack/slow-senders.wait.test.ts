@@ -16,11 +16,14 @@ const LATE_MS = 2_000 + 2_000 + 4_000
 const HEAD_MS = 10_000
 const WHOLE_MS = 30_000
 /** What somebody else's call may take meanwhile. */
-const OTHERS_MS = 1_000
+const OTHERS_MS = 3_000
+
+const dribbling = new Set<Conversation['socket']>()
 
 /** Begins with `start` and then sends `more` again and again; resolves with how long the service let it. */
 async function dribble(t: TestContext, url: string, start: string, more: string): Promise<Dribbled> {
   const client = await converse(url)
+  dribbling.add(client.socket)
   client.socket.write(start)
   const sending = setInterval(() => client.socket.writable && client.socket.write(more), EVERY_MS)
   t.after(() => {
@@ -55,7 +58,10 @@ test('whoever sends its head or its body by the byte is told 408 and let go', as
   while (!areOver) {
     const from = performance.now()
     await succeed(service, 'GET', ME)
-    assert.ok(performance.now() - from < OTHERS_MS, 'somebody else is answered at once')
+    const tookMs = performance.now() - from
+    // The service waits for its connections before it stops: whoever fails here lets them go first.
+    if (tookMs >= OTHERS_MS) for (const socket of dribbling) socket.destroy()
+    assert.ok(tookMs < OTHERS_MS, `somebody else is answered at once, not after ${tookMs} ms`)
     await Promise.race([all, wait(EVERY_MS)])
   }
   for (const [what, { work, limitMs }] of Object.entries(slow)) {
