@@ -1,5 +1,7 @@
 // Chance that a seed repeats.
 
+import { seededRandom } from '../../src/core/seeded-random.ts'
+
 export type Chance = {
   /** From 0 up to, not including, 1. */
   next: () => number
@@ -11,15 +13,8 @@ export type Chance = {
   bytes: (count: number) => Uint8Array
 }
 
-/** The generator mulberry32. */
 export function chanceOf(seed: number): Chance {
-  let state = seed >>> 0
-  const next = () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
+  const next = seededRandom(seed)
   const between = (low: number, high: number) => low + Math.floor(next() * (high - low + 1))
   return {
     next,

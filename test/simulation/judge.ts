@@ -7,9 +7,8 @@ import { ANY_TEXT, type Expected } from './model/answer.ts'
 import { answer } from './model/calls.ts'
 import { csv } from './model/csv.ts'
 import { operate } from './model/operate.ts'
-import { pass, wake, wakeUpsOf } from './model/pass.ts'
+import { observedBy, pass, sentTo, wake, wakeUpsOf } from './model/pass.ts'
 import { idempotencyKey, type State } from './model/state.ts'
-import { units } from './model/units.ts'
 import type { Answered, PassSeen, Record_, Seen } from './system/observed.ts'
 
 /** With both sides of it. */
@@ -154,12 +153,8 @@ function judgeRehearsal(state: State, price: string | null, seen: Seen): void {
 }
 
 /** The model's side of a pass, to its end. */
-export function playPass(state: State, { price, told }: Pick<Pass, 'price' | 'told'>) {
-  const observed = {
-    price: price === null ? null : units(price),
-    told: typeof told === 'number' ? state.clock + told : told,
-  }
-  const steps = pass(state, observed)
+export function playPass(state: State, told: Pick<Pass, 'price' | 'told'>) {
+  const steps = pass(state, observedBy(state, told))
   for (;;) {
     const step = steps.next()
     if (step.done) return step.value
@@ -208,13 +203,8 @@ function judgeWakeUps(
   if (!isDeepStrictEqual(payloads.sort(byTenant), [...seen.payloads].sort(byTenant))) {
     throw differ('wake-ups', payloads, seen.payloads)
   }
-  const behaviour = (name: string) => action.receivers[name] ?? 'takes'
   if (action.hanging && seen.hanging) judgeCall(state, action.hanging.call, [seen.hanging])
-  const sent = wakeUps.map((wakeUp) => {
-    const how = behaviour(wakeUp.tenant.name)
-    const statusCode = how === 'takes' ? 204 : how === 'fails' ? 500 : null
-    return { wakeUp, attempt: { statusCode, delivered: how === 'takes' } }
-  })
+  const sent = sentTo(action.receivers, wakeUps)
   for (const _ of wake(state, sent));
   const delivered = sent.filter(({ attempt }) => attempt.delivered).length
   const woken = { sent: delivered, failed: sent.length - delivered }

@@ -12,9 +12,8 @@ import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
 import { type Connection, configure, connect, openFile } from './file/connection.ts'
 import { explained, refuseUnreachable } from './file/explain.ts'
-import { refuseDamagedLog } from './file/log-damage.ts'
-import { refuseMissingLog } from './file/log-missing.ts'
-import { forgetLogOwner, noteLogOwner, refuseForeignLog } from './file/log-owner.ts'
+import { forgetLogOwner, noteLogOwner } from './file/log-owner.ts'
+import { refuseDoubtfulLog } from './file/log-trust.ts'
 import { createMemory } from './file/memory.ts'
 import { type MigrationState, migrate, migrationStates } from './file/migrate.ts'
 import { watchName } from './file/name-watch.ts'
@@ -125,9 +124,7 @@ export async function readMigrationStates(file: string): Promise<MigrationState[
 function openDatabase(file: string, create: boolean) {
   refuseNetworkFile(file)
   refuseUnreachable(file)
-  refuseForeignLog(file)
-  refuseMissingLog(file)
-  refuseDamagedLog(file)
+  refuseDoubtfulLog(file)
   if (file !== ':memory:' && isMissing(file)) {
     if (!create) throw new Problem('database_not_found', `There is no database at ${file}.`)
     // Made private before SQLite opens it: its log and index files take over the mode.

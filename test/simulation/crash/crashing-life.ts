@@ -14,8 +14,8 @@ import { type MortalHost, openMortalHost } from './mortal-host.ts'
 
 /** How likely an action is to be the last of its process. */
 const KILLED = 0.12
-/** A process may also be killed while it opens the file again. */
-const KILLED_AT_OPENING = 0.1
+/** One in so many is killed once more, while it opens the file again. */
+const KILLS_PER_OPENING = 10
 /** About as many looks at the database as the longest action takes. */
 const LOOKS_MAX = 80
 /** Each kill costs the start of a process. */
@@ -72,7 +72,7 @@ async function actAndDie(
     judge(state, action, seen)
     return false
   }
-  await host.restart(state.clock, action.at % 10 < KILLED_AT_OPENING * 10 ? action.at : null)
+  await host.restart(state.clock, action.at % KILLS_PER_OPENING === 0 ? action.at : null)
   Object.assign(state, await whatItCameTo(host, state, action.action))
   await look(host, state, true)
   // Whether a month was closed is not on record: asked again, it is.

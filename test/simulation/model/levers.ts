@@ -9,6 +9,7 @@ import {
   isOpen,
   type Key,
   type Late,
+  type Partner,
   presentOf,
   type State,
   type Tenant,
@@ -27,21 +28,13 @@ const audit = (state: State): null => {
 
 export function addPartner(state: State, slug: string): Refusal {
   if (state.partners.has(slug)) return 'partner_exists'
-  const partner = {
-    slug,
-    status: 'active',
-    held: false,
-    minTranche: 500_000_000n,
-    createdAt: presentOf(state),
-  } as const
-  state.partners.set(slug, { ...partner })
+  const createdAt = presentOf(state)
+  const partner: Partner = { slug, status: 'active', held: false, minTranche: 500_000_000n, createdAt }
+  state.partners.set(slug, partner)
   for (const environment of ['test', 'live'] as const) {
     const name = `${slug}/${environment}`
-    const of = state.partners.get(slug)
-    if (of) {
-      const own = { users: new Map(), plans: new Map(), executions: [], webhook: null }
-      state.tenants.set(name, { name, partner: of, environment, ...own })
-    }
+    const own = { users: new Map(), plans: new Map(), executions: [], webhook: null }
+    state.tenants.set(name, { name, partner, environment, ...own })
   }
   return audit(state)
 }

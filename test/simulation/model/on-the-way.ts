@@ -4,9 +4,8 @@ import type { Action } from '../action.ts'
 import { answer } from './calls.ts'
 import { fix } from './months.ts'
 import { operate } from './operate.ts'
-import { pass, wake, wakeUpsOf } from './pass.ts'
+import { observedBy, pass, sentTo, wake, wakeUpsOf } from './pass.ts'
 import type { State } from './state.ts'
-import { units } from './units.ts'
 
 type Killed = Extract<Action, { do: 'killed' }>['action']
 
@@ -30,18 +29,12 @@ export function statesOnTheWay(state: State, action: Killed): State[] {
     }
     case 'pass': {
       const states = [before]
-      const { price, told, receivers } = action
       const from = after.executions.length
-      const time = typeof told === 'number' ? after.clock + told : told
-      const steps = pass(after, { price: price === null ? null : units(price), told: time })
+      const steps = pass(after, observedBy(after, action))
       let step = steps.next()
       for (; !step.done; step = steps.next()) states.push(structuredClone(after))
       if (step.value.kind === 'disputed') return states
-      const sent = wakeUpsOf(after.executions.slice(from)).map((wakeUp) => {
-        const how = receivers[wakeUp.tenant.name] ?? 'takes'
-        const statusCode = how === 'takes' ? 204 : how === 'fails' ? 500 : null
-        return { wakeUp, attempt: { statusCode, delivered: how === 'takes' } }
-      })
+      const sent = sentTo(action.receivers, wakeUpsOf(after.executions.slice(from)))
       for (const _ of wake(after, sent)) states.push(structuredClone(after))
       return states
     }

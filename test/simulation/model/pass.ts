@@ -1,10 +1,11 @@
 // The model's passes: prices in, windows rolled, tranches fired, partners woken; transaction by transaction.
 
+import type { Pass } from '../action.ts'
 import { Difference } from '../difference.ts'
 import { close, leftOf, open } from './ledger.ts'
 import { type Execution, isAwake, type Plan, presentOf, type State, type Tenant } from './state.ts'
 import { fire, freeSlot, isDue, type Known, leadOf, nextSlot } from './timing.ts'
-import { decimal, HOUR, iso, MINUTE } from './units.ts'
+import { decimal, HOUR, iso, MINUTE, units } from './units.ts'
 import { type Attempt, note } from './webhooks.ts'
 
 /** What a feed said: a price or none, and the time it told, if it told one or was asked. */
@@ -169,11 +170,25 @@ export function wakeUpsOf(fired: readonly Execution[]): WakeUp[] {
   return [...wakeUps.values()]
 }
 
+/** What a pass is told, by the clock at its beginning. */
+export const observedBy = ({ clock }: State, { price, told }: Pick<Pass, 'price' | 'told'>): Observed => ({
+  price: price === null ? null : units(price),
+  told: typeof told === 'number' ? clock + told : told,
+})
+
+export type Sent = { wakeUp: WakeUp; attempt: Attempt }
+
+const STATUS_CODES = { takes: 204, fails: 500, hangs: null }
+
+/** How each wake-up goes, by how its receiver behaves: unless it is said, it takes what it is sent. */
+export const sentTo = (receivers: Pass['receivers'], wakeUps: readonly WakeUp[]): Sent[] =>
+  wakeUps.map((wakeUp) => {
+    const how = receivers[wakeUp.tenant.name] ?? 'takes'
+    return { wakeUp, attempt: { statusCode: STATUS_CODES[how], delivered: how === 'takes' } }
+  })
+
 /** Enters how each went. */
-export function* wake(
-  state: State,
-  sent: readonly { wakeUp: WakeUp; attempt: Attempt }[],
-): Generator<void, void> {
+export function* wake(state: State, sent: readonly Sent[]): Generator<void, void> {
   yield
   for (const { wakeUp, attempt } of sent) {
     note(state, wakeUp.tenant, wakeUp.registration, attempt)

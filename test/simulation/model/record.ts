@@ -1,6 +1,6 @@
 // All that the model holds to be on record, line by line, as the program's own record is read.
 
-import { emptyRecord, type Record_ as Lines } from '../system/observed.ts'
+import { emptyRecord, type Record_ as Lines, line } from '../system/observed.ts'
 import { isUsable } from './levers.ts'
 import {
   type Execution,
@@ -12,8 +12,6 @@ import {
   type Tenant,
 } from './state.ts'
 import { iso, isoOrNull } from './units.ts'
-
-const line = (...cells: (string | number | bigint | boolean | null)[]): string => cells.join(' | ')
 
 export function recordOf(state: State): Lines {
   const lines = emptyRecord()

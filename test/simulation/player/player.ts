@@ -28,7 +28,7 @@ export type Player = {
   step: () => Generator<Action, void>
 }
 
-/** Whether the calls of a batch may be answered in any order. */
+/** Few enough calls to share one commit. */
 const BATCH_MAX = 40
 
 export function createPlayer(state: State, chance: Chance, profile: Profile): Player {

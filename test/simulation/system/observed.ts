@@ -55,3 +55,6 @@ export type Record_ = Record<(typeof RECORDS)[number], string[]>
 
 export const emptyRecord = (): Record_ =>
   Object.fromEntries(RECORDS.map((name) => [name, [] as string[]])) as Record_
+
+/** A line of a record. */
+export const line = (...cells: (string | number | bigint | boolean | null)[]): string => cells.join(' | ')

@@ -7,12 +7,11 @@ import type { Tenant } from '../../../src/core/partner.ts'
 import { isFill, type Report } from '../../../src/core/report.ts'
 import type { Schedule } from '../../../src/core/schedule-state.ts'
 import type { Store } from '../../../src/store/store.ts'
-import { emptyRecord, type Record_ as Lines } from './observed.ts'
+import { emptyRecord, type Record_ as Lines, line } from './observed.ts'
 
 const ALL = { after: null, limit: 1_000_000 }
 const EVERYBODY = { slug: null, environment: null }
 
-const line = (...cells: (string | number | bigint | boolean | null)[]): string => cells.join(' | ')
 const isoOrNull = (at: Instant | null): string | null => (at === null ? null : iso(at))
 const nameOf = ({ partnerSlug, environment }: Tenant): string => `${partnerSlug}/${environment}`
 

@@ -6,9 +6,7 @@ import { nameTaken } from '../../../whole-file.ts'
 import { type Database, openFile } from './connection.ts'
 import { copyTo } from './copy.ts'
 import { explained, refuseUnreachable } from './explain.ts'
-import { refuseDamagedLog } from './log-damage.ts'
-import { refuseMissingLog } from './log-missing.ts'
-import { refuseForeignLog } from './log-owner.ts'
+import { refuseDoubtfulLog } from './log-trust.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseDatabaseFile } from './own-files.ts'
 import { whenFree } from './when-free.ts'
@@ -17,9 +15,7 @@ import { whenFree } from './when-free.ts'
 export async function backUp(file: string, copy: string, { replace }: { replace: boolean }): Promise<void> {
   refuseUnreachable(file)
   if (!existsSync(file)) throw new Problem('database_not_found', `There is no database at ${file}.`)
-  refuseForeignLog(file)
-  refuseMissingLog(file)
-  refuseDamagedLog(file)
+  refuseDoubtfulLog(file)
   refuseDatabaseFile(copy, file)
   if (!replace && existsSync(copy)) throw nameTaken(copy)
   const db = await openToRead(file)

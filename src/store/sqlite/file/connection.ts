@@ -83,13 +83,10 @@ export function connect(
       if (db.inTransaction) end.run()
     }
   }
-  const explaining = async <T>(work: Promise<T>): Promise<T> => {
-    try {
-      return await work
-    } catch (error) {
+  const explaining = <T>(work: Promise<T>): Promise<T> =>
+    work.catch((error) => {
       throw explained(error, db.name)
-    }
-  }
+    })
   const present = notBefore ? () => later(clock(), notBefore()) : clock
   const write = createWriter(db, present, watch)
   const alone = <T>(work: () => T): T => {

@@ -59,10 +59,14 @@ export const canSeeLocks = (): boolean => existsSync(LOCKS)
 export function locksOn(file: string): { isOurs: boolean; isRead: boolean }[] {
   if (!canSeeLocks()) return []
   // Lines such as "3: POSIX  ADVISORY  READ 1234 fe:01:5678 128 128": device, in hexadecimal, and inode.
-  const own = identitiesOf(file)
-  if (own.length === 0) return []
-  return readFileSync(LOCKS, 'utf8')
+  const found = statSync(file, { throwIfNoEntry: false, bigint: true })
+  if (!found) return []
+  const lines = readFileSync(LOCKS, 'utf8')
     .split('\n')
+    .filter((line) => line.includes(`:${found.ino} `))
+  if (lines.length === 0) return []
+  const own = devicesOf(file, found.dev).map((device) => `${device}:${found.ino}`)
+  return lines
     .map((line) => line.trim().split(/\s+/))
     .flatMap((words) => {
       const at = words.findIndex((word) => /^[0-9a-f]+:[0-9a-f]+:\d+$/.test(word))
@@ -72,16 +76,13 @@ export function locksOn(file: string): { isOurs: boolean; isRead: boolean }[] {
 }
 
 /**
- * What a file may be called in the list of locks. It has the device of the file system, which on some (btrfs, overlayfs)
- * is not the one that stat tells: then it is the one of the mount.
+ * The devices that a file may lie on for the list of locks. It names that of the file system, which on some (btrfs,
+ * overlayfs) is not the one that stat tells: then it is the one of the mount.
  */
-function identitiesOf(file: string): string[] {
-  const found = statSync(file, { throwIfNoEntry: false, bigint: true })
-  if (!found) return []
-  const major = ((found.dev >> 8n) & 0xfffn) | ((found.dev >> 32n) & ~0xfffn)
-  const minor = (found.dev & 0xffn) | ((found.dev >> 12n) & ~0xffn)
-  const devices = new Set([deviceName(major, minor), deviceOfMount(realpathSync(file))])
-  return [...devices].filter((device) => device !== null).map((device) => `${device}:${found.ino}`)
+function devicesOf(file: string, dev: bigint): (string | null)[] {
+  const major = ((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn)
+  const minor = (dev & 0xffn) | ((dev >> 12n) & ~0xffn)
+  return [deviceName(major, minor), deviceOfMount(realpathSync(file))]
 }
 
 const deviceName = (major: bigint, minor: bigint): string =>

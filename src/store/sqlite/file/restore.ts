@@ -50,7 +50,7 @@ export function restore(
   const [copy, file] = [realName(copyName), realName(fileName)]
   refuseForeignLog(copy)
   refuseDamagedLog(copy)
-  if ([file, `${file}-shm`].some(isLockedByAnother)) throw inUse(file)
+  if (isInUse(file)) throw inUse(file)
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
   refuseSecondNames(file)
   const aside = nameAside(file)
@@ -170,10 +170,12 @@ function takeAlone(db: Database, file: string): boolean {
     if (!isBusy(error) && !isUnreadable(error)) throw error
   }
   // SQLite keeps to itself that the disk failed while it folded the log.
-  if (canSeeLocks() && ![file, `${file}-shm`].some(isLockedByAnother))
+  if (canSeeLocks() && !isInUse(file))
     throw new Error('the log of the present database could not be folded into it')
   throw inUse(file)
 }
+
+const isInUse = (file: string): boolean => [file, `${file}-shm`].some(isLockedByAnother)
 
 const inUse = (file: string): Problem =>
   new Problem('database_in_use', `${file} is open in another process: stop serve and cron first.`)
