@@ -34,6 +34,9 @@ export type PlanTerms = {
 
 export type Plan = PlanTerms & { readonly planId: number }
 
+/** Starts further ahead of a new window are those of a clock that was wrong: it does not have to come after them. */
+const USED_AHEAD_MS = WINDOW_MS['bi-weekly']
+
 /** A checked POST /plans body. */
 export type PlanRequest = {
   partnerUserId: string
@@ -50,8 +53,8 @@ export type PlanSeen = {
   plan: Plan | null
   /** The current window's bounds, null when the plan has none. */
   window: { start: Instant; end: Instant } | null
-  /** The latest start among the plan's windows that have executions. */
-  latestUsedStart: Instant | null
+  /** When those of the plan's windows start that have executions and do not lie behind now. */
+  usedStarts: readonly Instant[]
 }
 
 export type PlanChange = {
@@ -164,8 +167,10 @@ function rewrite(seen: PlanSeen & { plan: Plan }, request: PlanRequest, now: Ins
  */
 function resetStart(seen: PlanSeen, startDate: Instant, now: Instant): Instant {
   const wanted = later(now, startDate)
-  const used = seen.latestUsedStart
-  return used !== null && used >= wanted ? plus(used, 1) : wanted
+  const near = seen.usedStarts.filter((used) => wanted <= used && used < plus(wanted, USED_AHEAD_MS))
+  let start = near.reduce((latest, used) => later(latest, plus(used, 1)), wanted)
+  while (seen.usedStarts.includes(start)) start = plus(start, 1)
+  return start
 }
 
 const unchanged = (plan: Plan): PlanChange => ({ plan, close: null, open: null, cancelsExecutions: false })

@@ -44,7 +44,7 @@ const SEEN: PlanSeen & { plan: Plan } = {
   user: user(),
   plan: PLAN,
   window: { start: T0, end: plus(T0, WINDOW_MS.weekly) },
-  latestUsedStart: T0,
+  usedStarts: [],
 }
 
 type Case = {
@@ -137,11 +137,7 @@ test('a re-send that changes nothing answers the plan as it is, untouched', () =
 })
 
 const created = (request: Partial<PlanRequest>): PlanChange =>
-  writePlan(
-    { user: user(), plan: null, window: null, latestUsedStart: null },
-    { ...REQUEST, ...request },
-    NOW,
-  )
+  writePlan({ user: user(), plan: null, window: null, usedStarts: [] }, { ...REQUEST, ...request }, NOW)
 
 const ANCHORS: [what: string, startDate: number | null | undefined, windowStart: number][] = [
   ['none', undefined, NOW],
@@ -173,12 +169,12 @@ test('a new plan takes its defaults only when they are left out', () => {
   assert.equal(created({ status: 'cancelled' }).open, null)
 })
 
-/** By the plan's own start_date and the one of the request, in hours from now; and by the latest start with executions. */
+/** By the plan's own start_date and the one of the request, in hours from now; and by the starts with executions. */
 const RESET_STARTS: [
   what: string,
   stored: number,
   asked: number | null,
-  used: number | null,
+  used: number[] | number | null,
   start: number,
 ][] = [
   ['now', -77, null, -77, 0],
@@ -195,13 +191,16 @@ const RESET_STARTS: [
   ['and behind it lies the future start_date', -77, 24, 1, 24],
   ['and the future start_date is a used start', -77, 1, 1, 1 + MS],
   ['the clock went back behind the start of the plan', 1, null, 1, 1 + MS],
+  ['a start_date weeks ahead is a used start', -77, 500, 500, 500 + MS],
+  ['windows of a clock far ahead are not waited for', -77, null, 9000, 0],
+  ['and the next start is not one of them', -77, null, [335, 336 - MS, 336], 336 + MS],
 ]
 
 test('a reset starts now or at a start_date ahead, and never where a window with executions started', () => {
   const inHours = (hours: number) => Math.round(NOW + hours * HOUR_MS) as Instant
   for (const [what, stored, asked, used, start] of RESET_STARTS) {
-    const latestUsedStart = used === null ? null : inHours(used)
-    const seen = { ...SEEN, plan: { ...PLAN, startDate: inHours(stored) }, latestUsedStart }
+    const usedStarts = [used ?? []].flat().map(inHours)
+    const seen = { ...SEEN, plan: { ...PLAN, startDate: inHours(stored) }, usedStarts }
     const asks = asked === null ? null : inHours(asked)
     for (const startDate of asks === null ? [null, undefined] : [asks]) {
       const change = writePlan(seen, { ...REQUEST, amount: usd('61.00'), startDate }, NOW)

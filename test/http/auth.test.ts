@@ -55,6 +55,24 @@ test('a header that is not "Bearer", one space and one word is malformed', async
   }
 })
 
+test('a key anywhere but in its header opens nothing', async (t) => {
+  const { call, key } = await startService(t)
+  const elsewhere: [path: string, headers: Record<string, string>][] = [
+    [`${ME}?key=${key}`, {}],
+    [`${ME}?api_key=${key}&access_token=${key}`, {}],
+    [`${ME}/${key}`, {}],
+    [ME, { cookie: `authorization=Bearer ${key}; key=${key}` }],
+    [ME, { 'x-api-key': key }],
+    [ME, { 'proxy-authorization': `Bearer ${key}` }],
+    [ME, { 'x-authorization': `Bearer ${key}` }],
+  ]
+  for (const [path, headers] of elsewhere) {
+    const answer = await call('GET', path, undefined, { key: null, headers })
+    assert.equal(answer.status, 401, `${path} ${Object.keys(headers)}`)
+    assert.deepEqual(answer.body, { detail: MALFORMED })
+  }
+})
+
 test('one word that is no usable key of ours is invalid', async (t) => {
   const service = await startService(t)
   const { key } = service

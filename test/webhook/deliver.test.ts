@@ -162,6 +162,23 @@ test('a refused connection and a receiver that hangs up have no status', async (
   assert.equal(rude.received.length, 1, 'not tried again')
 })
 
+test('a body without end is not read on, and takes nothing from the delivery', async (t) => {
+  const authority = makeAuthority(t)
+  const chunk = Buffer.alloc(64 * 1024, 'x')
+  let taken = 0
+  const receiver = await startReceiver(t, authority.issue('IP:127.0.0.1'), (response) => {
+    const feed = () => {
+      while (!response.destroyed && response.write(chunk, () => (taken += chunk.length)));
+    }
+    response.writeHead(200).on('drain', feed)
+    feed()
+  })
+  const attempt = await deliverer({ caFile: authority.caFile })(toPort(receiver.port))
+  assert.deepEqual(attempt, { statusCode: 200, reason: null })
+  // What the two sockets hold on the way, and no more.
+  assert.ok(taken < 16 * 1024 * 1024, `${taken} bytes`)
+})
+
 test('headers without end are a failure, not memory', async (t) => {
   const authority = makeAuthority(t)
   const receiver = await startReceiver(t, authority.issue('IP:127.0.0.1'), (response) => {

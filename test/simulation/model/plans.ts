@@ -109,11 +109,10 @@ function rewrite(plan: Plan, body: PlanBody, now: number): Plan {
   if (typeof body.start_date === 'string') plan.startDate = Date.parse(body.start_date)
   const wanted = Math.max(now, plan.startDate)
   // No idempotency key twice: behind the last window that has executions, unless a wrong clock put it far ahead.
-  const used = plan.executions
-    .map(({ windowStart }) => windowStart)
-    .filter((start) => start < now + WINDOW_LENGTH['bi-weekly'])
-  const last = Math.max(...used, Number.NEGATIVE_INFINITY)
-  const start = last >= wanted ? last + 1 : wanted
+  const used = plan.executions.map(({ windowStart }) => windowStart).filter((start) => start >= wanted)
+  const near = used.filter((start) => start < wanted + WINDOW_LENGTH['bi-weekly'])
+  let start = near.length > 0 ? Math.max(...near) + 1 : wanted
+  while (used.includes(start)) start += 1
   close(plan, now, 'reset')
   open(plan, { start, end: start + WINDOW_LENGTH[plan.frequency], budget: plan.amount })
   return plan

@@ -96,7 +96,7 @@ function startDate({ chance, state, profile }: Scene, length: number): string | 
   const { happens, between } = chance
   if (happens(0.6)) return happens(0.1) ? null : undefined
   if (happens(0.5)) return iso(state.clock - length + between(0, 20 * profile.cadence))
-  return iso(state.clock + between(-40 * DAY, 4 * DAY))
+  return iso(state.clock + between(-40 * DAY, (happens(0.2) ? 40 : 4) * DAY))
 }
 
 /** The same plan in another state. */

@@ -160,6 +160,22 @@ export const passContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
+  'a reset for a start date that a clock weeks ahead has used starts behind that': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await firstTranche(world)
+    const used = plus(T0, 20 * DAY_MS)
+    world.setClock(used)
+    await sendPlan(store, acme, { amount: usd('61') })
+    await tick(world, '60000')
+    world.setClock(plus(T0, HOUR_MS))
+    await sendPlan(store, acme, { amount: usd('62'), startDate: used })
+    world.setClock(plus(used, DAY_MS))
+    await tick(world, '60000')
+    const starts = (await allExecutions(store)).map(({ windowStart }) => windowStart)
+    assert.deepEqual(starts, [T0, used, plus(used, 1)])
+  },
+
   'a page that would make an idempotency key or an execution id twice is undone whole': async (t, open) => {
     const world = await openWorld(t, open)
     const { store } = world

@@ -1,10 +1,8 @@
 // Plans: written by partners, listed for operators.
 
-import { WINDOW_MS } from '../../../core/frequency.ts'
-import { plus } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
 import type { PlanStore } from '../../plans.ts'
-import { instantOrNull } from '../../rows/instant.ts'
+import { instant } from '../../rows/instant.ts'
 import { type PlanRow, planOf, planParams } from '../../rows/plan.ts'
 import { type ScheduleRow, scheduleOf } from '../../rows/schedule.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
@@ -14,9 +12,6 @@ import { OF_TENANT, SELECT_USER } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Ledger } from './ledger.ts'
-
-/** Starts further ahead are those of a clock that was wrong, and no new window has to come after them. */
-const USED_WITHIN_MS = WINDOW_MS['bi-weekly']
 
 export function createPlanStore(connection: Connection, ledger: Ledger, time: TenantTime): PlanStore {
   const { read } = connection
@@ -38,11 +33,7 @@ export function createPlanStore(connection: Connection, ledger: Ledger, time: Te
             user: userRow ? userOf(userRow) : null,
             plan,
             window: plan && ledger.current(plan.planId),
-            latestUsedStart:
-              plan &&
-              instantOrNull(
-                sql.latestUsedStart.get({ plan_id: plan.planId, before: plus(now, USED_WITHIN_MS) }) ?? null,
-              ),
+            usedStarts: plan ? sql.usedStarts.all({ plan_id: plan.planId, now }).map(instant) : [],
           },
           now,
         )
@@ -88,9 +79,10 @@ function prepare({ db }: Connection) {
       `select p.*, u.partner_user_id from plans p join users u on u.user_id = p.user_id
        where p.tenant_id = :tenant and p.partner_plan_id = :partner_plan_id`,
     ),
-    latestUsedStart: db
-      .prepare<object, bigint | null>(
-        'select max(window_start) from executions where plan_id = :plan_id and window_start < :before',
+    usedStarts: db
+      .prepare<object, bigint>(
+        `select distinct window_start from executions where plan_id = :plan_id and window_start >= :now
+         order by window_start`,
       )
       .pluck(),
     minTranche: db
