@@ -1,26 +1,23 @@
-// `npm run faults`: a thousand rounds of kill -9 on the executable, each on the database that the one before left.
-//
-//   npm run faults -- [--rounds 1000] [--seed N] [--databases 2]
-//
-// The rounds are shared among so many databases, which are worked on at the same time. The seed decides who is killed
-// and after how long; what the machine makes of that is never the same twice.
+// `npm run faults`: a thousand rounds of kill -9 on the executable, each on the database that the one before left. The
+// seed decides who is killed and after how long; what the machine makes of that is never the same twice.
 
-import { parseArgs } from 'node:util'
 import { machine } from '../../src/machine.ts'
+import { optionsOrExit, runner, seedOption, wholeFrom } from '../support/runner.ts'
 import { killRounds } from './kill/rounds.ts'
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '1000' },
-    seed: { type: 'string', default: String(machine.clock() % 1_000_000) },
-    databases: { type: 'string', default: '2' },
-  },
-})
-const [rounds, seed, databases] = [values.rounds, values.seed, values.databases].map(Number) as [
-  number,
-  number,
-  number,
-]
+const { rounds, seed, databases } = optionsOrExit((args) =>
+  runner('faults', 'Kills the executable again and again, and looks for what was answered.')
+    .option('--rounds <n>', 'how often', wholeFrom(1), 1_000)
+    .option(
+      '--databases <n>',
+      'among how many the rounds are shared, worked on side by side',
+      wholeFrom(1),
+      2,
+    )
+    .addOption(seedOption('who is killed, and after how long').default(machine.clock() % 1_000_000))
+    .parse(args, { from: 'user' })
+    .opts<{ rounds: number; seed: number; databases: number }>(),
+)
 const say = (text: string) => process.stdout.write(`${text}\n`)
 
 say(`${rounds} rounds on ${databases} databases, --seed ${seed}`)

@@ -1,25 +1,34 @@
-// `npm run fuzz`: SEED=n, and --requests N or --minutes N. Prints its seed first and what was answered last; fails on an
-// answer that may not be, and on memory that grows.
+// `npm run fuzz`. Prints its seed first and what was answered last; fails on an answer that may not be, and on memory
+// that grows.
 
-import { parseArgs } from 'node:util'
+import { Option } from 'commander'
 import { machine } from '../../src/machine.ts'
+import { minutes, optionsOrExit, runner, seedOption, wholeFrom } from '../support/runner.ts'
 import { type FuzzReport, fuzz } from './fuzz.ts'
 import { assertFlat, growthOf } from './memory.ts'
 
 const SAID_EVERY = 10_000
 const MIB = 1024 * 1024
-const { values } = parseArgs({ options: { requests: { type: 'string' }, minutes: { type: 'string' } } })
-const seed = Number(process.env.SEED ?? Buffer.from(machine.random(4)).readUInt32BE())
+const { seed, ...limit } = optionsOrExit((args) =>
+  runner('fuzz', 'Sends the executable requests that are made up, and broken ones.')
+    .option('--minutes <n>', 'how long (default: 1)', minutes)
+    .addOption(new Option('--requests <n>', 'how many').argParser(wholeFrom(1)).conflicts('minutes'))
+    .addOption(
+      seedOption('plays that run again').default(Buffer.from(machine.random(4)).readUInt32BE(), 'any'),
+    )
+    .parse(args, { from: 'user' })
+    .opts<{ seed: number; requests?: number; minutes?: number }>(),
+)
+const ENDLESS = Number.POSITIVE_INFINITY
+const { requests = ENDLESS, minutes: time = requests === ENDLESS ? 1 : ENDLESS } = limit
 const endings: (() => Promise<void> | void)[] = []
 const say = (text: string): void => void process.stdout.write(`${text}\n`)
 const mib = (bytes: number): string => `${(bytes / MIB).toFixed(1)} MiB`
 
 say(`SEED=${seed}`)
 try {
-  const requests = Number(values.requests ?? Number.POSITIVE_INFINITY)
-  const minutes = Number(values.minutes ?? (values.requests ? Number.POSITIVE_INFINITY : 1))
   const ending = { after: (end: () => Promise<void> | void) => void endings.push(end) }
-  sumUp(await fuzz(ending, { seed, requests, minutes, onProgress }))
+  sumUp(await fuzz(ending, { seed, requests, minutes: time, onProgress }))
 } catch (error) {
   say(error instanceof Error ? error.message : String(error))
   process.exitCode = 1

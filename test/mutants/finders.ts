@@ -13,6 +13,9 @@ export type Finder = {
   firstFinding: (output: string) => string | null
 }
 
+/** How long each may look for one bug. */
+export const LIMIT_MS = 60_000
+
 export const FINDERS: Record<string, Finder> = {
   simulate: {
     args: ['--import', 'tsx', 'test/simulation/simulate.ts', '--minutes', '0.9', '--no-shrink'],

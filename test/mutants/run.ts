@@ -5,12 +5,10 @@
 // A NAME is the start of a patch's name in test/mutants/FINDER, such as 07. Exits 1 when a bug survives, when its patch
 // does not apply any more, or when it only breaks the program.
 
-import { FINDERS, type Finder, judge, type Run, type Verdict } from './finders.ts'
+import { FINDERS, type Finder, judge, LIMIT_MS, type Run, type Verdict } from './finders.ts'
 import { apply, type Mutant, mutantsOf } from './patches.ts'
 import { copyTree, runNode } from './tree.ts'
 
-/** How long a finder may look for one bug. */
-const LIMIT_MS = 60_000
 const COMPILER_LIMIT_MS = 120_000
 
 const [name = '', ...chosen] = process.argv.slice(2)

@@ -1,15 +1,10 @@
-// What `npm run simulate` is asked for, from its options and its environment.
+// What `npm run simulate` is asked for.
 
-import { parseArgs } from 'node:util'
+import { Option } from 'commander'
+import { minutes, runner, seedOption, wholeFrom } from '../support/runner.ts'
 
-export const USAGE = `npm run simulate -- [OPTIONS]
-
-  --minutes N    how long; one minute by default
-  --store NAME   which store; there is sqlite
-  --crashes      only lives whose process is killed on the way; --no-crashes none of them
-  --no-shrink    print the whole trace of what fails, at once
-
-SEED=n lives that seed alone, without crashes unless --crashes is given; STEPS=n ends every life after n steps.`
+/** One life in so many is one of crashes: each kill costs the start of a process. */
+export const LIVES_PER_CRASHING = 12
 
 export type Options = {
   minutes: number
@@ -20,35 +15,26 @@ export type Options = {
   steps: number | null
 }
 
-/** Throws an Error that says what is wrong. */
-export function optionsOf(args: readonly string[], env: Record<string, string | undefined>): Options {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      minutes: { type: 'string', default: '1' },
-      store: { type: 'string', default: 'sqlite' },
-      crashes: { type: 'boolean', default: false },
-      'no-crashes': { type: 'boolean', default: false },
-      'no-shrink': { type: 'boolean', default: false },
-    },
-  })
-  const minutes = Number(values.minutes)
-  if (!(minutes > 0 && minutes <= 100_000)) throw new Error('--minutes is a number above 0')
-  if (values.store !== 'sqlite') throw new Error(`--store ${values.store}: the only store there is is sqlite`)
-  const seed = wholeNumber('SEED', env)
-  const isMixed = seed === null && !values.crashes && !values['no-crashes']
+/** Throws a CommanderError that says what is wrong. */
+export function optionsOf(args: readonly string[]): Options {
+  const command = runner('simulate', 'Lives whole lives of a service and holds each answer against a model.')
+    .option('--minutes <n>', 'how long', minutes, 1)
+    .addOption(new Option('--store <name>', 'which store').choices(['sqlite']).default('sqlite'))
+    .option(
+      '--crashes',
+      `only lives whose process is killed on the way (default: one in ${LIVES_PER_CRASHING})`,
+    )
+    .option('--no-crashes', 'none of them')
+    .option('--no-shrink', 'print the whole trace of what fails, at once')
+    .addOption(seedOption('live this one alone, without crashes unless --crashes is given'))
+    .addOption(new Option('--steps <n>', 'end every life after so many').env('STEPS').argParser(wholeFrom(1)))
+  const asked = command.parse(args, { from: 'user' }).opts()
+  const seed: number | null = asked.seed ?? null
   return {
-    minutes,
-    crashes: isMixed ? null : values.crashes,
-    shrinks: !values['no-shrink'],
+    minutes: asked.minutes,
+    crashes: asked.crashes ?? (seed === null ? null : false),
+    shrinks: asked.shrink,
     seed,
-    steps: wholeNumber('STEPS', env),
+    steps: asked.steps ?? null,
   }
-}
-
-function wholeNumber(name: string, env: Record<string, string | undefined>): number | null {
-  const text = env[name]
-  if (text === undefined || text === '') return null
-  if (!/^\d{1,10}$/.test(text)) throw new Error(`${name} is a whole number, not ${text}`)
-  return Number(text)
 }
