@@ -19,9 +19,10 @@ export function restoreCommand(cli: Cli): Command {
       )
       const { restore } = await import('../store/sqlite/file/restore.ts')
       const audit = auditEntry(cli, 'database.restore', db, { from: copy })
-      const kept = restore(copy, db, { now: cli.machine.clock(), audit })
-      print(cli, { file: db, replaced: kept }, () =>
-        visible(kept ? `${db} restored; the old one is ${kept}` : `${db} restored`),
+      const { database, log } = restore(copy, db, { now: cli.machine.clock(), audit })
+      const old = [database && `the old one is ${database}`, log && `the log that was beside it is ${log}`]
+      print(cli, { file: db, replaced: database, replaced_log: log }, () =>
+        visible([`${db} restored`, ...old.filter((part) => part !== null)].join('; ')),
       )
     })
 }

@@ -7,10 +7,11 @@ import { copyFileSync, existsSync, mkdtempSync, readFileSync, writeFileSync } fr
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { soundUsers, trancheHere } from '../store/copies.ts'
-import { startServe } from '../support/process.ts'
+import { finish, PROGRAM, startServe } from '../support/process.ts'
 import { withKey } from '../support/serve.ts'
 import { temporaryFolder, USER } from '../support/service.ts'
 import { ALL, random } from './commands.ts'
+import { MOUNTING, mayMount } from './mounts.ts'
 
 const PARTS = ['', '-wal', '-shm']
 const FRAME_BYTES = 24 + 4096
@@ -20,10 +21,10 @@ const STRIDE = ALL ? 1 : 3
 const PLACES = [20, 8, 500]
 
 /** A database as a kill leaves it: with users in its log, each a commit of its own that was answered. */
-async function killed(t: TestContext): Promise<string> {
+async function killed(t: TestContext, users = USERS): Promise<string> {
   const { cwd, key } = await withKey(t)
   const { url, child, ended } = await startServe(t, [], { cwd })
-  for (let n = 0; n < USERS; n++) {
+  for (let n = 0; n < users; n++) {
     const headers = { authorization: `Bearer ${key}`, connection: 'close' }
     const body = JSON.stringify({ ...USER, partner_user_id: `a-${n}` })
     const answer = await fetch(`${url}/partner/v1/users`, { method: 'POST', headers, body })
@@ -115,6 +116,64 @@ suite('a damaged log', { concurrency: 2 }, () => {
       assert.equal((await trancheHere(copy, 'check')).code, 0, `${torn} bytes`)
       assert.ok((await soundUsers(t, copy)).includes(`a-${USERS - 1}`))
     }
+  })
+
+  test('nor is one whose first frame was half an older one, when its head lies in two blocks of the disk', async (t) => {
+    const file = await killed(t, 3 * USERS)
+    const log = readFileSync(`${file}-wal`)
+    // With pages of 4096 bytes, the heads of frames 42, 63 and so on lie in two blocks. The salt of 42 is in the second
+    // one, what says that it is a commit in the first; all of the head of 41 is in one.
+    for (const [frame, code] of [
+      [42, 0],
+      [41, 1],
+    ] as const) {
+      const copy = copyOf(t, file, ['', '-wal'])
+      const torn = Buffer.from(log.subarray(0, 32 + (frame + 1) * FRAME_BYTES))
+      assert.equal(torn.length, 32 + (frame + 1) * FRAME_BYTES, 'the log is long enough')
+      const commits = 32 + (frame - 1) * FRAME_BYTES + 4
+      torn.writeUInt32BE(torn.readUInt32BE(commits) ^ 0x10_00, commits)
+      writeFileSync(`${copy}-wal`, torn)
+      const { code: ended, err } = await trancheHere(copy, 'check')
+      assert.equal(ended, code, `frame ${frame}: ${err}`)
+    }
+  })
+
+  test('a restore over it keeps it as it is, beside the database that it belongs to', async (t) => {
+    const file = await killed(t)
+    const sound = copyOf(t, file, PARTS)
+    const copy = join(dirname(sound), 'copy.db')
+    assert.equal((await trancheHere(sound, 'backup', copy)).code, 0)
+    change(`${file}-wal`, 32 + 700)
+    const before = readFileSync(`${file}-wal`)
+    const { code, out } = await trancheHere(file, '--json', 'restore', copy)
+    assert.equal(code, 0)
+    const { replaced, replaced_log: log } = JSON.parse(out)
+    assert.ok(existsSync(replaced))
+    assert.deepEqual(readFileSync(log), before)
+    assert.equal((await trancheHere(replaced, 'check')).code, 0, 'without its log it can be looked at')
+    assert.ok((await soundUsers(t, file)).includes(`a-${USERS - 1}`))
+  })
+
+  test('that of a database whose namesake on another disk is in use', async (t) => {
+    if (!mayMount(t)) return
+    const file = await killed(t)
+    // Two disks whose files have the same numbers, because each was filled in the same order.
+    const script = `
+      set -e
+      from=$1; shift
+      for disk in a b; do
+        mkdir "$from.$disk"; mount -t tmpfs none "$from.$disk"
+        for part in '' -wal -shm; do cp "$from$part" "$from.$disk/tranche.db$part"; done
+      done
+      [ "$(stat -c %i "$from.a/tranche.db-shm")" = "$(stat -c %i "$from.b/tranche.db-shm")" ]
+      printf x | dd of="$from.b/tranche.db-wal" bs=1 seek=700 conv=notrunc status=none
+      "$@" --db "$from.a/tranche.db" serve --port 0 2> "$from.log" &
+      until grep -q listening "$from.log"; do sleep 0.1; done
+      "$@" --db "$from.b/tranche.db" check || code=$?
+      kill $!; wait $!
+      exit "\${code:-0}"`
+    const ended = await finish(t, [script, 'sh', file, ...PROGRAM], { cwd: dirname(file), program: MOUNTING })
+    assert.deepEqual([ended.code, /damaged after/.test(ended.err)], [1, true], JSON.stringify(ended))
   })
 
   test('the way out that is shown leaves all that was answered before the damage', async (t) => {

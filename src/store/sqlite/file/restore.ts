@@ -31,9 +31,14 @@ import { BESIDE, handOver, isSameFile, realName } from './own-files.ts'
 import { canSeeLocks, isLockedByAnother } from './process-lock.ts'
 
 /**
- * Puts a copy in the place of `file`. The copy is verified first and not touched; the replaced database is kept under
- * the name that is returned: of its log when only that was left, null when there was nothing. At no moment is there no
- * database, or half of one.
+ * Where a database is that gave way, and the log that lay beside it, if that could not be folded into it. Null for what
+ * was not there.
+ */
+export type Replaced = { database: string | null; log: string | null }
+
+/**
+ * Puts a copy in the place of `file`. The copy is verified first and not touched; what it replaces is kept. At no moment
+ * is there no database, or half of one.
  * It gets the owner and the mode of what it replaces. A kill leaves at most a `.partial-` file, which the next restore
  * removes.
  * Throws bad_file, storage_failed, schema_newer, usage for a file with second names, and database_in_use while another
@@ -43,7 +48,7 @@ export function restore(
   copyName: string,
   fileName: string,
   { now, audit }: { now: Instant; audit: AuditEntry },
-): string | null {
+): Replaced {
   refuseNetworkFile(fileName)
   refuseUnreachable(fileName)
   if (!existsSync(copyName)) throw new Problem('file_not_found', `There is no file ${copyName}.`)
@@ -75,16 +80,16 @@ export function restore(
   }
 }
 
-/** Lets the new database take the name. Returns where what had it is kept, null when there was nothing. */
-function replace(file: string, names: { aside: string; kept: string }): string | null {
+/** Lets the new database take the name. */
+function replace(file: string, names: { aside: string; kept: string }): Replaced {
   if (existsSync(file)) {
-    if (hasForeignLog(file) || damagedLog(file)) giveWayUnread(file, names)
-    else giveWay(file, names)
-    return names.kept
+    const isUnread = hasForeignLog(file) || damagedLog(file) !== null
+    const log = isUnread ? giveWayUnread(file, names) : giveWay(file, names)
+    return { database: names.kept, log }
   }
   const log = setAside(file, names.kept)
   renameSync(names.aside, file)
-  return log
+  return { database: null, log }
 }
 
 /**
@@ -122,7 +127,7 @@ function noteRestore(aside: string, now: Instant, audit: AuditEntry): void {
  * Takes the database for itself, copies it and lets the new one take its name: never is there none. A link would be
  * quicker than a copy, but a kill would leave one database with two names, and a log for each.
  */
-function giveWay(file: string, { aside, kept }: { aside: string; kept: string }): void {
+function giveWay(file: string, { aside, kept }: { aside: string; kept: string }): string | null {
   // Opened first and closed last: whoever closes a file gives up all locks of the process on it.
   const held = openSync(file, 'r')
   const db = openFile(file)
@@ -130,8 +135,9 @@ function giveWay(file: string, { aside, kept }: { aside: string; kept: string })
     const isWhole = takeAlone(db, file)
     keepCopy(held, { file, kept })
     // A log that could not be folded into its damaged file must not be taken for the new one's.
-    if (!isWhole) setAside(file, kept)
+    const log = isWhole ? null : setAside(file, kept)
     renameSync(aside, file)
+    return log
   } finally {
     db.close()
     closeSync(held)
@@ -142,15 +148,16 @@ function giveWay(file: string, { aside, kept }: { aside: string; kept: string })
  * The same for a file that must not be opened, because the log beside it is another's or damaged: SQLite would throw away
  * what it cannot read. Both are kept as they are, under names by which it does not take the one for the other's.
  */
-function giveWayUnread(file: string, { aside, kept }: { aside: string; kept: string }): void {
+function giveWayUnread(file: string, { aside, kept }: { aside: string; kept: string }): string | null {
   const held = openSync(file, 'r')
   try {
     keepCopy(held, { file, kept })
   } finally {
     closeSync(held)
   }
-  setAside(file, `${kept}.before`)
+  const log = setAside(file, `${kept}.before`)
   renameSync(aside, file)
+  return log
 }
 
 /**
