@@ -44,8 +44,8 @@ export type ProblemCode =
 export class Problem extends Error {
   readonly code: ProblemCode
 
-  constructor(code: ProblemCode, message: string) {
-    super(message)
+  constructor(code: ProblemCode, message: string, options?: ErrorOptions) {
+    super(message, options)
     this.name = 'Problem'
     this.code = code
   }

@@ -16,9 +16,13 @@ import { MOUNTING, mayMount } from './mounts.ts'
 type Answer = { status: number; detail: string; retryAfter: string | null }
 
 /** A service, and a caller that remembers who was linked with 200. */
-async function serving(t: TestContext, options: { program?: Program; env?: Record<string, string> } = {}) {
+async function serving(
+  t: TestContext,
+  options: { program?: Program; env?: Record<string, string> } = {},
+  argv: string[] = [],
+) {
   const { cwd, key } = await withKey(t)
-  const served = await startServe(t, [], { cwd, ...options })
+  const served = await startServe(t, argv, { cwd, ...options })
   const linked = new Set<string>()
   let names = 0
   const call = async (path: string, body?: object): Promise<Answer> => {
@@ -89,7 +93,8 @@ suite('serve on a machine that fails', { concurrency: 3 }, () => {
     if (!mayMount(t)) return
     const script =
       'mkdir disk && mount -t tmpfs -o size=1m none disk && cp -p tranche.db disk && cd disk && exec "$0" "$@"'
-    const { cwd, served, link, assertKept } = await serving(t, { program: [...MOUNTING, script, ...PROGRAM] })
+    const program: Program = [...MOUNTING, script, ...PROGRAM]
+    const { cwd, served, link, assertKept } = await serving(t, { program }, ['--tick-every', '1s'])
     assert.equal((await link()).status, 200)
     // What the process sees there.
     const disk = `/proc/${served.child.pid}/root${cwd}/disk`
@@ -97,6 +102,7 @@ suite('serve on a machine that fails', { concurrency: 3 }, () => {
     let answer = await link()
     for (let n = 0; n < 100 && answer.status === 200; n++) answer = await link()
     assertPutOff(answer)
+    await served.line('"msg":"tick failed"')
     rmSync(join(disk, 'fill'))
     for (let n = 0; n < 5; n++) assert.equal((await link()).status, 200)
     // The disk goes with the process: it is left here as a kill would leave it.

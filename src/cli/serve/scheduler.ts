@@ -1,5 +1,6 @@
 // The scheduler inside serve: a pass at once and then at every interval.
 
+import { Problem } from '../../core/problem.ts'
 import { type PassOptions, type PassReport, runPass } from '../../engine/pass.ts'
 import type { Log } from '../../log.ts'
 import type { Deliver } from '../../webhook/deliver.ts'
@@ -28,8 +29,8 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
       const durationMs = performance.now() - started
       for (const failure of await nameFailures(store, report?.failed ?? [])) log.error({}, failure)
       follow(finish(report, durationMs))
-    } catch (err) {
-      log.error({ err }, 'tick failed')
+    } catch (error) {
+      log.error(error instanceof Problem ? { error: error.message } : { err: error }, 'tick failed')
     }
     if (!stopping) timer = setTimeout(next, Math.max(0, everyMs - (performance.now() - started)))
   }

@@ -26,16 +26,20 @@ export function refuseDamagedLog(database: string): void {
   const log = damagedLog(database)
   if (!log) return
   const [wal, index] = [walFile(database), `${realName(database)}-shm`]
+  const flaw = log.isCut
+    ? `${wal} ends before commits that were answered. If these files are a copy that was made while the database was in use, ` +
+      'make one with `tranche backup` instead. Else'
+    : `${wal} is damaged after ${log.soundBytes} bytes, and commits that were answered come after that:`
   throw new Problem(
     'bad_file',
-    `${wal} is damaged after ${log.soundBytes} bytes, and commits that were answered come after that: keep copies of all three ` +
+    `${flaw} keep copies of all three ` +
       `files and see "When the log is damaged" in docs/operations.md. To go on without those commits, run ` +
       `\`truncate -s ${log.soundBytes} ${quoted(wal)} && rm -f ${quoted(index)}\`.`,
   )
 }
 
 /** The log of a database that nobody has open, if it has lost commits which were answered. */
-export function damagedLog(database: string): { soundBytes: number } | null {
+export function damagedLog(database: string): Pick<Log, 'soundBytes' | 'isCut'> | null {
   if (!canSeeLocks() || walBytes(database) <= LOG_HEADER_BYTES || isOpen(database)) return null
   const log = readLog(database)
   if (!log?.isDamaged) return null
@@ -50,7 +54,14 @@ const isOpen = (database: string): boolean =>
   [realName(database), `${realName(database)}-shm`].some((file) => locksOn(file).length > 0)
 
 type Sum = readonly [number, number]
-type Log = { isDamaged: boolean; soundBytes: number; salt: string }
+type Log = {
+  isDamaged: boolean
+  /** All of it that is there is sound: it is only too short. */
+  isCut: boolean
+  /** Up to the end of the last commit before the damage. */
+  soundBytes: number
+  salt: string
+}
 
 /** Null for a log that cannot be read, or is not of this machine: SQLite has its own words for those. */
 function readLog(database: string): Log | null {
@@ -97,7 +108,8 @@ function walk({ descriptor, header, pageSize, frames, known }: Walk): Omit<Log, 
     const stored = storedSum(frame, 16)
     const follows = isOfThisLog && isEqual(sumOf(words, 6, words.length, sumOf(words, 0, 2, before)), stored)
     // Behind the damage, a frame that follows a commit: whoever wrote it was told that the commit is on disk.
-    if (!isSound && follows && wasCommit) return { isDamaged: true, soundBytes: end(soundCommit) }
+    if (!isSound && follows && wasCommit)
+      return { isDamaged: true, isCut: false, soundBytes: end(soundCommit) }
     isSound &&= follows
     // In a frame that is not sound, what says that it is a commit may be left of an older log, unless it lies in the same
     // block of the disk as what says that it is of this one.
@@ -108,7 +120,7 @@ function walk({ descriptor, header, pageSize, frames, known }: Walk): Omit<Log, 
     if (isSound && wasCommit) soundCommit = n
     before = stored
   }
-  return { isDamaged: sound < known, soundBytes: end(soundCommit) }
+  return { isDamaged: sound < known, isCut: sound === frames, soundBytes: end(soundCommit) }
 
   function end(frame: number): number {
     return LOG_HEADER_BYTES + frame * frameBytes

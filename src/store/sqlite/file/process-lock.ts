@@ -4,11 +4,15 @@
 import { closeSync, existsSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { openFile } from './connection.ts'
 import { isBusy } from './errors.ts'
+import { explained } from './explain.ts'
 import { giveToFolderOwner } from './own-files.ts'
 
 const heldHere = new Set<string>()
 
-/** Takes the lock and returns its release, or null when it is held, by another process or by this one. */
+/**
+ * Takes the lock and returns its release, or null when it is held, by another process or by this one. Throws
+ * storage_failed for a disk that is full or fails.
+ */
 export function acquireLock(file: string): (() => void) | null {
   if (heldHere.has(file)) return null
   if (file.startsWith(':memory:')) return hold(file, () => {})
@@ -19,7 +23,7 @@ export function acquireLock(file: string): (() => void) | null {
   } catch (error) {
     db.close()
     if (isBusy(error)) return null
-    throw error
+    throw explained(error, file)
   }
   return hold(file, () => db.close())
 }

@@ -11,16 +11,16 @@ const BACKOFF_MS = [1, 1, 2, 2, 3, LOCK_LOOK_MS]
 
 /** Tries `work` again for as long as another process holds the lock. Throws database_locked when it stays held. */
 export async function whenFree<T>(work: () => T): Promise<T> {
-  for (let waitedMs = 0, tries = 0; ; tries++) {
+  const end = performance.now() + LOCK_WAIT_MAX_MS
+  for (let tries = 0; ; tries++) {
     try {
       return work()
     } catch (error) {
       if (!isBusy(error)) throw error
-      if (waitedMs >= LOCK_WAIT_MAX_MS) throw lockedTooLong()
+      if (performance.now() >= end) throw lockedTooLong()
     }
     const ms = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)] ?? LOCK_LOOK_MS
     await new Promise((resolve) => setTimeout(resolve, ms))
-    waitedMs += ms
   }
 }
 

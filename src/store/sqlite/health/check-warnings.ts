@@ -6,6 +6,7 @@ import { UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../../core/alarms.ts'
 import { STUCK_DELIVERIES } from '../../../core/execution.ts'
 import { DAY_MS, formatInstant, type Instant, plus } from '../../../core/instant.ts'
 import { formatUsd, type Usd } from '../../../core/money.ts'
+import { Problem } from '../../../core/problem.ts'
 import { latenessInWords, schedulerLateness } from '../../../core/scheduler-lateness.ts'
 import type { CheckStore, Finding } from '../../check.ts'
 import { instant } from '../../rows/instant.ts'
@@ -35,14 +36,16 @@ export function createWarnings(connection: Connection): CheckStore['findWarnings
     ...(db.memory ? [] : [largeLog(db), openFiles(db), leftImport(db)]),
   ]
   const findLateScheduler = createLateScheduler(connection)
-  return async () => [
-    ...(await findLateScheduler().catch(noneIfDamaged)),
-    ...(await read(() => {
+  const findOthers = () =>
+    read(() => {
       // The first statement fixes what is seen; the clock is read after it, or what was just written lies ahead of it.
       db.prepare('select 1 from migrations').get()
       const now = clock()
       return looks.flatMap((look) => unlessDamaged(() => look(now)))
-    })),
+    })
+  return async () => [
+    ...(await findLateScheduler().catch(noneIfDamaged)),
+    ...(await findOthers().catch(noneIfDamaged)),
   ]
 }
 
@@ -56,8 +59,8 @@ function unlessDamaged(look: () => Finding[]): Finding[] {
 
 /** What cannot be read is a fault, and the check has said so by then. */
 function noneIfDamaged(error: unknown): Finding[] {
-  if (!isCorrupt(error)) throw error
-  return []
+  if (isCorrupt(error) || (error instanceof Problem && isCorrupt(error.cause))) return []
+  throw error
 }
 
 /** Reads in pages, unlike the other looks, and so has reads of its own. */
