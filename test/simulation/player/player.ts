@@ -2,9 +2,10 @@
 
 import type { Action, Call, Pass, Receiver } from '../action.ts'
 import type { Chance } from '../chance.ts'
+import { bill } from '../model/months.ts'
 import { type Execution, isOpen, type Plan, presentOf, type State, type Tenant } from '../model/state.ts'
 import { leadOf } from '../model/timing.ts'
-import { DAY, HOUR, MINUTE, monthBounds, monthOf } from '../model/units.ts'
+import { CENT, DAY, dollars, HOUR, MINUTE, monthBounds, monthOf } from '../model/units.ts'
 import { oddity } from './oddities.ts'
 import { lever } from './operator-moves.ts'
 import {
@@ -207,6 +208,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     if (!isNew && !happens(odds.reports)) return
     const tenant = pick(keyed())
     const key = keyOf(scene, tenant)
+    if (asked === present && happens(0.1)) yield* tierReachedExactly(tenant, present)
     yield { do: 'call', key, route: 'month', month: asked }
     yield { do: 'call', key, route: 'users', month: asked, limit: pick([1, 2, 100]) }
     yield { do: 'export', month: asked, report: 'trades' }
@@ -214,6 +216,15 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     for (const report of ['summary', 'users'] as const) {
       if (happens(5 / profile.partners)) yield { do: 'export', month: asked, report }
     }
+  }
+
+  /** A tier that begins at the very volume of a tenant's month. */
+  function* tierReachedExactly(tenant: Tenant, asked: string): Generator<Action, void> {
+    const { start, end } = monthBounds(asked)
+    const { usd } = bill(state, tenant, { month: asked, start, until: end, final: false }).sums
+    if (usd <= 0n || usd % CENT > 0n) return
+    const terms = { name: 'own', from: null, bps: between(0, 120), volume: dollars(usd) }
+    yield { do: 'lever', lever: 'tier', terms }
   }
 
   return { opening, step }
