@@ -30,8 +30,12 @@ const KINDS: { has: (file: string) => boolean; processes: number }[] = [
   { has: (file) => file.endsWith('.long.test.ts'), processes: CORES },
 ]
 
+/** A test that takes longer has failed; a run that takes longer, because something stays open, is ended. */
+const TEST_LIMIT_MS = 5 * 60_000
+const RUN_LIMIT_MS = 30 * 60_000
+
 const args = process.argv.slice(2)
-const options = args.filter((arg) => arg.startsWith('--test-'))
+const options = [`--test-timeout=${TEST_LIMIT_MS}`, ...args.filter((arg) => arg.startsWith('--test-'))]
 const named = args.filter((arg) => !arg.startsWith('--'))
 const all = named.length > 0 ? named : globSync('test/**/*.test.ts', { cwd: ROOT })
 const files = all.filter((file) => !args.includes('--fast') || isQuick(file)).sort()
@@ -47,7 +51,14 @@ try {
     env: { ...process.env, TMPDIR: scratch() },
   })
   process.on('SIGINT', () => {}).on('SIGTERM', () => child.kill('SIGTERM'))
+  const limit = setTimeout(() => {
+    process.stderr.write(
+      `\nENDED after ${RUN_LIMIT_MS / 60_000} minutes: something in the tests stays open\n`,
+    )
+    child.kill('SIGTERM')
+  }, RUN_LIMIT_MS)
   const [code] = await once(child, 'close')
+  clearTimeout(limit)
   process.exitCode = code ?? 1
 } finally {
   rmSync(folder, { recursive: true, force: true })

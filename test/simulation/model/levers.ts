@@ -1,6 +1,7 @@
 // What an operator does in the model: partners, keys, tiers, and the levers on executions and users.
 
 import { holderOf, recordingTime } from './executions.ts'
+import { freeSlot, nextSlot } from './firing.ts'
 import { change, close, open, settle } from './ledger.ts'
 import {
   type Adjustment,
@@ -14,7 +15,6 @@ import {
   type State,
   type Tenant,
 } from './state.ts'
-import { freeSlot, nextSlot } from './timing.ts'
 import { monthOf } from './units.ts'
 
 /** The code of a refusal, or null when it was done. */

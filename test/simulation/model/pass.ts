@@ -2,9 +2,9 @@
 
 import type { Pass } from '../action.ts'
 import { Difference } from '../difference.ts'
+import { fire, freeSlot, isDue, type Known, leadOf, nextSlot } from './firing.ts'
 import { close, leftOf, open } from './ledger.ts'
 import { type Execution, isAwake, type Plan, presentOf, type State, type Tenant } from './state.ts'
-import { fire, freeSlot, isDue, type Known, leadOf, nextSlot } from './timing.ts'
 import { decimal, HOUR, iso, MINUTE, units } from './units.ts'
 import { type Attempt, note } from './webhooks.ts'
 

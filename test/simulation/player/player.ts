@@ -2,9 +2,9 @@
 
 import type { Action, Call, Pass, Receiver } from '../action.ts'
 import type { Chance } from '../chance.ts'
+import { leadOf } from '../model/firing.ts'
 import { bill } from '../model/months.ts'
 import { type Execution, isOpen, type Plan, presentOf, type State, type Tenant } from '../model/state.ts'
-import { leadOf } from '../model/timing.ts'
 import { CENT, DAY, dollars, HOUR, MINUTE, monthBounds, monthOf } from '../model/units.ts'
 import { oddity } from './oddities.ts'
 import { lever } from './operator-moves.ts'
