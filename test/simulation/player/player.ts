@@ -44,11 +44,17 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
   const tenants = () => [...state.tenants.values()]
 
   function* opening(): Generator<Action, void> {
-    for (let i = 1; i <= profile.partners; i++) yield { do: 'lever', lever: 'partner', slug: `partner-${i}` }
+    // Whoever is killed before it is done is sent again.
+    for (let i = 1; i <= profile.partners; i++) {
+      const slug = `partner-${i}`
+      while (!state.partners.has(slug)) yield { do: 'lever', lever: 'partner', slug }
+    }
     // Half of them live, half still testing.
-    for (const tenant of tenants()) {
-      if (happens(0.5) && state.keys.size > 0) continue
-      yield { do: 'lever', lever: 'key', tenant: tenant.name, label: `k${state.keys.size + 1}`, life: null }
+    while (state.keys.size === 0) {
+      for (const tenant of tenants()) {
+        if (happens(0.5) && state.keys.size > 0) continue
+        yield { do: 'lever', lever: 'key', tenant: tenant.name, label: `k${state.keys.size + 1}`, life: null }
+      }
     }
     yield* batches(keyed().map((tenant) => ({ ...linkUser(scene, tenant, 'u1') })))
     for (let i = 0; i < profile.plansEach; i++) {
