@@ -54,17 +54,30 @@ function legibly(value: unknown): unknown {
 /** The most text held back for a log that takes no more: what comes after it is lost. */
 const BACKLOG_CHARS = 1 << 20
 
-/** Writes to stderr and lets a full disk there take lines, not purchases: what was done stays answered as done. */
+/**
+ * Writes to stderr, the lines of one turn of the event loop at once, and lets a full disk there take lines, not
+ * purchases: what was done stays answered as done.
+ */
 function forgiving(): DestinationStream {
   const stderr = pino.destination({ dest: STDERR, sync: true, maxLength: BACKLOG_CHARS })
   stderr.on('error', () => {})
+  let lines = ''
+
+  function flush(): void {
+    const text = lines
+    lines = ''
+    try {
+      if (text !== '') stderr.write(text)
+    } catch {
+      // The next lines try again.
+    }
+  }
+
+  process.once('exit', flush)
   return {
     write(line) {
-      try {
-        stderr.write(line)
-      } catch {
-        // The next line tries again.
-      }
+      if (lines === '') setImmediate(flush)
+      lines += line
     },
   }
 }

@@ -22,6 +22,18 @@ const MARKS = {
 }
 
 suite('the log of serve', { concurrency: 2 }, () => {
+  test('the calls answered just before a SIGTERM are in it', async (t) => {
+    const { cwd, key } = await withKey(t)
+    const served = await startServe(t, [], { cwd })
+    const headers = { authorization: `Bearer ${key}` }
+    const calls = Array.from({ length: 60 }, () => fetch(`${served.url}/partner/v1/me`, { headers }))
+    await Promise.all(calls)
+    served.child.kill('SIGTERM')
+    assert.equal(await served.ended, 0)
+    assert.equal(served.err().match(/"msg":"request"/g)?.length, calls.length)
+    assert.match(served.err(), /"msg":"stopped"\}\n$/)
+  })
+
   test('one JSON line a request, and in none a key, a secret, or anything of a body or a query', async (t) => {
     const { cwd, key } = await withKey(t)
     const argv = ['--tick-every', '1s', '--price-feed', 'static:60000', '--webhook-allow-cidr', '127.0.0.0/8']

@@ -8,6 +8,7 @@ import type { KeyStore, NewKey } from '../../keys.ts'
 import { type KeyRow, keyOf } from '../../rows/key.ts'
 import type { Connection } from '../file/connection.ts'
 import type { Memory } from '../file/memory.ts'
+import { together } from '../file/together.ts'
 import type { AuditLog } from './audit.ts'
 
 type Known = Omit<KeySeen, 'now'>
@@ -69,11 +70,13 @@ export function createKeyStore(
   }
 
   return {
-    findKey: (sha256) =>
+    findKey: together((hashes) =>
       look(() => {
-        const known = memory.recall(sha256, () => seen(sha256))
-        return known && { ...known, now: present() }
+        const known = memory.recall(hashes, seen)
+        const now = present()
+        return known.map((one) => one && { ...one, now })
       }),
+    ),
 
     markKeyUsed: (keyId) =>
       write(() => {

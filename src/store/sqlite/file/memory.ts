@@ -4,8 +4,11 @@
 import type { Database } from './connection.ts'
 
 export type Memory<V> = {
-  /** What is known under a key, else what `find` finds. Null is not remembered. Not for use inside a transaction. */
-  recall: (key: string, find: () => V | null) => V | null
+  /**
+   * What is known under each key, else what `find` finds. Null is not remembered. Asks once for all of them whether
+   * anybody has written. Not for use inside a transaction.
+   */
+  recall: (keys: readonly string[], find: (key: string) => V | null) => (V | null)[]
   /** To be called in every write of this connection that changes what is remembered: SQLite tells of others' only. */
   forget: () => void
 }
@@ -18,16 +21,18 @@ export function createMemory<V>(db: Database, most: number): Memory<V> {
   let seenVersion: bigint | undefined
 
   return {
-    recall(key, find) {
+    recall(keys, find) {
       const now = version.get()
       if (now !== seenVersion || known.size >= most) known.clear()
       seenVersion = now
-      const remembered = known.get(key)
-      if (remembered !== undefined) return remembered
-      // Read after the version: it may be newer than that, and then the next call forgets it.
-      const found = find()
-      if (found !== null) known.set(key, found)
-      return found
+      return keys.map((key) => {
+        const remembered = known.get(key)
+        if (remembered !== undefined) return remembered
+        // Read after the version: it may be newer than that, and then the next call forgets it.
+        const found = find(key)
+        if (found !== null) known.set(key, found)
+        return found
+      })
     },
     forget: () => known.clear(),
   }
