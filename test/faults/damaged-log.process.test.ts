@@ -3,13 +3,24 @@
 
 import assert from 'node:assert/strict'
 import { execSync } from 'node:child_process'
-import { copyFileSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import { formatInstant } from '../../src/core/instant.ts'
+import { machineAt } from '../../src/machine.ts'
 import { soundUsers, trancheHere } from '../store/copies.ts'
+import { runHere } from '../support/command.ts'
 import { finish, PROGRAM, startServe } from '../support/process.ts'
 import { withKey } from '../support/serve.ts'
-import { temporaryFolder, USER } from '../support/service.ts'
+import { T0, temporaryFolder, USER } from '../support/service.ts'
 import { ALL, random } from './commands.ts'
 import { MOUNTING, mayMount } from './mounts.ts'
 
@@ -19,6 +30,7 @@ const USERS = 6
 const STRIDE = ALL ? 1 : 3
 /** The checksum of a frame, its salt, and its page. */
 const PLACES = [20, 8, 500]
+const HEADER_BYTES = 32
 
 /** A database as a kill leaves it: with users in its log, each a commit of its own that was answered. */
 async function killed(t: TestContext, users = USERS): Promise<string> {
@@ -56,6 +68,16 @@ function commitsOf(log: Buffer): number[] {
   )
 }
 
+/** Holds that a command refuses the database, and that it leaves every byte as it was. */
+async function assertRefused(file: string, why: RegExp, argv = ['check']): Promise<void> {
+  const parts = () => PARTS.map((part) => (existsSync(file + part) ? readFileSync(file + part) : null))
+  const before = parts()
+  const { code, err } = await trancheHere(file, ...argv)
+  assert.equal(code, 1, `${argv.join(' ')}: ${err}`)
+  assert.match(err, why)
+  assert.deepEqual(parts(), before, 'it stays as it was found')
+}
+
 suite('a damaged log', { concurrency: 2 }, () => {
   test('beside its index, any frame of it: every command says so, and none of them loses a commit', async (t) => {
     const file = await killed(t)
@@ -65,7 +87,8 @@ suite('a damaged log', { concurrency: 2 }, () => {
     const last = commits.at(-1) ?? 0
     for (let frame = 1 + Math.floor(random() * STRIDE); frame <= last; frame += STRIDE) {
       const copy = copyOf(t, file, PARTS)
-      change(`${copy}-wal`, 32 + (frame - 1) * FRAME_BYTES + (PLACES[frame % PLACES.length] ?? 0))
+      const place = PLACES[Math.floor(random() * PLACES.length)] ?? 0
+      change(`${copy}-wal`, HEADER_BYTES + (frame - 1) * FRAME_BYTES + place)
       const before = readFileSync(`${copy}-wal`)
       const { code, err } = await trancheHere(copy, frame % 2 ? 'check' : 'status')
       assert.equal(code, 1, `frame ${frame}`)
@@ -75,21 +98,13 @@ suite('a damaged log', { concurrency: 2 }, () => {
       )
       assert.deepEqual(readFileSync(`${copy}-wal`), before, 'it stays as it was found')
     }
-    for (const argv of [
-      ['backup', join(dirname(file), 'b.db')],
-      ['restore', file],
-    ]) {
-      const copy = copyOf(t, file, PARTS)
-      change(`${copy}-wal`, 100)
-      const target = argv[0] === 'restore' ? join(dirname(copy), 'other.db') : copy
-      const { code, err } = await trancheHere(
-        target,
-        argv[0] ?? '',
-        argv[0] === 'restore' ? copy : (argv[1] ?? ''),
-      )
-      assert.deepEqual([code, /damaged after/.test(err)], [1, true], err)
-      assert.ok(!existsSync(join(dirname(file), 'b.db')))
-    }
+    const copy = copyOf(t, file, PARTS)
+    change(`${copy}-wal`, 100)
+    const other = join(dirname(copy), 'other.db')
+    await assertRefused(copy, /damaged after/, ['backup', other])
+    const restored = await trancheHere(other, 'restore', copy)
+    assert.deepEqual([restored.code, /damaged after/.test(restored.err)], [1, true], restored.err)
+    assert.ok(!existsSync(other))
   })
 
   test('without its index, any frame before the last commit: the same', async (t) => {
@@ -103,6 +118,53 @@ suite('a damaged log', { concurrency: 2 }, () => {
       // Nobody can tell the last commit from a write that was cut short.
       assert.equal(code, frame > before ? 0 : 1, `frame ${frame} of ${last}: ${err}`)
     }
+  })
+
+  test('any byte of its head: the same, with the index and without', async (t) => {
+    const file = await killed(t)
+    const step = ALL ? 1 : 5
+    for (const parts of [PARTS, ['', '-wal']]) {
+      for (let at = Math.floor(random() * step); at < HEADER_BYTES; at += step) {
+        const copy = copyOf(t, file, parts)
+        change(`${copy}-wal`, at)
+        await assertRefused(copy, /-wal is damaged after 0 bytes, and commits/)
+      }
+    }
+    const copy = copyOf(t, file, PARTS)
+    const log = readFileSync(`${file}-wal`)
+    writeFileSync(`${copy}-wal`, log.fill(0, 0, 4096))
+    await assertRefused(copy, /-wal is damaged after 0 bytes, and commits/)
+  })
+
+  test('one that was emptied or removed after the kill: the same, as long as its index is there', async (t) => {
+    const file = await killed(t)
+    const emptied = copyOf(t, file, PARTS)
+    writeFileSync(`${emptied}-wal`, '')
+    const removed = copyOf(t, file, ['', '-shm'])
+    for (const copy of [emptied, removed])
+      await assertRefused(copy, /-wal is gone or empty, and commits that were answered were in it/)
+    const { code, out } = await trancheHere(emptied, '--json', 'restore', copyOf(t, file, PARTS))
+    assert.equal(code, 0, out)
+    assert.match(JSON.parse(out).replaced_log, /\.before-wal$/)
+    assert.ok((await soundUsers(t, emptied)).includes(`a-${USERS - 1}`))
+  })
+
+  test('one whose database was emptied or removed is left alone, whatever would make a new one', async (t) => {
+    const file = await killed(t)
+    for (const argv of [['partner', 'create', 'bolt', '--name', 'B'], ['migrate'], ['check']]) {
+      const emptied = copyOf(t, file, PARTS)
+      writeFileSync(emptied, '')
+      const removed = copyOf(t, file, PARTS)
+      rmSync(removed)
+      for (const copy of [emptied, removed])
+        await assertRefused(copy, /was replaced, emptied or removed, and the log beside it/, argv)
+    }
+    const emptied = copyOf(t, file, PARTS)
+    const before = readFileSync(`${emptied}-wal`)
+    writeFileSync(emptied, '')
+    const { code, out } = await trancheHere(emptied, '--json', 'restore', copyOf(t, file, PARTS))
+    assert.equal(code, 0, out)
+    assert.deepEqual(readFileSync(JSON.parse(out).replaced_log), before)
   })
 
   test('a write that was cut short is no damage', async (t) => {
@@ -151,6 +213,26 @@ suite('a damaged log', { concurrency: 2 }, () => {
     assert.ok(existsSync(replaced))
     assert.deepEqual(readFileSync(log), before)
     assert.equal((await trancheHere(replaced, 'check')).code, 0, 'without its log it can be looked at')
+    assert.ok((await soundUsers(t, file)).includes(`a-${USERS - 1}`))
+  })
+
+  test('a restore that fails before the log is put aside leaves nobody to take it for the new file’s', async (t) => {
+    const file = await killed(t)
+    const good = copyOf(t, file, PARTS)
+    change(`${file}-wal`, HEADER_BYTES + 700)
+    rmSync(`${file}-owner`, { force: true })
+    const before = readFileSync(`${file}-wal`)
+    const { machine } = machineAt(T0)
+    const restore = () => runHere(['--db', file, '--json', 'restore', good], { machine })
+    // Where the log is to go there is a folder.
+    const taken = `${file}.replaced-${formatInstant(T0).replaceAll(':', '-')}.before-wal`
+    mkdirSync(join(taken, 'x'), { recursive: true })
+    assert.equal((await restore()).code, 1)
+    await assertRefused(file, /the log beside it .* belongs to the previous file/)
+    rmSync(taken, { recursive: true })
+    const { code, out } = await restore()
+    assert.deepEqual([code, JSON.parse(out).replaced_log], [0, taken])
+    assert.deepEqual(readFileSync(taken), before)
     assert.ok((await soundUsers(t, file)).includes(`a-${USERS - 1}`))
   })
 

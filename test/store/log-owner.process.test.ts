@@ -16,7 +16,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { finish, start, startServe } from '../support/process.ts'
@@ -54,7 +54,10 @@ test('no command opens it, serve least of all, and both files keep their bytes',
     for (const argv of [['tick'], ['status'], ['check'], ['backup', 'x.db'], ['migrate', '--status']]) {
       const { code, out, err } = await finish(t, argv, { cwd })
       assert.deepEqual([code, out], [1, ''], argv.join(' '))
-      assert.match(err, /was replaced or removed, and the log beside it .* belongs to the previous file/)
+      assert.match(
+        err,
+        /was replaced, emptied or removed, and the log beside it .* belongs to the previous file/,
+      )
     }
     assert.deepEqual(state(), before)
   }
@@ -65,7 +68,7 @@ test('no command opens it, serve least of all, and both files keep their bytes',
   rmSync(file)
   const { code, err } = await run('serve', '--port', '0')
   assert.equal(code, 1)
-  assert.match(err, /was replaced or removed/)
+  assert.match(err, /was replaced, emptied or removed/)
   assert.deepEqual(
     [existsSync(file), digest(`${file}-wal`)],
     [false, before[1]],
@@ -172,7 +175,7 @@ test('a link whose file is gone leads to the log of that file, and a pair that d
   for (const argv of [['migrate'], ['partner', 'create', 'bolt', '--name', 'B']]) {
     const { code, err } = await run('--db', link, ...argv)
     assert.equal(code, 1, argv.join(' '))
-    assert.match(err, /was replaced or removed/)
+    assert.match(err, /was replaced, emptied or removed/)
   }
   copyFileSync(backup, `${file}.new`)
   renameSync(`${file}.new`, file)
@@ -199,15 +202,16 @@ test('a note that is not a file of ours holds nobody up and is not written', asy
 })
 
 test('restore says where it put a log whose database is gone', async (t) => {
-  const { cwd, file, backup, run, serve } = await withLog(t)
+  const { file, backup, run, serve } = await withLog(t)
   serve.child.kill('SIGKILL')
   await serve.ended
   const log = digest(`${file}-wal`)
   rmSync(file)
   const { out } = await run('restore', backup, '--json')
-  const { replaced } = JSON.parse(out)
-  assert.match(replaced, /\.replaced-.*-wal$/)
-  assert.equal(digest(join(cwd, basename(replaced))), log)
+  const { replaced, replaced_log: kept } = JSON.parse(out)
+  assert.equal(replaced, null)
+  assert.match(kept, /\.replaced-.*\.before-wal$/)
+  assert.equal(digest(kept), log)
 })
 
 // Only Linux tells who has a file locked.

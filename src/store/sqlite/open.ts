@@ -1,6 +1,6 @@
 // Opens a database file as a Store: creates it if asked to, brings its schema up, puts its rooms together.
 
-import { chmodSync, closeSync, existsSync, openSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, openSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Store } from '../store.ts'
@@ -18,7 +18,7 @@ import { createMemory } from './file/memory.ts'
 import { type MigrationState, migrate, migrationStates } from './file/migrate.ts'
 import { watchName } from './file/name-watch.ts'
 import { refuseNetworkFile } from './file/network-disk.ts'
-import { realName } from './file/own-files.ts'
+import { isMissing, realName } from './file/own-files.ts'
 import { whenFree } from './file/when-free.ts'
 import { createCheckStore } from './health/check.ts'
 import { createMonitoringStore } from './health/monitoring.ts'
@@ -133,6 +133,3 @@ function openDatabase(file: string, create: boolean) {
   }
   return openFile(file)
 }
-
-/** An empty file is not a database either: a mistyped redirection leaves one. */
-const isMissing = (file: string): boolean => !existsSync(file) || statSync(file).size === 0

@@ -2,9 +2,8 @@
 // would look up pages in a new, empty log at places that only the removed one has, and write behind them. With a new
 // index, each process would go by its own, and the one that closes last would undo what the other wrote.
 
-import { closeSync, openSync, readSync } from 'node:fs'
-import { endianness } from 'node:os'
 import { Problem } from '../../../core/problem.ts'
+import { FRAME_HEADER_BYTES, firstBytes, LOG_HEADER_BYTES, logHeader, readIndex } from './log-format.ts'
 import { realName, walBytes, walFile } from './own-files.ts'
 import { isReadByAnother, locksOn } from './process-lock.ts'
 
@@ -28,11 +27,6 @@ export function refuseMissingLog(database: string): void {
   )
 }
 
-// The layouts are those of https://www.sqlite.org/walformat.html.
-const LOG_HEADER_BYTES = 32
-const FRAME_HEADER_BYTES = 24
-const INDEX_HEADER_BYTES = 48
-
 function logFits(database: string): boolean {
   const index = `${realName(database)}-shm`
   const locks = locksOn(index)
@@ -40,30 +34,10 @@ function logFits(database: string): boolean {
   if (locks.some(({ isOurs }) => isOurs)) return true
   // Whoever has the database open holds both, but for the moments in which it is opened and closed.
   if (locks.length === 0) return !isReadByAnother(realName(database))
-  const header = firstBytes(index, INDEX_HEADER_BYTES)
-  if (header === null || header[12] === 0) return true
-  const [pageSize, frames] =
-    endianness() === 'LE'
-      ? [header.readUInt16LE(14), header.readUInt32LE(16)]
-      : [header.readUInt16BE(14), header.readUInt32BE(16)]
-  if (frames === 0) return true
+  const counted = readIndex(database)
+  if (counted === null || counted.frames === 0) return true
   const log = firstBytes(walFile(database), LOG_HEADER_BYTES)
-  const hasSalt = log?.subarray(16, 24).equals(header.subarray(32, 40)) === true
-  const hasFrames = walBytes(database) >= LOG_HEADER_BYTES + frames * (FRAME_HEADER_BYTES + pageSize)
-  return hasSalt && hasFrames
-}
-
-/** Null for a file that is not there, is shorter, or may not be read. */
-function firstBytes(file: string, bytes: number): Buffer | null {
-  try {
-    const descriptor = openSync(file, 'r')
-    try {
-      const buffer = Buffer.alloc(bytes)
-      return readSync(descriptor, buffer) === bytes ? buffer : null
-    } finally {
-      closeSync(descriptor)
-    }
-  } catch {
-    return null
-  }
+  const hasSalt = log !== null && logHeader(log).salt.equals(counted.salt)
+  const frameBytes = FRAME_HEADER_BYTES + counted.pageSize
+  return hasSalt && walBytes(database) >= LOG_HEADER_BYTES + counted.frames * frameBytes
 }

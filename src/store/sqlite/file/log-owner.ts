@@ -13,13 +13,19 @@ import {
   writeSync,
 } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
-import { giveToFolderOwner, ownerNote, walBytes, walFile } from './own-files.ts'
+import { LOG_HEADER_BYTES } from './log-format.ts'
+import { giveToFolderOwner, isMissing, ownerNote, walBytes, walFile } from './own-files.ts'
 
-/** Whether the log beside the database was last written for another file of that name. */
+/**
+ * Whether the log beside the database was last written for another file of that name. One with something in it beside a
+ * file that is empty or gone always was: SQLite would take it away.
+ */
 export function hasForeignLog(database: string): boolean {
+  const bytes = walBytes(database)
+  if (bytes > LOG_HEADER_BYTES && isMissing(database)) return true
   const noted = read(ownerNote(database))
   const [file, log] = identities(database)
-  return noted?.log === log && noted?.file !== file && walBytes(database) > 0
+  return noted?.log === log && noted?.file !== file && bytes > 0
 }
 
 /** Throws bad_file before SQLite reads a log that belongs to another file. */
@@ -27,7 +33,7 @@ export function refuseForeignLog(database: string): void {
   if (!hasForeignLog(database)) return
   throw new Problem(
     'bad_file',
-    `${database} was replaced or removed, and the log beside it (${walFile(database)}) belongs to the previous file. ` +
+    `${database} was replaced, emptied or removed, and the log beside it (${walFile(database)}) belongs to the previous file. ` +
       'Opening them together would damage both. See "When the database is gone" in docs/operations.md. If the two do ' +
       `belong together, remove ${ownerNote(database)}.`,
   )

@@ -33,7 +33,7 @@ export function realName(file: string): string {
   if (existsSync(file)) return realpathSync(file)
   // A link whose file is gone: what lay beside that file is still there, and a new one would be made there.
   const target = readLink(file)
-  return target === null ? file : realName(resolve(dirname(file), target))
+  return target === null ? resolve(file) : realName(resolve(dirname(file), target))
 }
 
 function readLink(file: string): string | null {
@@ -43,6 +43,10 @@ function readLink(file: string): string | null {
     return null
   }
 }
+
+/** An empty file is not a database either: a mistyped redirection leaves one. */
+export const isMissing = (file: string): boolean =>
+  (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0
 
 /** The write-ahead log of a database: its name, and its size, which is 0 when there is none. */
 export const walFile = (database: string): string => `${realName(database)}-wal`

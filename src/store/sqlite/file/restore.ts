@@ -23,8 +23,9 @@ import { type Database, openFile } from './connection.ts'
 import { assertWhole } from './copy.ts'
 import { isBusy, isUnreadable } from './errors.ts'
 import { refuseUnreachable } from './explain.ts'
-import { damagedLog, refuseDamagedLog } from './log-damage.ts'
-import { hasForeignLog, refuseForeignLog } from './log-owner.ts'
+import { damagedLog } from './log-damage.ts'
+import { hasForeignLog, noteLogOwner } from './log-owner.ts'
+import { refuseDoubtfulLog } from './log-trust.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
 import { BESIDE, handOver, isSameFile, realName } from './own-files.ts'
@@ -53,8 +54,7 @@ export function restore(
   refuseUnreachable(fileName)
   if (!existsSync(copyName)) throw new Problem('file_not_found', `There is no file ${copyName}.`)
   const [copy, file] = [realName(copyName), realName(fileName)]
-  refuseForeignLog(copy)
-  refuseDamagedLog(copy)
+  refuseDoubtfulLog(copy)
   if (isInUse(file)) throw inUse(file)
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
   refuseSecondNames(file)
@@ -87,7 +87,7 @@ function replace(file: string, names: { aside: string; kept: string }): Replaced
     const log = isUnread ? giveWayUnread(file, names) : giveWay(file, names)
     return { database: names.kept, log }
   }
-  const log = setAside(file, names.kept)
+  const log = setAside(file, `${names.kept}.before`)
   renameSync(names.aside, file)
   return { database: null, log }
 }
@@ -134,10 +134,7 @@ function giveWay(file: string, { aside, kept }: { aside: string; kept: string })
   try {
     const isWhole = takeAlone(db, file)
     keepCopy(held, { file, kept })
-    // A log that could not be folded into its damaged file must not be taken for the new one's.
-    const log = isWhole ? null : setAside(file, kept)
-    renameSync(aside, file)
-    return log
+    return takeName(file, { aside, log: isWhole ? null : kept })
   } finally {
     db.close()
     closeSync(held)
@@ -155,9 +152,18 @@ function giveWayUnread(file: string, { aside, kept }: { aside: string; kept: str
   } finally {
     closeSync(held)
   }
-  const log = setAside(file, `${kept}.before`)
+  return takeName(file, { aside, log: `${kept}.before` })
+}
+
+/**
+ * Renames, and puts the log that lies there aside under the name that it gets, if it gets one. The log goes last: between
+ * the two, the note of its owner keeps everybody from taking it for the new file's, and the old file never lies there
+ * without it.
+ */
+function takeName(file: string, { aside, log }: { aside: string; log: string | null }): string | null {
+  if (log !== null && !hasForeignLog(file)) noteLogOwner(file)
   renameSync(aside, file)
-  return log
+  return log === null ? null : setAside(file, log)
 }
 
 /**
