@@ -39,6 +39,8 @@ export function createApp(options: AppOptions): H3 {
   const takeTurn = createTurns(callsPerKey)
   const oneAtATime = createOneAtATime()
   const listings = createListings()
+  /** The keys whose use is being written: one write for each, however many calls come meanwhile. */
+  const beingNoted = new Set<string>()
   const logCall = createCallLog(log)
   // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
@@ -112,7 +114,8 @@ export function createApp(options: AppOptions): H3 {
     }
     if (!store) throw new Refusal(503, 'The database is being opened; try again.', { 'retry-after': '1' })
     const now = machine.clock()
-    const caller = await authenticate(store, event.req.headers.get('authorization'))
+    const authorization = event.req.headers.get('authorization')
+    const caller = await authenticate(store, authorization)
     trail.caller = caller
     limit?.(caller.key.keyId, now)
     trail.turn = takeTurn(caller.key.keyId)
@@ -121,6 +124,8 @@ export function createApp(options: AppOptions): H3 {
     const route = routeFor(event.req.method, routes)
     const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
     const body = route.body ? await readBody(event.req, route.body) : undefined
+    // A body takes as long as its sender likes, and the key may have ended meanwhile.
+    if (route.body || trail.turn.ready) await authenticate(store, authorization)
     const checked: Call<unknown> = {
       store,
       machine,
@@ -139,12 +144,21 @@ export function createApp(options: AppOptions): H3 {
   }
 
   /** Beside the request, not before its answer: a read must not wait for a write lock. */
-  function noteUse(store: Store, caller: KeySeen): void {
+  function noteUse(store: Store, { key: { keyId } }: KeySeen): void {
+    if (beingNoted.has(keyId)) return
+    beingNoted.add(keyId)
     store
-      .markKeyUsed(caller.key.keyId)
-      .catch((err) => log.warn({ err, key_id: caller.key.keyId }, 'key use not noted'))
+      .markKeyUsed(keyId)
+      .then(() => beingNoted.delete(keyId))
+      .catch((error) => {
+        log.warn({ key_id: keyId, error: String(error) }, 'key use not noted')
+        setTimeout(() => beingNoted.delete(keyId), NOTE_AGAIN_MS).unref()
+      })
   }
 }
+
+/** How long nobody tries to note the use of a key that could not be noted. */
+const NOTE_AGAIN_MS = 60_000
 
 const NOT_ALLOWED = { status: 405, type: 'application/json', text: '{"detail":"Method Not Allowed"}' }
 const FAILED = { status: 500, type: 'application/json', text: '{"detail":"Internal Server Error"}' }

@@ -1,5 +1,5 @@
-// Long reads, one after the other for each tenant: each of them already shares the event loop with everything else, and
-// side by side a tenant's crowd of them would leave the others nothing of it.
+// What is slow, one after the other for each tenant: a long read already shares the event loop with everything else, and
+// each look-up of a name holds a socket. Side by side, a tenant's crowd of them would leave the others nothing.
 
 import { Refusal } from './refusal.ts'
 
@@ -12,7 +12,7 @@ export function createOneAtATime(): <T>(tenantId: number, work: () => Promise<T>
   return async (tenantId, work) => {
     const line = lines.get(tenantId) ?? { length: 0, last: Promise.resolve() }
     if (line.length > WAITING_MAX) {
-      throw new Refusal(429, `Too many reports at once: at most ${WAITING_MAX} wait for their turn.`, {
+      throw new Refusal(429, `Too many slow calls at once: at most ${WAITING_MAX} wait for their turn.`, {
         'retry-after': '1',
       })
     }

@@ -21,8 +21,8 @@ export const postWebhook = route({
   path: '/partner/v1/webhooks',
   body: webhookBody,
   answer: webhookRegisteredAnswer,
-  handle: async ({ store, machine, guard, tenant, body }) => {
-    await guard.checkUrl(body.url)
+  handle: async ({ store, machine, guard, tenant, body, alone }) => {
+    await alone(() => guard.checkUrl(body.url))
     const secret = SECRET_PREFIX + Buffer.from(machine.random(SECRET_BYTES)).toString('base64url')
     const webhook = await store.changeWebhook(tenant, (seen, now) => register(seen, body.url, secret, now))
     return { ...webhookJson(tenant, webhook), secret }

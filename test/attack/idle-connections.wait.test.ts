@@ -98,7 +98,7 @@ suite('idle connections', { concurrency: 1 }, () => {
 
   test('a low limit of open files: the calls of a connection that is there go on, the others wait', async (t) => {
     const { cwd, key } = await withKey(t)
-    const limited: Program = ['/bin/sh', '-c', 'ulimit -n 128 && exec "$@"', 'sh', ...PROGRAM]
+    const limited: Program = ['/bin/sh', '-c', 'ulimit -n 224 && exec "$@"', 'sh', ...PROGRAM]
     const served = await startServe(t, ['--tick-every', '1s', '--price-feed', 'static:60000'], {
       cwd,
       program: limited,
@@ -108,7 +108,7 @@ suite('idle connections', { concurrency: 1 }, () => {
     const ask = async () => (await client.send(Buffer.from(head('GET', '/partner/v1/me', key))))[0]?.status
     assert.equal(await ask(), 200)
     // The one that is there is one of them.
-    assert.equal((await openIdle(t, served.url, SILENT)).length, 128 - 64 - 1)
+    assert.equal((await openIdle(t, served.url, SILENT)).length, 224 - 160 - 1)
     assert.ok(served.err().includes('all 64 connections are taken'), served.err())
     for (let n = 0; n < FREED_MS / 1_000; n++) {
       assert.equal(await ask(), 200)

@@ -100,7 +100,7 @@ test('the table of windows and slots is the one that is played', () => {
 })
 
 test('the limit on connections is the one that is kept', () => {
-  const most = `minus ${DESCRIPTORS_KEPT}, which are kept for the database, ${CONNECTIONS_MAX.toLocaleString('en')} at most`
+  const most = `minus ${DESCRIPTORS_KEPT}, which are kept for the database and for outgoing calls, ${CONNECTIONS_MAX.toLocaleString('en')} at most`
   assert.ok(GUIDES.get('docs/operations.md')?.includes(most), most)
 })
 

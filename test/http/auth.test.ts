@@ -1,11 +1,14 @@
 // Who is asking: every way a key can be wrong, and the throttle per key.
 
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { test } from 'node:test'
 import { plus } from '../../src/core/instant.ts'
 import type { ApiKey } from '../../src/core/key.ts'
 import type { Environment } from '../../src/core/partner.ts'
-import { AUDIT, type Service, startService } from '../support/service.ts'
+import { silentLog } from '../../src/log.ts'
+import { AUDIT, type Service, startService, USER } from '../support/service.ts'
 import { DUE, succeed, USERS } from './steps.ts'
 
 const ME = '/partner/v1/me'
@@ -121,6 +124,63 @@ test('a key works until the very instant it expires, and never once it is revoke
     // Revoked by a clock that was ahead: dead all the same.
     assert.equal((await service.call('GET', ME, undefined, { key: revoked })).status, 401)
   }
+})
+
+const ENDINGS: [what: string, status: number, end: (service: Service, keyId: string) => Promise<unknown>][] =
+  [
+    [
+      'revoked',
+      401,
+      ({ store, now }, keyId) => {
+        const decide = (key: ApiKey) => ({ key: { ...key, revokedAt: now() }, successor: null })
+        return store.changeKey(keyId, decide, AUDIT)
+      },
+    ],
+    ['expired', 401, async ({ advance }) => advance(60_000)],
+    [
+      'of a partner that was disabled',
+      403,
+      ({ store }) => store.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' }), AUDIT),
+    ],
+  ]
+
+for (const [what, status, end] of ENDINGS) {
+  test(`a key that is ${what} while the body is on its way does nothing`, async (t) => {
+    const service = await startService(t)
+    const key = await changedKey(service, 'test', () => ({ expiresAt: plus(service.now(), 60_000) }))
+    const keyId = (await service.store.listKeys('acme')).at(-1)?.keyId ?? ''
+    const { port, hostname } = new URL(service.url)
+    const socket = connect({ port: Number(port), host: hostname })
+    t.after(() => socket.destroy())
+    const body = JSON.stringify(USER)
+    const head = `POST /partner/v1/users HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Length: ${body.length}\r\n\r\n`
+    socket.write(head + body.slice(0, -1))
+    // By then the head has been read: another call on the same socket's server has been answered.
+    assert.equal((await service.call('GET', ME, undefined, { key })).status, 200)
+    await end(service, keyId)
+    socket.write(body.slice(-1))
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    assert.equal(answer.toString('latin1', 9, 12), String(status), answer.toString())
+    const tenant = await service.store.findTenant('acme', 'test')
+    assert.ok(tenant)
+    assert.deepEqual(await service.store.listUsers(tenant, { after: null, limit: 10 }), [])
+  })
+}
+
+test('a use that cannot be noted is tried once, and warned of once, however many calls there are', async (t) => {
+  const warned: string[] = []
+  let tried = 0
+  const markKeyUsed = async () => {
+    tried += 1
+    throw new Error('the disk is full')
+  }
+  const { call } = await startService(t, {
+    wrap: (store) => ({ ...store, markKeyUsed }),
+    log: { ...silentLog, warn: (_, message) => void warned.push(message) },
+  })
+  for (let n = 0; n < 5; n++) assert.equal((await call('GET', ME)).status, 200)
+  await Promise.all(Array.from({ length: 20 }, () => call('GET', ME)))
+  assert.deepEqual([tried, warned], [1, ['key use not noted']])
 })
 
 test('me tells partner and environment from the key alone', async (t) => {

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createGuard } from '../../src/webhook/address-guard.ts'
 import { startService, T0 } from '../support/service.ts'
 import { succeed, WEBHOOKS } from './steps.ts'
 
@@ -133,4 +134,29 @@ test('public addresses and the longest URL there may be are taken', async (t) =>
   const base = 'https://8.8.8.8/'
   const urls = [base, 'https://[2606:4700:4700::1111]:8443/x', 'HTTPS://1.1.1.1', base.padEnd(2083, 'x')]
   for (const url of urls) assert.equal((await succeed(service, 'POST', WEBHOOKS, { url })).url, url)
+})
+
+test('the names of a tenant are looked up one at a time, and a crowd of them is put off', async (t) => {
+  let [running, most, looked] = [0, 0, 0]
+  const refused = Promise.withResolvers<void>()
+  const resolve = async () => {
+    running += 1
+    looked += 1
+    most = Math.max(most, running)
+    await refused.promise
+    running -= 1
+    return ['93.184.216.34']
+  }
+  const { call } = await startService(t, { more: () => ({ guard: createGuard({ allow: [], resolve }) }) })
+  const register = async (n: number) => {
+    const answer = await call('POST', WEBHOOKS, { url: `https://h${n}.example/` })
+    if (answer.status === 429) refused.resolve()
+    return answer
+  }
+  const answers = await Promise.all(Array.from({ length: 40 }, (_, n) => register(n)))
+  const put = answers.filter(({ status }) => status === 429)
+  assert.ok(put.length > 0 && put.every(({ headers }) => headers.get('retry-after') === '1'))
+  assert.equal(answers.filter(({ status }) => status === 200).length, looked)
+  assert.equal(looked + put.length, answers.length)
+  assert.equal(most, 1)
 })

@@ -2,8 +2,11 @@
 
 import type { ConnectionLimits } from '../../http/listen/connections.ts'
 
-/** Descriptors that connections must leave alone: the database and its log, outgoing calls, whatever Node opens. */
-export const DESCRIPTORS_KEPT = 64
+/**
+ * Descriptors that connections must leave alone: the database and its log, fifty deliveries at once with the sockets of
+ * their look-ups, one look-up for each tenant, whatever Node opens.
+ */
+export const DESCRIPTORS_KEPT = 160
 /** More than any partner needs; what is allowed beyond is memory for whoever wants to use it up. */
 export const CONNECTIONS_MAX = 10_000
 const CONNECTIONS_MIN = 16
