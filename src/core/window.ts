@@ -111,6 +111,10 @@ export function slotAt({ end, frequency, amount }: OnGrid, now: Instant): Openin
   return opening(gridSlot(plus(end, -length), length, now), frequency, amount)
 }
 
+/** Where a plan's window belongs, wherever it lies: in the slot of its grid that is now, or at a start_date still ahead. */
+export const slotDue = (window: OnGrid, startDate: Instant, now: Instant): Opening =>
+  now < startDate ? opening(startDate, window.frequency, window.amount) : slotAt(window, now)
+
 /** What windows that started in a slot have spent and reserved, and the last of their starts that executions bear. */
 export type SlotUse = { claimed: Usd; usedStart: Instant | null }
 

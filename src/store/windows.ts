@@ -12,8 +12,8 @@ export type PlanAhead = ListedPlan & { window: Window; place: Opening }
 
 export interface WindowStore {
   /**
-   * Plans with a current window that starts in the future and later than the grid and the money left ask for, though
-   * their start_date is past. Sandboxes are left alone: their time goes on by itself. A page may be shorter than its
+   * Plans with a current window that starts in the future and later than their start_date, the grid and the money left ask
+   * for. Sandboxes are left alone: their time goes on by itself. A page may be shorter than its
    * limit, and the cursor is that of the last plan looked at; null at the end.
    */
   listAhead(filter: TenantFilter, page: PageRequest): Promise<{ plans: PlanAhead[]; cursor: number | null }>

@@ -56,6 +56,28 @@ async function assertSound({ store }: World): Promise<void> {
   assert.equal(new Set(keys).size, keys.length)
 }
 
+test('a window of a plan that has yet to begin comes back to its start_date', async (t) => {
+  const world = await openWorld(t, open)
+  const { store, acme } = world
+  await link(store, acme)
+  const start = plus(T0, 21 * DAY_MS + HOUR_MS)
+  await sendPlan(store, acme, { startDate: start })
+  assert.deepEqual(await ahead(world), [], 'it waits where it belongs')
+  world.advance(50 * DAY_MS)
+  await tick(world)
+  world.advance(-50 * DAY_MS)
+  const [found] = await bringBack(world)
+  assert.deepEqual([found?.place.start, found?.place.end], [start, plus(start, DAY_MS)])
+  assert.deepEqual(await ahead(world), [])
+  await passUntil(world, plus(start, DAY_MS))
+  const first = (await moneyOf(world)).filter((window) => window.start === start - T0)
+  assert.deepEqual(
+    first.map(({ taken }) => taken),
+    [0n, usd('60.00')],
+  )
+  await assertSound(world)
+})
+
 test('a window rolled ahead comes back to its slot with what the slot had left', async (t) => {
   const world = await openPlan(t)
   await passUntil(world, plus(T0, 9 * HOUR_MS))

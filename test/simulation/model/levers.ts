@@ -14,6 +14,7 @@ import {
   presentOf,
   type State,
   type Tenant,
+  WINDOW_LENGTH,
 } from './state.ts'
 import { monthOf } from './units.ts'
 
@@ -156,13 +157,18 @@ export function eraseUser(state: State, tenant: Tenant, id: string): Refusal {
   return audit(state)
 }
 
-/** Puts a window back that a clock ahead had rolled: to the slot of its grid that is now, or the first with money left. */
+/**
+ * Puts a window back that a clock ahead had rolled: to the slot of its grid that is now, or the plan's start while that
+ * lies ahead; or to the first one after it with money left.
+ */
 export function bringBack(state: State, tenant: Tenant, id: string): Refusal {
   const now = presentOf(state)
   const plan = tenant.plans.get(id)
   const window = plan && currentWindow(plan)
-  if (!window || window.start <= now || plan.startDate > now) return null
-  const place = freeSlot(plan, nextSlot(plan, window, now))
+  if (!window || window.start <= Math.max(now, plan.startDate)) return null
+  const { startDate, frequency, amount } = plan
+  const first = { start: startDate, end: startDate + WINDOW_LENGTH[frequency], budget: amount }
+  const place = freeSlot(plan, startDate > now ? first : nextSlot(plan, window, now))
   if (place.start >= window.start || place.end >= window.end) return null
   close(plan, now, 'reset')
   open(plan, place)

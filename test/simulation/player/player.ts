@@ -86,7 +86,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
   /** Windows that a clock ahead has rolled are put back. */
   function* bringBacks(): Generator<Action, void> {
     const now = presentOf(state)
-    const isAhead = ({ timing, startDate }: Plan) => timing && timing.window.start > now && startDate <= now
+    const isAhead = ({ timing, startDate }: Plan) => timing && timing.window.start > Math.max(now, startDate)
     for (const { tenant, id } of state.plans.filter(isAhead)) {
       if (happens(0.3)) yield { do: 'lever', lever: 'bringBack', tenant: tenant.name, plan: id }
     }

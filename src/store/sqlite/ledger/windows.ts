@@ -2,7 +2,7 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import { lesser, type Usd } from '../../../core/money.ts'
-import { slotAt } from '../../../core/window.ts'
+import { slotDue } from '../../../core/window.ts'
 import { type PlanRow, planOf } from '../../rows/plan.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type WindowRow, windowOf } from '../../rows/window.ts'
@@ -14,12 +14,12 @@ import type { Ledger } from './ledger.ts'
 
 type Row = PlanRow & TenantRow & WindowRow & { min_tranche: bigint }
 
-/** Every current window that starts in the future though its plan has begun, whether it has to or not. */
+/** Every current window that starts in the future and after its plan's start_date, whether it has to or not. */
 const SELECT_FUTURE = `
   select w.*, p.*, u.partner_user_id, t.partner_slug, t.environment, r.min_tranche
   from windows w join plans p on p.plan_id = w.plan_id join users u on u.user_id = p.user_id
     join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
-  where w.closed_at is null and w.window_start > :now and p.start_date <= :now and t.${IN_REAL_TIME}`
+  where w.closed_at is null and w.window_start > :now and w.window_start > p.start_date and t.${IN_REAL_TIME}`
 
 /** For the transactions of other files. */
 export function createAhead(db: Database, ledger: Ledger) {
@@ -34,7 +34,7 @@ export function createAhead(db: Database, ledger: Ledger) {
   /** Null for a window that is where it belongs: the slots before it have no money left. */
   function judge(row: Row, now: Instant): PlanAhead | null {
     const [plan, window] = [planOf(row), windowOf(row)]
-    const slot = slotAt({ ...window, ...plan }, now)
+    const slot = slotDue({ ...window, ...plan }, plan.startDate, now)
     const place = ledger.freeSlot(plan.planId, slot, lesser(row.min_tranche as Usd, plan.amount))
     return place.start < window.start && place.end < window.end
       ? { ...plan, tenant: tenantOf(row), window, place }
