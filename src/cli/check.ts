@@ -1,6 +1,7 @@
 // check: faults of the file and the ledger, and what an operator should look after before it becomes one.
 
 import { Command } from 'commander'
+import { Problem } from '../core/problem.ts'
 import { quoted } from '../core/quote.ts'
 import { visible } from '../core/visible.ts'
 import type { Finding } from '../store/check.ts'
@@ -17,20 +18,37 @@ export function checkCommand(cli: Cli): Command {
   return new Command('check')
     .description('verify the file and recompute the ledger; exits 3 when something is wrong')
     .option('--strict', 'exit 3 for warnings too')
-    .action(({ strict = false }: { strict?: boolean }) =>
-      cli.withStore(async (store) => {
-        const faults = (await store.findFaults()).map((finding) => reported('error', finding))
-        const warnings = (await store.findWarnings()).map((finding) => reported('warning', finding))
-        const ok = faults.length === 0 && (!strict || warnings.length === 0)
-        const findings = [...faults, ...warnings]
-        print(cli, { ok, findings }, () => inWords(findings))
-        // A damaged file may have nothing more to say than what was found.
-        const sandboxes = faults.length === 0 ? (await store.listSandboxes()).map(sandboxJson) : []
-        // For a person only: what cron mails is worth reading.
-        if (cli.streams.err.isTTY) for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
-        if (!ok) cli.exitWith(EXIT.found)
-      }),
-    )
+    .action(async ({ strict = false }: { strict?: boolean }) => {
+      const { faults, warnings, sandboxes } = await look(cli)
+      const ok = faults.length === 0 && (!strict || warnings.length === 0)
+      const findings = [
+        ...faults.map((finding) => reported('error', finding)),
+        ...warnings.map((finding) => reported('warning', finding)),
+      ]
+      print(cli, { ok, findings }, () => inWords(findings))
+      // For a person only: what cron mails is worth reading.
+      if (cli.streams.err.isTTY) for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
+      if (!ok) cli.exitWith(EXIT.found)
+    })
+}
+
+type Seen = { faults: Finding[]; warnings: Finding[]; sandboxes: ReturnType<typeof sandboxJson>[] }
+
+async function look(cli: Cli): Promise<Seen> {
+  try {
+    return await cli.withStore(async (store) => {
+      const faults = await store.findFaults()
+      const warnings = await store.findWarnings()
+      // A damaged file may have nothing more to say than what was found.
+      const sandboxes = faults.length === 0 ? (await store.listSandboxes()).map(sandboxJson) : []
+      return { faults, warnings, sandboxes }
+    })
+  } catch (error) {
+    // So damaged that it cannot even be opened: that is what was to be found out.
+    if (!(error instanceof Problem && error.code === 'database_damaged')) throw error
+    const fault = { kind: 'integrity', subject: 'database', message: error.message }
+    return { faults: [fault], warnings: [], sandboxes: [] }
+  }
 }
 
 const reported = (level: Level, { kind, subject, message }: Finding): Reported => ({

@@ -45,6 +45,7 @@ const EXIT_OF: Record<ProblemCode, number> = {
   database_gone: EXIT.failed,
   database_locked: EXIT.locked,
   database_in_use: EXIT.locked,
+  database_damaged: EXIT.failed,
   storage_failed: EXIT.failed,
   schema_newer: EXIT.schemaNewer,
   consent_required: EXIT.failed,

@@ -36,6 +36,7 @@ export type ProblemCode =
   | 'database_gone'
   | 'database_locked'
   | 'database_in_use'
+  | 'database_damaged'
   | 'storage_failed'
   | 'schema_newer'
   | 'usage'
@@ -44,8 +45,8 @@ export type ProblemCode =
 export class Problem extends Error {
   readonly code: ProblemCode
 
-  constructor(code: ProblemCode, message: string, options?: ErrorOptions) {
-    super(message, options)
+  constructor(code: ProblemCode, message: string) {
+    super(message)
     this.name = 'Problem'
     this.code = code
   }

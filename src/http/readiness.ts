@@ -43,7 +43,7 @@ async function failureOf(probe: Promise<unknown>): Promise<string | null> {
 
 /** What is wrong with the file as a whole is neither read nor written: said once, it is said. */
 const worded = (error: Error, otherwise: string): string =>
-  error instanceof Problem && ['database_gone', 'storage_failed'].includes(error.code)
+  error instanceof Problem && ['database_gone', 'database_damaged', 'storage_failed'].includes(error.code)
     ? error.message
     : otherwise + error.message
 

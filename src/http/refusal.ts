@@ -18,6 +18,11 @@ export class Refusal extends Error {
   }
 }
 
+const CANNOT_BE_USED = {
+  detail: 'The database cannot be read or written at present; send the call again later.',
+  retryAfter: '10',
+}
+
 /**
  * What a partner is told of a database that cannot be used, and after how many seconds to try again; the log tells the
  * operator more.
@@ -28,10 +33,8 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
     retryAfter: '60',
   },
   database_locked: { detail: 'The database is busy; send the call again.', retryAfter: '1' },
-  storage_failed: {
-    detail: 'The database cannot be read or written at present; send the call again later.',
-    retryAfter: '10',
-  },
+  database_damaged: CANNOT_BE_USED,
+  storage_failed: CANNOT_BE_USED,
 }
 
 /** Problems an operator's command can meet but a request cannot are 500: were one to appear here, it is a bug. */
@@ -71,6 +74,7 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   database_gone: 503,
   database_locked: 503,
   database_in_use: 500,
+  database_damaged: 503,
   storage_failed: 503,
   schema_newer: 500,
   usage: 500,

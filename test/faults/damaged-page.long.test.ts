@@ -67,7 +67,8 @@ async function ask(bytes: Buffer, key: string, advanceMs: number): Promise<Said[
       const { code, out, err } = await shell.tranche(argv)
       if (code !== 0) assert.match(out + err, /damaged|not a database|malformed|integrity/, argv.join(' '))
       if (code !== 0) assert.doesNotMatch(err, /\n\s+at |SQLITE_/, argv.join(' '))
-      if (argv[0] === 'check') assert.doesNotMatch(err, /tranche check/, 'it does not send back to itself')
+      // Without its first page it is not a database at all.
+      if (argv[0] === 'check' && !/is not a database/.test(err)) assert.ok(code === 0 || code === 3, err)
       said.push({ name: argv.join(' '), isFine: code === 0, text: out })
     }
     const backup = await shell.tranche(['backup', `${shell.file}.copy`])

@@ -48,10 +48,7 @@ function ownerOf(name: string): string {
   }
 }
 
-/**
- * An error of SQLite that is about the file as a whole as a storage_failed Problem, of which it is the cause; any other
- * as it is.
- */
+/** An error of SQLite that is about the file as a whole as a database_damaged or storage_failed Problem; any other as it is. */
 export function explained(error: unknown, file: string): unknown {
   if ((error as { code?: unknown }).code === 'EMFILE') return new Problem('storage_failed', TOO_MANY_FILES)
   if (!(error instanceof SQLite.SqliteError)) return error
@@ -59,15 +56,19 @@ export function explained(error: unknown, file: string): unknown {
   const folder = dirname(resolve(file))
   if (['SQLITE_CANTOPEN', 'SQLITE_IOERR'].includes(kind) && !canOpenMore())
     return new Problem('storage_failed', TOO_MANY_FILES)
+  if (kind === 'SQLITE_CORRUPT')
+    return new Problem(
+      'database_damaged',
+      `${file} is damaged: keep it, and see "When the database file is damaged" in docs/operations.md.`,
+    )
   const sentence = {
-    SQLITE_CORRUPT: `${file} is damaged: keep it, and see "When the database file is damaged" in docs/operations.md.`,
-    SQLITE_NOTADB: `${file} is not a database, or its beginning is damaged: name the right file with --db, or put a backup in its place with \`tranche restore\`.`,
+    SQLITE_NOTADB: `${file} is not a database, or its beginning is damaged: name the right file with --db, or see "When the database file is damaged" in docs/operations.md.`,
     SQLITE_FULL: unusable(file, folder),
     SQLITE_IOERR: unusable(file, folder),
     SQLITE_READONLY: unwritable(file, folder),
     SQLITE_CANTOPEN: unwritable(file, folder),
   }[kind]
-  return sentence === undefined ? error : new Problem('storage_failed', sentence, { cause: error })
+  return sentence === undefined ? error : new Problem('storage_failed', sentence)
 }
 
 /** Whether this process gets the descriptors that a database takes: without one, SQLite says only that it cannot open. */

@@ -59,7 +59,7 @@ function unlessDamaged(look: () => Finding[]): Finding[] {
 
 /** What cannot be read is a fault, and the check has said so by then. */
 function noneIfDamaged(error: unknown): Finding[] {
-  if (isCorrupt(error) || (error instanceof Problem && isCorrupt(error.cause))) return []
+  if (isCorrupt(error) || (error instanceof Problem && error.code === 'database_damaged')) return []
   throw error
 }
 
