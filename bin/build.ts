@@ -49,14 +49,14 @@ try {
   rmSync(scratch, { recursive: true, force: true })
 }
 
-function embed({ main, packages }: Bundle, { node, addon, isForeign }: Target): string {
+function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): string {
   const executable = join(scratch, 'executable')
   const sql = readdirSync(join(ROOT, 'sql'))
     .filter((name) => name.endsWith('.sql'))
     .sort()
   const files: Record<string, string> = {
     ...Object.fromEntries(sql.map((name) => [`sql/${name}`, join(ROOT, 'sql', name)])),
-    ...packages,
+    ...others,
     [ADDON_ASSET]: addon,
   }
   const hashes = join(scratch, HASHES_ASSET)

@@ -9,6 +9,8 @@ import { builtinModules } from 'node:module'
 import { join, resolve } from 'node:path'
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild'
 
+import { THREAD_ASSET } from '../src/store/sqlite/file/checkpoints.ts'
+
 const ROOT = join(import.meta.dirname, '..')
 
 /** Used by an idle tick: these stay in the script that has a code cache. */
@@ -23,8 +25,8 @@ const COSTLY_MODULES = ['child_process', 'crypto']
 export type Bundle = {
   /** The script to start from. */
   main: string
-  /** The others: the name each is embedded under, and its file. */
-  packages: Record<string, string>
+  /** The others, of packages and of threads: the name each is embedded under, and its file. */
+  others: Record<string, string>
   /** The folders of the packages that have gone into any of them. */
   bundled: string[]
 }
@@ -35,13 +37,16 @@ export async function bundle(scratch: string): Promise<Bundle> {
   const main = join(scratch, 'tranche.cjs')
   const start = `import { main } from './src/main.ts'\nmain()\n`
   const made = [await script(start, main, [packagesApart(apart), costlyModulesLater()])]
-  const packages: Record<string, string> = {}
+  const others: Record<string, string> = {}
   for (const name of [...apart].sort()) {
     const file = join(scratch, `${name.replaceAll('/', '-')}.cjs`)
     made.push(await script(`module.exports = require('${name}')\n`, file, []))
-    packages[assetOf(name)] = file
+    others[assetOf(name)] = file
   }
-  return { main, packages, bundled: [...new Set(made.flatMap(packageFolders))].sort() }
+  const thread = join(scratch, 'thread.cjs')
+  made.push(await script(`import './src/store/sqlite/file/checkpoint-thread.ts'\n`, thread, []))
+  others[THREAD_ASSET] = thread
+  return { main, others, bundled: [...new Set(made.flatMap(packageFolders))].sort() }
 }
 
 const assetOf = (name: string): string => `packages/${name}.cjs`

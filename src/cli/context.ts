@@ -19,7 +19,7 @@ export type Cli = {
   /** Opens the database, runs, closes. Only commands that start something new create a missing file. */
   withStore<T>(
     run: (store: Store) => Promise<T>,
-    options?: { create?: boolean; cacheKib?: number },
+    options?: { create?: boolean; cacheKib?: number; checkpointsAside?: boolean },
   ): Promise<T>
   /** What is not as it should be, gathered for --json. */
   warnings: string[]

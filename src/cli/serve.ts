@@ -198,7 +198,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         await options.ops.opened(store)
         await run(cli, store, { ...options, listener, stopped })
       },
-      { create: true },
+      { create: true, checkpointsAside: true },
     )
   }
   const served = openAndRun()

@@ -10,7 +10,15 @@ import { createPartnerStore } from './accounts/partners.ts'
 import { createTierStore } from './accounts/tiers.ts'
 import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
-import { type Connection, configure, connect, openFile } from './file/connection.ts'
+import type { Checkpoints } from './file/checkpoints.ts'
+import {
+  CHECKPOINT_PAGES,
+  type Connection,
+  configure,
+  connect,
+  type Database,
+  openFile,
+} from './file/connection.ts'
 import { explained, refuseUnreachable } from './file/explain.ts'
 import { forgetLogOwner, noteLogOwner } from './file/log-owner.ts'
 import { refuseDoubtfulLog } from './file/log-trust.ts'
@@ -42,10 +50,17 @@ import { createSandboxDue } from './sandbox/due-plans.ts'
 import { createSandboxStore } from './sandbox/sandboxes.ts'
 import { createTenantTime } from './sandbox/tenant-time.ts'
 
-export type OpenOptions = { clock: () => Instant; create: boolean; cacheKib?: number }
+export type OpenOptions = {
+  clock: () => Instant
+  create: boolean
+  cacheKib?: number
+  /** Leaves the checkpoints to a thread: for a process that answers calls while it is written to. */
+  checkpointsAside?: boolean
+}
 
 /** Throws database_not_found, schema_newer, database_locked. `:memory:` opens a database of its own. */
-export async function openStore(file: string, { clock, create, cacheKib }: OpenOptions): Promise<Store> {
+export async function openStore(file: string, options: OpenOptions): Promise<Store> {
+  const { clock, create, cacheKib, checkpointsAside = false } = options
   const db = openDatabase(file, create)
   const watch = watchName(file)
   try {
@@ -57,7 +72,10 @@ export async function openStore(file: string, { clock, create, cacheKib }: OpenO
     // What is noted now must be the file that was opened.
     watch.look()
     noteLogOwner(file)
-    return assemble(connect(db, clock, reportedUntil(db), watch), realName(file))
+    const name = realName(file)
+    const checkpoints = checkpointsAside ? await checkpointsOf(db, name) : null
+    const connection = connect(db, clock, reportedUntil(db), { watch, checkpoints })
+    return assemble(connection, { file: name, beforeClose: () => checkpoints?.close() })
   } catch (error) {
     db.close()
     throw error
@@ -67,8 +85,16 @@ export async function openStore(file: string, { clock, create, cacheKib }: OpenO
 /** More keys than calls come with in a minute; each is a few hundred bytes. */
 const KEYS_REMEMBERED = 10_000
 
+async function checkpointsOf(db: Database, file: string): Promise<Checkpoints | null> {
+  const { takeOverCheckpoints } = await import('./file/checkpoints.ts')
+  return takeOverCheckpoints(db, { file, pages: CHECKPOINT_PAGES })
+}
+
 /** `file` is the database's own name: its locks lie beside it. */
-function assemble(connection: Connection, file: string): Store {
+function assemble(
+  connection: Connection,
+  { file, beforeClose }: { file: string; beforeClose: () => void },
+): Store {
   const { db } = connection
   const audit = createAuditLog(db)
   const memory: KeyMemory = createMemory(db, KEYS_REMEMBERED)
@@ -103,6 +129,7 @@ function assemble(connection: Connection, file: string): Store {
     ...createCheckStore(connection),
     ...createMonitoringStore(connection),
     close() {
+      beforeClose()
       db.close()
       forgetLogOwner(file)
     },

@@ -3,6 +3,7 @@
 import SQLite from 'better-sqlite3'
 import { type Instant, later } from '../../../core/instant.ts'
 import { nativeBinding } from './addon.ts'
+import type { Checkpoints } from './checkpoints.ts'
 import { explained } from './explain.ts'
 import { type NameWatch, UNWATCHED } from './name-watch.ts'
 import { onFirstUse } from './statement.ts'
@@ -30,7 +31,7 @@ export type Connection = {
 }
 
 /** Pages of write-ahead log between checkpoints: fewer, larger ones cost less under load. */
-const CHECKPOINT_PAGES = 4_000
+export const CHECKPOINT_PAGES = 4_000
 
 class FileDatabase extends SQLite {
   override prepare<Values extends unknown[] | object = unknown[], Row = unknown>(source: string) {
@@ -69,7 +70,7 @@ export function connect(
   db: Database,
   clock: () => Instant,
   notBefore?: () => Instant,
-  watch: NameWatch = UNWATCHED,
+  { watch = UNWATCHED, checkpoints = null }: { watch?: NameWatch; checkpoints?: Checkpoints | null } = {},
 ): Connection {
   const begin = db.prepare('begin deferred')
   // A read has nothing to commit, and a commit fails on a file that is damaged.
@@ -88,7 +89,7 @@ export function connect(
       throw explained(error, db.name)
     })
   const present = notBefore ? () => later(clock(), notBefore()) : clock
-  const write = createWriter(db, present, watch)
+  const write = createWriter(db, present, { watch, checkpoints })
   const alone = <T>(work: () => T): T => {
     watch.lookNowAndThen()
     return work()

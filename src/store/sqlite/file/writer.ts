@@ -5,6 +5,7 @@
 import type { Database } from 'better-sqlite3'
 import type { Instant } from '../../../core/instant.ts'
 import { createLanes } from '../../../lanes.ts'
+import type { Checkpoints } from './checkpoints.ts'
 import type { NameWatch } from './name-watch.ts'
 import { whenFree } from './when-free.ts'
 import { createLockShare } from './write-lock-turns.ts'
@@ -26,7 +27,11 @@ type Outcome = { job: Job } & ({ ok: true; value: unknown } | { ok: false; error
 /** Runs `work` in the turn of its lane, a tenant's id. */
 export type Write = <T>(work: (now: Instant) => T, lane?: number) => Promise<T>
 
-export function createWriter(db: Database, clock: () => Instant, watch: NameWatch): Write {
+export function createWriter(
+  db: Database,
+  clock: () => Instant,
+  { watch, checkpoints }: { watch: NameWatch; checkpoints: Checkpoints | null },
+): Write {
   const sql = {
     begin: db.prepare('begin immediate'),
     commit: db.prepare('commit'),
@@ -53,6 +58,7 @@ export function createWriter(db: Database, clock: () => Instant, watch: NameWatc
       try {
         watch.lookNowAndThen()
         await share.turn()
+        await checkpoints?.underWay()
         await whenFree(() => sql.begin.run())
       } catch (error) {
         for (let job = queue.take(); job; job = queue.take()) job.reject(error)
@@ -89,6 +95,7 @@ export function createWriter(db: Database, clock: () => Instant, watch: NameWatc
       if (outcome.ok) outcome.job.resolve(outcome.value as never)
       else outcome.job.reject(outcome.error)
     }
+    checkpoints?.afterCommit()
   }
 
   function attempt(job: Job): Outcome {

@@ -1,0 +1,117 @@
+// Checkpoints beside the calls. SQLite moves the log into the database at the end of whichever commit makes it too
+// long, and the event loop stands still meanwhile. A service that is written to a lot lets a thread do that instead, over
+// a connection of its own.
+
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import type { Database } from 'better-sqlite3'
+import { embedded } from '../../../resources.ts'
+import { isNativeFileThere, nativeFile } from './addon.ts'
+import type { Asked, Said, ThreadData } from './checkpoint-thread.ts'
+
+export const THREAD_ASSET = 'threads/checkpoint.cjs'
+/** A log so many times too long is moved by the commit that makes it so long, whatever the thread is doing. */
+const TOO_LONG = 4
+/** After somebody else kept the log from beginning anew. */
+const PAUSE_MS = 250
+/** How long a close waits for the thread. */
+const CLOSE_MS = 10_000
+
+export type Checkpoints = {
+  /** To be awaited before every write, unless it is null: the thread is moving the last pages. */
+  underWay: () => Promise<void> | null
+  /** To be called after every commit. */
+  afterCommit: () => void
+  /** To be called before the database is closed. */
+  close: () => void
+}
+
+/**
+ * Takes over the checkpoints of a connection, at `pages` pages of log; null where no thread can. There is none until the
+ * log is that long for the first time.
+ */
+export function takeOverCheckpoints(
+  db: Database,
+  { file, pages }: { file: string; pages: number },
+): Checkpoints | null {
+  if (!isNativeFileThere()) return null
+  const { dev, ino } = statSync(file, { bigint: true })
+  const closed = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+  const data: ThreadData = { file, identity: `${dev} ${ino}`, addon: nativeFile(), closed }
+  const logState = db.prepare<[], [bigint, bigint, bigint]>('pragma wal_checkpoint(noop)').raw()
+  let thread: Worker | null = null
+  let isAtWork = false
+  let isOver = false
+  let last: PromiseWithResolvers<void> | null = null
+  db.pragma(`wal_autocheckpoint = ${TOO_LONG * pages}`)
+
+  function hear(said: Said): void {
+    if (said === 'nearly') {
+      last = Promise.withResolvers()
+      thread?.postMessage('finish' satisfies Asked)
+      return
+    }
+    letWritersOn()
+    const rest = (): void => {
+      isAtWork = false
+    }
+    if (said === 'hindered') setTimeout(rest, PAUSE_MS).unref()
+    else rest()
+  }
+
+  function letWritersOn(): void {
+    last?.resolve()
+    last = null
+  }
+
+  function giveBack(): void {
+    thread = null
+    letWritersOn()
+    if (isOver) return
+    isOver = true
+    db.pragma(`wal_autocheckpoint = ${pages}`)
+  }
+
+  function isLong(): boolean {
+    try {
+      const [, logged] = logState.get() as [bigint, bigint, bigint]
+      return logged >= pages
+    } catch {
+      // What is wrong with the file the next call will say.
+      return false
+    }
+  }
+
+  function open(): Worker {
+    const opened = openThread(data)
+    opened.unref()
+    opened.on('message', hear)
+    opened.on('error', giveBack)
+    opened.on('exit', giveBack)
+    return opened
+  }
+
+  return {
+    underWay: () => last?.promise ?? null,
+    afterCommit() {
+      if (isAtWork || isOver || !isLong()) return
+      isAtWork = true
+      thread ??= open()
+      thread.postMessage('move' satisfies Asked)
+    },
+    close() {
+      isOver = true
+      if (!thread) return
+      thread.postMessage('close' satisfies Asked)
+      // Whoever closes last removes the log, and that has to be the owner of its note.
+      Atomics.wait(closed, 0, 0, CLOSE_MS)
+    },
+  }
+}
+
+function openThread(workerData: ThreadData): Worker {
+  const script = embedded(THREAD_ASSET)
+  if (script) return new Worker(Buffer.from(script.bytes).toString(), { eval: true, workerData })
+  return new Worker(join(import.meta.dirname, 'checkpoint-thread.ts'), { workerData })
+}
