@@ -60,8 +60,9 @@ test('an export that is interrupted takes its unfinished file along; what SIGKIL
   const office = await openMarch(t, 40_000)
   const output = ['--output', join(office.folder, 'march.csv')]
   const killed = async (signal: NodeJS.Signals): Promise<number | undefined> => {
-    const { child, ended } = start(t, ['--db', office.file, ...TRADES, ...output], { cwd: office.folder })
-    while (strays(office).length === 0 && child.exitCode === null) await setTimeout(2)
+    const exporting = start(t, ['--db', office.file, ...TRADES, ...output], { cwd: office.folder })
+    const { child, ended, hasEnded } = exporting
+    while (strays(office).length === 0 && !hasEnded()) await setTimeout(2)
     child.kill(signal)
     assert.equal(await ended, signal)
     return child.pid

@@ -241,7 +241,7 @@ async function tamperWithTrade(demo: Demo): Promise<Finding> {
 
 /** Waits until the demonstration running in this folder has recorded such a trade, and opens its database. */
 async function openOnce(
-  { child, place, err }: Demo,
+  { hasEnded, place, err }: Demo,
   condition = 'usd_amount is not null',
 ): Promise<SQLite.Database> {
   for (;;) {
@@ -252,7 +252,7 @@ async function openOnce(
       if (hasTrade(db, condition)) return db
       db.close()
     }
-    if (child.exitCode !== null) assert.fail(`it ended early: ${err()}`)
+    if (hasEnded()) assert.fail(`it ended early: ${err()}`)
     await pause(20)
   }
 }

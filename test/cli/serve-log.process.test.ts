@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { start, startServe } from '../support/process.ts'
+import { startQuietServe, startServe } from '../support/process.ts'
 import { withKey } from '../support/serve.ts'
 
 /** Values that nothing else could bring into a log by accident. */
@@ -107,25 +107,12 @@ suite('the log of serve', { concurrency: 2 }, () => {
     assert.equal((await fetch(`${usual.url}/partner/v1/me`, { headers: { authorization: key } })).status, 401)
     await usual.line('"msg":"request"')
     assert.ok(!usual.err().includes('/readyz'))
-    const { port } = new URL(usual.url)
     usual.child.kill('SIGTERM')
     await usual.ended
-    const silent = await startQuiet(port)
-    assert.equal((await silent.probe()).status, 401)
-    silent.started.child.kill('SIGTERM')
-    assert.equal(await silent.started.ended, 0)
-    assert.equal(silent.started.err(), '')
-
-    /** It does not say when it listens: it is asked until it answers. */
-    async function startQuiet(port: string) {
-      const started = start(t, ['serve', '--port', port, '--log-level', 'warn'], { cwd })
-      const url = `http://127.0.0.1:${port}`
-      for (;;) {
-        assert.equal(started.child.exitCode, null, started.err())
-        const ready = await fetch(`${url}/readyz`).catch(() => null)
-        if (ready?.status === 200) return { started, probe: () => fetch(`${url}/partner/v1/me`) }
-        await new Promise((resolve) => setImmediate(resolve))
-      }
-    }
+    const silent = await startQuietServe(t, ['--log-level', 'warn'], { cwd })
+    assert.equal((await fetch(`${silent.url}/partner/v1/me`)).status, 401)
+    silent.child.kill('SIGTERM')
+    assert.equal(await silent.ended, 0)
+    assert.equal(silent.err(), '')
   })
 })

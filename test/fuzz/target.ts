@@ -2,15 +2,13 @@
 
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import { revoke } from '../../src/core/key-rotation.ts'
 import type { Environment, Tenant } from '../../src/core/partner.ts'
 import { issueKey } from '../../src/http/issue-key.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
-import { freePort } from '../support/free-port.ts'
-import { type Started, start } from '../support/process.ts'
+import { type Started, startQuietServe } from '../support/process.ts'
 import { AUDIT, temporaryFolder } from '../support/service.ts'
 import type { Stranger } from './steps.ts'
 
@@ -35,23 +33,6 @@ const ARGUMENTS = [
   ...['--webhook-allow-cidr', '127.0.0.0/8', '--log-level', 'warn'],
 ]
 
-/** A service that logs only what is wrong does not say when it listens, so it is asked. */
-async function startQuietly(ending: Ending, cwd: string): Promise<Target['served']> {
-  const port = await freePort()
-  const served = start(ending, ['serve', '--port', String(port), ...ARGUMENTS], { cwd })
-  const url = `http://127.0.0.1:${port}`
-  const isReady = () =>
-    fetch(`${url}/readyz`).then(
-      ({ ok }) => ok,
-      () => false,
-    )
-  while (!(await isReady())) {
-    if (served.child.exitCode !== null) throw new Error(served.err())
-    await wait(20)
-  }
-  return { ...served, url }
-}
-
 /** Everything ends, and is removed, with `ending`. */
 export async function startTarget(ending: Ending, playerCount: number): Promise<Target> {
   const cwd = temporaryFolder(ending)
@@ -64,7 +45,7 @@ export async function startTarget(ending: Ending, playerCount: number): Promise<
     players.push({ test: await seat(store, n, 'test'), live: await seat(store, n, 'live') })
   }
   const strangers = await strangersOf(store)
-  const served = await startQuietly(ending, cwd)
+  const served = await startQuietServe(ending, ARGUMENTS, { cwd })
   return { file, served, store, players, strangers, sizes: () => sizesOf(served, file) }
 }
 

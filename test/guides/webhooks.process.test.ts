@@ -44,7 +44,8 @@ async function startSnippet(t: TestContext, { language, file, command }: (typeof
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     out += text
   })
-  while (!(await isOpen(port))) assert.equal(child.exitCode, null, `${file} ended before it listened`)
+  while (!(await isOpen(port)))
+    assert.deepEqual([child.exitCode, child.signalCode], [null, null], `${file} ended before it listened`)
   return {
     port,
     polls: () => out.split('\n').filter((line) => line === 'poll').length,

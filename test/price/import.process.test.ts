@@ -13,9 +13,9 @@ import { T0 } from '../support/service.ts'
 import { csv, newDatabase, rowsIn, walk, writeLong } from './histories.ts'
 
 /** Waits until an import has rows under way. Fails when it ends before. */
-async function underWay({ child, err }: Started, db: string): Promise<void> {
+async function underWay({ hasEnded, err }: Started, db: string): Promise<void> {
   while (rowsIn(db).staged === 0) {
-    assert.equal(child.exitCode, null, `the import is still running: ${err()}`)
+    assert.ok(!hasEnded(), `the import is still running: ${err()}`)
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }
@@ -80,7 +80,7 @@ describe('a long import', { concurrency: true }, () => {
 
     const second = finish(t, importing(db, file), { cwd: folder })
     let written = 0
-    while (first.child.exitCode === null) {
+    while (!first.hasEnded()) {
       setClock(plus(machine.clock(), 1))
       await store.addPrice({ price: price('60000'), source: 'service' })
       written += 1

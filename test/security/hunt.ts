@@ -14,17 +14,28 @@ export type Hunt = {
   assertCleanFolder: (folder: string) => void
 }
 
+/**
+ * What is the same in the base64 of every text that has `plain` in it, with `before` bytes in front of it, counted
+ * modulo three: a character at either edge has bits of a neighbour as well.
+ */
+function inBase64(plain: Buffer, before: number): Buffer {
+  const text = Buffer.concat([Buffer.alloc(before), plain]).toString('base64')
+  return Buffer.from(text.slice(Math.ceil((before * 8) / 6), Math.floor(((before + plain.length) * 8) / 6)))
+}
+
 /** `secrets` by name, each as long as a secret is: a short one would be found by accident. */
 export function huntFor(secrets: Record<string, string>): Hunt {
   const forms = Object.entries(secrets).flatMap(([name, secret]) => {
     assert.ok(core(secret).length >= 16, `${name} is a secret`)
-    const bytes = [secret, core(secret)].map((text) => Buffer.from(text))
-    return bytes.flatMap((plain) => [
+    // Who finds the core finds the whole.
+    const plain = Buffer.from(core(secret))
+    const hex = plain.toString('hex')
+    return [
       { name, form: plain },
-      { name: `${name} in base64`, form: Buffer.from(plain.toString('base64').replace(/.{0,2}=*$/, '')) },
-      { name: `${name} in hex`, form: Buffer.from(plain.toString('hex')) },
+      ...[0, 1, 2].map((before) => ({ name: `${name} in base64`, form: inBase64(plain, before) })),
+      ...[hex, hex.toUpperCase()].map((text) => ({ name: `${name} in hex`, form: Buffer.from(text) })),
       { name: `${name} in UTF-16`, form: Buffer.from(plain.toString(), 'utf16le') },
-    ])
+    ]
   })
   const assertClean: Hunt['assertClean'] = (bytes, where) => {
     const seen = Buffer.from(bytes)

@@ -8,22 +8,13 @@ import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { keyHash } from '../../src/http/issue-key.ts'
 import { exchange } from '../http/raw.ts'
-import { freePort } from '../support/free-port.ts'
-import { finish, type Started, start } from '../support/process.ts'
+import { finish, startQuietServe } from '../support/process.ts'
 import { PLAN, temporaryFolder, USER } from '../support/service.ts'
 import { type Hunt, huntFor } from './hunt.ts'
 
 const LEVELS = ['debug', 'info', 'warn', 'error']
 const OPS_TOKEN = 'ops-token-7c1f0a94b3e2d586'
-const SERVE = [
-  'serve',
-  '--tick-every',
-  'off',
-  '--webhook-allow-cidr',
-  '127.0.0.0/8',
-  '--ops-token-file',
-  'token',
-]
+const SERVE = ['--tick-every', 'off', '--webhook-allow-cidr', '127.0.0.0/8', '--ops-token-file', 'token']
 
 type Keys = { old: string; live: string; key: string; keyId: string }
 
@@ -41,23 +32,8 @@ async function issue(t: TestContext, cwd: string): Promise<Keys> {
   return { old: first.key, live, key, keyId: key_id }
 }
 
-type Served = Started & { url: string }
-
-/** A serve that may be too quiet to say where it listens: it says so to nobody, and is asked until it answers. */
-async function serveAt(t: TestContext, cwd: string, port: number, argv: string[]): Promise<Served> {
-  const started = start(t, [...SERVE, '--port', String(port), ...argv], { cwd })
-  const url = `http://127.0.0.1:${port}`
-  const headers = { authorization: `Bearer ${OPS_TOKEN}` }
-  for (;;) {
-    assert.equal(started.child.exitCode, null, started.err())
-    const ready = await fetch(`${url}/readyz`, { headers }).catch(() => null)
-    if (ready?.status === 200) return { ...started, url }
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-}
-
 /** Uses the key as it should be, registers a webhook, and returns the secret it was given. */
-async function use({ url }: Served, { key, live }: Keys): Promise<string> {
+async function use({ url }: { url: string }, { key, live }: Keys): Promise<string> {
   const headers = { authorization: `Bearer ${key}` }
   const post = async (path: string, body: object) => {
     const answer = await fetch(`${url}/partner/v1/${path}`, {
@@ -74,7 +50,7 @@ async function use({ url }: Served, { key, live }: Keys): Promise<string> {
 }
 
 /** Puts a secret where it does not belong, with a right key beside it and without; returns all that was answered. */
-async function misuse({ url }: Served, secret: string, key: string): Promise<string> {
+async function misuse({ url }: { url: string }, secret: string, key: string): Promise<string> {
   const answers: string[] = []
   const call = async (path: string, options: RequestInit = {}) => {
     const answer = await fetch(url + path, options)
@@ -110,7 +86,7 @@ async function misuse({ url }: Served, secret: string, key: string): Promise<str
 }
 
 /** Makes the next call fail in a way nobody foresaw: 500, with a stack in the log. */
-async function breakDatabase(cwd: string): Promise<void> {
+function breakDatabase(cwd: string): void {
   const db = new SQLite(join(cwd, 'tranche.db'))
   db.exec('ALTER TABLE users RENAME TO gone')
   db.close()
@@ -148,10 +124,12 @@ suite('secrets', () => {
     writeFileSync(join(cwd, 'token'), OPS_TOKEN)
     mkdirSync(join(cwd, 'copies'))
     const keys = await issue(t, cwd)
+    // Asks whether it is ready, and for the metrics.
+    const headers = { authorization: `Bearer ${OPS_TOKEN}` }
     const formats = [...LEVELS.map((level) => [level, 'json']), ['debug', 'pretty']] as [string, string][]
     const all = await Promise.all(
-      formats.map(async ([level, format]) =>
-        serveAt(t, cwd, await freePort(), ['--log-level', level, '--log-format', format]),
+      formats.map(([level, format]) =>
+        startQuietServe(t, [...SERVE, '--log-level', level, '--log-format', format], { cwd, headers }),
       ),
     )
     const secrets: Record<string, string> = { ...keys, token: OPS_TOKEN }
@@ -166,7 +144,6 @@ suite('secrets', () => {
     const hunt = huntFor(secrets)
     hunt.assertClean(answered, 'an answer')
     for (const { url, child } of all) {
-      const headers = { authorization: `Bearer ${OPS_TOKEN}` }
       hunt.assertClean(await (await fetch(`${url}/metrics`, { headers })).text(), 'the metrics')
       for (const file of ['cmdline', 'environ']) {
         if (process.platform !== 'linux') continue

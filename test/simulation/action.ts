@@ -54,6 +54,9 @@ export type Pass = {
   hanging: { tenant: string; call: Call } | null
 }
 
+/** Where a process is killed: before or after a call to its database, or before or after a commit, counted from 1. */
+export type Death = { at: number; of: 'calls' | 'commits' }
+
 export type Action =
   | Call
   | Lever
@@ -69,9 +72,8 @@ export type Action =
   | { do: 'export'; month: string; report: ReportKind }
   /** A pass that stores nothing. */
   | { do: 'rehearse'; price: string | null }
-  /** The process is killed at the so-many-th look at the database. */
   | {
       do: 'killed'
-      at: number
+      death: Death
       action: Call | Lever | Pass | { do: 'export'; month: string; report: ReportKind }
     }

@@ -9,6 +9,9 @@ const STEPS = 14
 
 test(`what was answered is there after every crash: SEED=${SEED} npm run simulate -- --crashes`, async () => {
   const lived = await liveWithCrashes(SEED, { steps: STEPS })
-  assert.ok(lived.crashes > 2, `only ${lived.crashes} crashes`)
+  const { all, afterCommit, afterFiring } = lived.crashes
+  assert.ok(all > 2, `only ${all} crashes`)
+  assert.ok(afterCommit > 0, 'a crash after a commit')
+  assert.ok(afterFiring > 0, 'a crash that left a tranche')
   assert.ok(lived.executions > 10, `only ${lived.executions} executions`)
 })

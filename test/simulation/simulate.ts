@@ -5,6 +5,7 @@ import { randomInt } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { optionsOrExit } from '../support/runner.ts'
 import { scratch } from '../support/scratch.ts'
+import { addCrashes, noCrashes } from './crash/crashes.ts'
 import { LIVES_PER_CRASHING, optionsOf } from './options.ts'
 import type { Finished, Task } from './worker.ts'
 
@@ -19,7 +20,8 @@ const complain = (text: string) => process.stderr.write(`${text}\n`)
 
 const options = optionsOrExit(optionsOf)
 const workers = options.seed === null ? availableParallelism() : 1
-const total = { lives: 0, answers: 0, partnerDays: 0, executions: 0, trades: 0, crashes: 0 }
+const total = { lives: 0, answers: 0, partnerDays: 0, executions: 0, trades: 0 }
+const crashed = noCrashes()
 const withoutCrashes = { partnerDays: 0, ms: 0 }
 const fresh: number[] = []
 const begun = performance.now()
@@ -74,9 +76,9 @@ function note(finished: Finished): void {
   }
   const { lived, ms, crashes } = finished
   total.lives += 1
-  total.crashes += crashes
+  addCrashes(crashed, crashes)
   for (const name of ['answers', 'partnerDays', 'executions', 'trades'] as const) total[name] += lived[name]
-  if (crashes > 0) return
+  if (crashes.all > 0) return
   withoutCrashes.partnerDays += lived.partnerDays
   withoutCrashes.ms += ms
 }
@@ -97,7 +99,7 @@ function report(): void {
     `${total.executions} executions`,
     `${total.trades} trades`,
     `${total.answers} answers held against the model`,
-    `${total.crashes} crashes`,
+    `${crashed.all} crashes (${crashed.afterCommit} after a commit, ${crashed.afterFiring} after a tranche had fired)`,
   ]
   if (fresh.length > 0) say(`Fresh seeds: ${fresh.join(' ')}`)
   say(`${said.join(', ')}; ${seconds} s, ${rate} partner-days a second without crashes`)

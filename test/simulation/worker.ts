@@ -1,13 +1,14 @@
 // A process of the simulation: lives the seeds it is sent, one after the other.
 
 import type { Action } from './action.ts'
+import { type Crashes, noCrashes } from './crash/crashes.ts'
 import { liveWithCrashes, replayWithCrashes } from './crash/crashing-life.ts'
 import { Failure, type Lived, live, replay } from './life.ts'
 import { shrink } from './shrink.ts'
 
 export type Task = { seed: number; steps: number | null; isCrashing: boolean; shrinks: boolean }
 export type Finished =
-  | { lived: Lived; crashes: number; ms: number }
+  | { lived: Lived; crashes: Crashes; ms: number }
   | { seed: number; failure: string; trace: readonly Action[]; isCrashing: boolean }
 
 const SHRINK_BUDGET_MS = 30_000
@@ -21,7 +22,7 @@ async function perform({ seed, steps, isCrashing, shrinks }: Task): Promise<Fini
   try {
     if (!isCrashing) {
       const lived = await live(seed, { steps })
-      return { lived, crashes: 0, ms: performance.now() - begun }
+      return { lived, crashes: noCrashes(), ms: performance.now() - begun }
     }
     const lived = await liveWithCrashes(seed, { steps })
     return { lived, crashes: lived.crashes, ms: performance.now() - begun }

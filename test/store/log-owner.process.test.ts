@@ -231,7 +231,7 @@ if (process.platform === 'linux')
     const copying = () => readdirSync(cwd).filter((name) => /db\.(partial|replaced)-/.test(name)).length > 1
     let seen = 0
     // It may be over between two looks.
-    while (statSync(file).ino === ino && restoring.child.exitCode === null) {
+    while (statSync(file).ino === ino && !restoring.hasEnded()) {
       // The list of locks is not of one moment: one that others change just then may be missing from it.
       const wasLocked = isLocked() || isLocked()
       // Both looks are of the same moment only if nothing changed in between.

@@ -207,11 +207,10 @@ suite('restore', { concurrency: 3 }, () => {
     fatten(file)
     for (const [i, sign] of ['.partial-', '.replaced-', '.partial-', '.replaced-'].entries()) {
       const before = new Set(readdirSync(dirname(file)))
-      const { child, ended } = start(t, ['--db', file, 'restore', copy], { cwd: dirname(file) })
+      const { child, ended, hasEnded } = start(t, ['--db', file, 'restore', copy], { cwd: dirname(file) })
       const isThere = () =>
         readdirSync(dirname(file)).some((name) => name.includes(sign) && !before.has(name))
-      while (child.exitCode === null && !isThere())
-        await new Promise((resolve) => setTimeout(resolve, i > 1 ? 7 : 0))
+      while (!hasEnded() && !isThere()) await new Promise((resolve) => setTimeout(resolve, i > 1 ? 7 : 0))
       child.kill('SIGKILL')
       await ended
       for (const name of [file, ...kept(file)]) assert.equal(statSync(name).nlink, 1, name)

@@ -4,7 +4,9 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
 import { EXECUTABLE } from './executable.ts'
+import { freePort } from './free-port.ts'
 
 /** How to start it: the file to run and the arguments that come first. */
 export type Program = readonly [file: string, ...first: string[]]
@@ -26,6 +28,8 @@ export type Started = {
   prints: (enough: string | ((out: string) => boolean)) => Promise<string>
   /** The exit code, or the name of the signal that ended it, once its output is read to the end. */
   ended: Promise<number | string>
+  /** Whether it is known to have ended, with a code or by a signal. */
+  hasEnded: () => boolean
 }
 /** A test, or what else ends: a file of tests, say. */
 type Ending = { after: (end: () => Promise<void>) => void }
@@ -72,6 +76,7 @@ export function start(
     out: () => out,
     err: () => err,
     ended,
+    hasEnded: () => child.exitCode !== null || child.signalCode !== null,
     line: (text) => wait(child.stderr, () => wholeLines(err).find((line) => line.includes(text)), text),
     prints(enough) {
       const satisfied = typeof enough === 'string' ? () => out.includes(enough) : () => enough(out)
@@ -102,5 +107,26 @@ export async function startServe(
 ): Promise<Started & { url: string }> {
   const started = start(t, ['serve', '--port', '0', ...argv], options)
   const { url } = JSON.parse(await started.line('"msg":"listening"'))
+  return { ...started, url }
+}
+
+/** Starts a `serve` that is too quiet to say where it listens: it is asked, with `headers`, until it is ready. */
+export async function startQuietServe(
+  t: Ending,
+  argv: readonly string[],
+  { headers = {}, ...options }: StartOptions & { headers?: Record<string, string> },
+): Promise<Started & { url: string }> {
+  const port = await freePort()
+  const started = start(t, ['serve', '--port', String(port), ...argv], options)
+  const url = `http://127.0.0.1:${port}`
+  const isReady = () =>
+    fetch(`${url}/readyz`, { headers }).then(
+      ({ ok }) => ok,
+      () => false,
+    )
+  while (!(await isReady())) {
+    if (started.hasEnded()) throw new Error(`ended with ${await started.ended}: ${started.err()}`)
+    await pause(20)
+  }
   return { ...started, url }
 }

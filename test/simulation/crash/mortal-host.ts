@@ -1,6 +1,7 @@
 // The program in a process that can be killed, and started again on the same file.
 
 import { type ChildProcess, fork } from 'node:child_process'
+import type { Death } from '../action.ts'
 import { Difference } from '../difference.ts'
 import type { Deed } from '../request.ts'
 import type { Host } from '../system/host.ts'
@@ -8,11 +9,11 @@ import type { FiredSeen, Seen } from '../system/observed.ts'
 import type { Ask, Secrets, Told } from './process.ts'
 
 export type MortalHost = Host & {
-  /** Performs a deed; null when the process was killed on the way. It has been started again then. */
-  performOrDie: (deed: Deed, dieAt: number) => Promise<Seen | null>
+  /** Performs a deed; null when the process was killed on the way: then it has to be started again. */
+  performOrDie: (deed: Deed, death: Death) => Promise<Seen | null>
   firedAfter: (executionId: string | null) => Promise<FiredSeen[]>
   /** Starts the process again at this time. It may be killed while it opens the file, and is started once more. */
-  restart: (now: number, dieAt: number | null) => Promise<void>
+  restart: (now: number, death: Death | null) => Promise<void>
 }
 
 export async function openMortalHost(of: { file: string; seed: number; start: number }): Promise<MortalHost> {
@@ -20,11 +21,11 @@ export async function openMortalHost(of: { file: string; seed: number; start: nu
   let child = start()
   let lives = 0
 
-  async function open(now: number, dieAt: number | null): Promise<boolean> {
+  async function open(now: number, death: Death | null): Promise<boolean> {
     lives += 1
     const { file, seed } = of
     // Chance goes on from elsewhere: what is drawn at random is never drawn twice.
-    const told = await ask(child, { ask: 'open', file, seed: seed + lives, start: now, secrets, dieAt })
+    const told = await ask(child, { ask: 'open', file, seed: seed + lives, start: now, secrets, death })
     return told !== null
   }
 
@@ -34,9 +35,9 @@ export async function openMortalHost(of: { file: string; seed: number; start: nu
     throw new Difference(told?.told === 'threw' ? told.message : `the process ended at ${question.ask}`)
   }
 
-  async function perform(deed: Deed, dieAt: number | null): Promise<Seen | null> {
-    const told = await ask(child, { ask: 'perform', deed, dieAt })
-    if (told === null && dieAt !== null) return null
+  async function perform(deed: Deed, death: Death | null): Promise<Seen | null> {
+    const told = await ask(child, { ask: 'perform', deed, death })
+    if (told === null && death !== null) return null
     if (told?.told !== 'seen')
       throw new Difference(told?.told === 'threw' ? told.message : `died at ${deed.do}`)
     secrets = told.secrets
@@ -51,9 +52,9 @@ export async function openMortalHost(of: { file: string; seed: number; start: nu
       if (!seen) throw new Difference('the process died unasked')
       return seen
     },
-    async restart(now, dieAt) {
+    async restart(now, death) {
       child = start()
-      if (await open(now, dieAt)) return
+      if (await open(now, death)) return
       child = start()
       if (!(await open(now, null))) throw new Difference('the file does not open after a crash')
     },

@@ -1,7 +1,8 @@
-// A process that has the program in it, and that can be told to die at the so-many-th look at its database.
+// A process that has the program in it, and that can be told to die at one of its calls to the database.
 
 import SQLite from 'better-sqlite3'
 import { openFile } from '../../../src/store/sqlite/file/connection.ts'
+import type { Death } from '../action.ts'
 import type { Deed } from '../request.ts'
 import { hostHere } from '../system/host.ts'
 import type { FiredSeen, Record_, Seen } from '../system/observed.ts'
@@ -10,8 +11,8 @@ import { onSqlite } from '../system/sqlite.ts'
 
 export type Secrets = [label: string, of: { keyId: string; secret: string }][]
 export type Ask =
-  | { ask: 'open'; file: string; seed: number; start: number; secrets: Secrets; dieAt: number | null }
-  | { ask: 'perform'; deed: Deed; dieAt: number | null }
+  | { ask: 'open'; file: string; seed: number; start: number; secrets: Secrets; death: Death | null }
+  | { ask: 'perform'; deed: Deed; death: Death | null }
   | { ask: 'firstFault' | 'firstTaken' | 'record' | 'close' }
   | { ask: 'fired'; after: string | null }
 export type Told =
@@ -22,14 +23,15 @@ export type Told =
   | { told: 'fired'; fired: FiredSeen[] }
   | { told: 'threw'; message: string }
 
-let left = Number.POSITIVE_INFINITY
+let death: Death | null = null
 let host: Awaited<ReturnType<typeof hostHere>> | undefined
 
 /** Before and after every call to the database: what is between two of them is never cut in half. */
-function boundary(): void {
-  left -= 1
+function boundary(isCommit: boolean): void {
+  if (!death || (death.of === 'commits' && !isCommit)) return
+  death.at -= 1
   // It cannot be caught, and nothing after it runs.
-  if (left === 0) process.kill(process.pid, 'SIGKILL')
+  if (death.at === 0) process.kill(process.pid, 'SIGKILL')
 }
 
 function watchDatabaseCalls(): void {
@@ -42,16 +44,21 @@ function watchDatabaseCalls(): void {
   for (const [object, names] of watched) {
     for (const name of names) {
       const original = object[name] as (...given: unknown[]) => unknown
-      object[name] = function (this: unknown, ...given: unknown[]) {
-        boundary()
+      object[name] = function (this: object, ...given: unknown[]) {
+        const isCommit = isCommitting(this, given)
+        boundary(isCommit)
         const result = original.apply(this, given)
-        boundary()
+        boundary(isCommit)
         return result
       }
     }
   }
   db.close()
 }
+
+/** Whether a call is a commit: of a prepared statement, or as text. */
+const isCommitting = (statement: object, [text]: unknown[]): boolean =>
+  ('source' in statement ? statement.source : text) === 'commit'
 
 watchDatabaseCalls()
 process.on('message', async (ask: Ask) => {
@@ -63,18 +70,18 @@ process.on('message', async (ask: Ask) => {
 })
 
 async function answer(ask: Ask): Promise<Told> {
-  left = ('dieAt' in ask && ask.dieAt) || Number.POSITIVE_INFINITY
+  death = 'death' in ask ? ask.death : null
   if (ask.ask === 'open') {
     const { file, seed, start, secrets } = ask
     host = await hostHere({ ...onSqlite(file), seed, start, secrets: new Map(secrets) })
-    left = Number.POSITIVE_INFINITY
+    death = null
     return { told: 'opened' }
   }
   if (!host) throw new Error('nothing is open')
   switch (ask.ask) {
     case 'perform': {
       const seen = await host.perform(ask.deed)
-      left = Number.POSITIVE_INFINITY
+      death = null
       return { told: 'seen', seen, secrets: [...host.system.secrets] }
     }
     case 'firstFault':
