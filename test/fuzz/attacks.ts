@@ -8,7 +8,7 @@ import { head } from '../http/raw.ts'
 import { type Answer, allAnswers } from './answers.ts'
 import { createClient } from './client.ts'
 import type { Player, Target } from './target.ts'
-import { type Attack, applySlip, chunked, doubtful, type Message } from './wire.ts'
+import { type Attack, applySlip, doubtful, inChunks, type Message } from './wire.ts'
 
 const ME = '/partner/v1/me'
 const USERS = '/partner/v1/users'
@@ -37,7 +37,8 @@ export function createAttacks(
       case 'link':
         return message.chunks === null
           ? head('POST', USERS, key, [...named, `Content-Length: ${json.length}`]) + json
-          : head('POST', USERS, key, [...named, 'Transfer-Encoding: chunked']) + chunked(json)
+          : head('POST', USERS, key, [...named, 'Transfer-Encoding: chunked']) +
+              inChunks(json, message.chunks)
       case 'doubtful': {
         const hidden = userJson(smuggledId())
         const { lines, body } = doubtful(message.doubt, json)

@@ -12,7 +12,7 @@ import { judge, type Owners } from './oracle.ts'
 import { bytesOf, type Request, requestOf } from './requests.ts'
 import type { CallStep, Step } from './steps.ts'
 import type { Player, Target } from './target.ts'
-import { knowledgeOf, learn, USERS, type World, worldOf } from './world.ts'
+import { knowledgeOf, learn, USERS_PER_PLAY, type World, worldOf } from './world.ts'
 
 const HOUR_MS = 3_600_000
 const SHOWN_MAX = 1_000
@@ -79,7 +79,7 @@ export function createPlays(stage: Stage, player: Player, neighbour: () => World
     const live = worldOf(player.live, count)
     last = live
     for (const world of [test, live]) for (const step of OPENING) await send(world, step)
-    for (const plan of numbers(USERS - 1)) await passTime(test, { kind: 'fire', plan })
+    for (const plan of numbers(USERS_PER_PLAY - 1)) await passTime(test, { kind: 'fire', plan })
     for (const step of steps) {
       if (step.kind === 'call') await send(step.isLive ? live : test, step)
       else await passTime(test, step)
@@ -121,7 +121,7 @@ const user = (at: number): Source => ({ known: 'user', at })
 const numbers = (count: number): number[] => Array.from({ length: count }, (_, at) => at)
 
 /** Most users are linked and have a plan, so that the calls that follow find something. */
-const OPENING: readonly CallStep[] = numbers(USERS - 1).flatMap((at) => [
+const OPENING: readonly CallStep[] = numbers(USERS_PER_PLAY - 1).flatMap((at) => [
   sound('linkUser', {
     body: {
       partner_user_id: user(at),
@@ -139,7 +139,7 @@ const OPENING: readonly CallStep[] = numbers(USERS - 1).flatMap((at) => [
     },
   }),
 ])
-const CLOSING: readonly CallStep[] = numbers(USERS).map((at) =>
+const CLOSING: readonly CallStep[] = numbers(USERS_PER_PLAY).map((at) =>
   sound('setUserStatus', {
     path: [{ name: 'partner_user_id', value: user(at) }],
     body: { status: '"disabled"' },

@@ -27,19 +27,18 @@ export type Attack = {
 type Doubt = { lines: string[]; body: (json: string) => string }
 const length = (json: string): string => `Content-Length: ${json.length}`
 const size = (json: string): string => json.length.toString(16)
-const chunked = (json: string): string => `${size(json)}\r\n${json}\r\n0\r\n\r\n`
+const chunk = (part: string): string => `${size(part)}\r\n${part}\r\n`
+const chunked = (json: string): string => `${chunk(json)}0\r\n\r\n`
 const plain = (json: string): string => json
 const CHUNKED = 'Transfer-Encoding: chunked'
 
-/** Header lines that two readers may frame in two ways. `LENGTH` stands for the length of the body. */
+/** Header lines that two readers may frame in two ways. `LENGTH` stands for the true Content-Length line, `BYTES` for its number. */
 const HEADS: [lines: string[], body: (json: string) => string][] = [
   ...[
-    [`LENGTH`, CHUNKED],
+    ['LENGTH', CHUNKED],
     [CHUNKED, 'LENGTH'],
     ['LENGTH', 'LENGTH'],
     ['Content-Length: 0', 'LENGTH'],
-  ].map((lines): [string[], typeof chunked] => [lines, chunked]),
-  ...[
     ['Transfer-Encoding : chunked'],
     ['X: x', ' Transfer-Encoding: chunked'],
     ['Transfer-Encoding:', ' chunked'],
@@ -62,12 +61,12 @@ const HEADS: [lines: string[], body: (json: string) => string][] = [
     '',
   ].map((coding): [string[], typeof chunked] => [[`Transfer-Encoding: ${coding}`], chunked]),
   ...[
-    '+LENGTH',
-    'LENGTH, LENGTH',
+    '+BYTES',
+    'BYTES, BYTES',
     '-1',
-    '0xLENGTH',
-    'LENGTH.0',
-    'LENGTH 0',
+    '0xBYTES',
+    'BYTES.0',
+    'BYTES 0',
     '1e2',
     '18446744073709551617',
     '',
@@ -137,28 +136,20 @@ const scrap = fc.oneof(
   fc.uint8Array({ minLength: 1, maxLength: 4 }).map((bytes) => Buffer.from(bytes).toString('latin1')),
 )
 const RUBBISH = [
-  ...[
-    '\u0016\u0003\u0001\u0002',
-    'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
-    'GET / HTTP/9.9\r\n\r\n',
-    '\r\n\r\n',
-    'GET /\r\n',
-    '\u0000',
-  ],
-  ...[
-    'CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n',
-    'OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n',
-    'GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n',
-  ],
-  ...[
-    'GET /partner/v1/me HTTP/1.1\r\n\r\n',
-    'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n',
-    `GET / HTTP/1.1\r\nX: ${'x'.repeat(30_000)}\r\n\r\n`,
-  ],
-  ...[
-    `GET / HTTP/1.1\r\nHost: x\r\n${'a:\r\n'.repeat(3_000)}\r\n`,
-    `GET /${'x'.repeat(30_000)} HTTP/1.1\r\nHost: x\r\n\r\n`,
-  ],
+  '\u0016\u0003\u0001\u0002',
+  'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+  'GET / HTTP/9.9\r\n\r\n',
+  '\r\n\r\n',
+  'GET /\r\n',
+  '\u0000',
+  'CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n',
+  'OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n',
+  'GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n',
+  'GET /partner/v1/me HTTP/1.1\r\n\r\n',
+  'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n',
+  `GET / HTTP/1.1\r\nX: ${'x'.repeat(30_000)}\r\n\r\n`,
+  `GET / HTTP/1.1\r\nHost: x\r\n${'a:\r\n'.repeat(3_000)}\r\n`,
+  `GET /${'x'.repeat(30_000)} HTTP/1.1\r\nHost: x\r\n\r\n`,
 ]
 
 const message: fc.Arbitrary<Message> = fc.oneof(
@@ -199,14 +190,19 @@ export const anyAttack: fc.Arbitrary<Attack> = fc.record({
 export function doubtful(doubt: number, json: string): { lines: string[]; body: string } {
   const { lines, body } = DOUBTS[doubt % DOUBTS.length] as Doubt
   const written = lines.map((line) =>
-    line.startsWith('Content-Length')
-      ? line.replaceAll('LENGTH', String(json.length))
-      : line.replace('LENGTH', length(json)),
+    line.replace('LENGTH', length(json)).replaceAll('BYTES', String(json.length)),
   )
   return { lines: written, body: body(json) }
 }
 
-export { chunked }
+/** A body in so many chunks, or one for each character when it has fewer. */
+export function inChunks(json: string, count: number): string {
+  const step = Math.ceil(json.length / count)
+  const parts = Array.from({ length: Math.ceil(json.length / step) }, (_, n) =>
+    json.slice(n * step, (n + 1) * step),
+  )
+  return `${parts.map(chunk).join('')}0\r\n\r\n`
+}
 
 /** Changes the text in one place. */
 export function applySlip(text: string, slip: Slip): string {

@@ -16,24 +16,20 @@ export type World = Seat & {
 const EXECUTIONS_MAX = 50
 const CURSORS_MAX = 5
 /** How many users a play has. */
-export const USERS = 4
+export const USERS_PER_PLAY = 4
 const NO_EXECUTION: Execution = { id: `exec_${'0'.repeat(32)}`, amount: '10.00' }
 /** Endings that make ids of every kind. */
 const ENDINGS = ['1', '2', '3', '/4', '%35', '6 é\u{1f680}', "'7", '..', '=8', '"9', '\\10', '?a=b#c']
 const WEBHOOKS = [
-  ...[
-    'https://127.0.0.1:1/',
-    'https://127.0.0.2:1/a?b=c',
-    'https://0x7f.1:1/',
-    `https://127.0.0.1:1/${'x'.repeat(2_000)}`,
-  ],
-  ...[
-    'https://10.0.0.1/',
-    'https://[::1]/',
-    'https://169.254.169.254/latest',
-    'http://127.0.0.1/',
-    'https://[::ffff:7f00:1]/',
-  ],
+  'https://127.0.0.1:1/',
+  'https://127.0.0.2:1/a?b=c',
+  'https://0x7f.1:1/',
+  `https://127.0.0.1:1/${'x'.repeat(2_000)}`,
+  'https://10.0.0.1/',
+  'https://[::1]/',
+  'https://169.254.169.254/latest',
+  'http://127.0.0.1/',
+  'https://[::ffff:7f00:1]/',
 ]
 
 export const worldOf = (seat: Seat, play: number): World => ({
@@ -56,7 +52,7 @@ export function knowledgeOf(world: World, executions = world.executions): (noun:
       return world.cursors[at % Math.max(1, world.cursors.length)] ?? 'MTc2OTkwNDAwMDAwMCB1c2VyLTE'
     if (noun === 'month') return monthOf(plus(machine.clock(), (at - 6) * 15 * 86_400_000))
     if (noun === 'webhook') return WEBHOOKS[at % WEBHOOKS.length] ?? ''
-    const few = { user: USERS, plan: 6, order: 12 }[noun]
+    const few = { user: USERS_PER_PLAY, plan: 6, order: 12 }[noun]
     return `${world.prefix}${noun}-${ENDINGS[at % few]}`
   }
 }

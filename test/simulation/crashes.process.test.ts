@@ -3,12 +3,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { liveWithCrashes } from './crash/crashing-life.ts'
+import { SHORT_CRASHING_LIFE } from './seeds.ts'
 
-const SEED = 33
-const STEPS = 14
+const { seed, steps } = SHORT_CRASHING_LIFE
+const COMMAND = `SEED=${seed} npm run simulate -- --crashes --steps ${steps}`
 
-test(`what was answered is there after every crash: SEED=${SEED} npm run simulate -- --crashes`, async () => {
-  const lived = await liveWithCrashes(SEED, { steps: STEPS })
+test(`what was answered is there after every crash: ${COMMAND}`, async () => {
+  const lived = await liveWithCrashes(seed, { steps })
   const { all, afterCommit, afterFiring } = lived.crashes
   assert.ok(all > 2, `only ${all} crashes`)
   assert.ok(afterCommit > 0, 'a crash after a commit')

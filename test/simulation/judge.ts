@@ -9,7 +9,7 @@ import { csv } from './model/csv.ts'
 import { operate } from './model/operate.ts'
 import { observedBy, pass, sentTo, wake, wakeUpsOf } from './model/pass.ts'
 import { idempotencyKey, type State } from './model/state.ts'
-import type { Answered, PassSeen, Record_, Seen } from './system/observed.ts'
+import type { Answered, Lines, PassSeen, Seen } from './system/observed.ts'
 
 /** With both sides of it. */
 const differ = (what: string, expected: unknown, seen: unknown): Difference =>
@@ -142,14 +142,13 @@ function judgePass(state: State, action: Pass, seen: PassSeen): void {
 
 /** What it says would fire is what a pass would fire; the model is left as it was. */
 function judgeRehearsal(state: State, price: string | null, seen: Seen): void {
-  const copy = structuredClone(state)
-  const expected = playPass(copy, { price, told: 'none' })
-  const fired = expected.kind === 'passed' ? expected.fired : []
-  const lines = fired.map(({ tenant, plan, amount, trigger }) => `${tenant} ${plan} ${amount} ${trigger}`)
+  if (seen.do !== 'rehearse') throw differ('a rehearsal', 'rehearse', seen.do)
   // It goes by the clock, a pass by what has been reported as well: where these differ it is a guess.
   if (state.reportedUntil > state.clock) return
-  const said = seen.do === 'rehearse' ? seen.fired : null
-  if (!isDeepStrictEqual(lines.sort(), said?.sort())) throw differ('a rehearsal', lines, said)
+  const expected = playPass(structuredClone(state), { price, told: 'none' })
+  const fired = expected.kind === 'passed' ? expected.fired : []
+  const lines = fired.map(({ tenant, plan, amount, trigger }) => `${tenant} ${plan} ${amount} ${trigger}`)
+  if (!isDeepStrictEqual(lines.sort(), seen.fired.toSorted())) throw differ('a rehearsal', lines, seen.fired)
 }
 
 /** The model's side of a pass, to its end. */
@@ -212,9 +211,9 @@ function judgeWakeUps(
 }
 
 /** What is on record in one and not in the other; null when they agree. */
-export function differenceOf(model: Record_, program: Record_): string | null {
+export function differenceOf(model: Lines, program: Lines): string | null {
   const lines: string[] = []
-  for (const what of Object.keys(model) as (keyof Record_)[]) {
+  for (const what of Object.keys(model) as (keyof Lines)[]) {
     const [mine, its] = [new Set(model[what]), new Set(program[what])]
     for (const line of mine) if (!its.has(line)) lines.push(`  model only:   ${what}: ${line}`)
     for (const line of its) if (!mine.has(line)) lines.push(`  program only: ${what}: ${line}`)

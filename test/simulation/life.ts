@@ -19,6 +19,7 @@ import { onSqlite } from './system/sqlite.ts'
 
 export type Lived = {
   steps: number
+  /** Of the API, held against the model. */
   answers: number
   partnerDays: number
   executions: number
@@ -67,7 +68,7 @@ export async function live(
         const action = alter(drawn, chance)
         trace.push(action)
         await act(state, action)
-        answers += action.do === 'together' ? action.calls.length : 1
+        answers += answersTo(action)
       }
     }
     try {
@@ -85,6 +86,22 @@ export async function live(
     const trades = state.executions.filter(({ trade }) => trade).length
     return { steps, answers, partnerDays, executions: state.executions.length, trades }
   })
+}
+
+/** How many answers of the API are compared, at least: what hangs may be left out, and what is killed too. */
+function answersTo(action: Action): number {
+  switch (action.do) {
+    case 'call':
+    case 'locked':
+      return 1
+    case 'together':
+    case 'race':
+      return action.calls.length
+    case 'pass':
+      return action.meanwhile.length
+    default:
+      return 0
+  }
 }
 
 /** Plays a trace again, leaving out what is about things that are not there. Answers what went wrong, or null. */

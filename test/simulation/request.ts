@@ -3,19 +3,26 @@
 import type { Action, Call, ExecutionRef, Lever, Pass } from './action.ts'
 import { idempotencyKey, type State } from './model/state.ts'
 
-export type Request = { do: 'call'; key: string; method: string; path: string; body?: unknown; pages?: true }
+export type ApiRequest = {
+  do: 'call'
+  key: string
+  method: string
+  path: string
+  body?: unknown
+  pages?: true
+}
 
 /** An action that can be carried out by who knows nothing of the model. */
 export type Deed =
-  | Request
+  | ApiRequest
   | (Lever & { id?: string })
   | (Omit<Pass, 'meanwhile' | 'hanging'> & {
-      meanwhile: Request[]
-      hanging: { tenant: string; call: Request } | null
+      meanwhile: ApiRequest[]
+      hanging: { tenant: string; call: ApiRequest } | null
     })
   | { do: 'clock'; by: number }
-  | { do: 'together'; calls: Request[] }
-  | { do: 'locked'; call: Request }
+  | { do: 'together'; calls: ApiRequest[] }
+  | { do: 'locked'; call: ApiRequest }
   | Extract<Action, { do: 'export' | 'rehearse' }>
 
 /** Thrown when an action is about what is not there: in a trace that was cut down. */
@@ -59,9 +66,9 @@ function resolveLever(state: State, action: Lever): void {
   if ('tenant' in action && !state.tenants.has(action.tenant)) throw new Unresolvable(action.tenant)
 }
 
-function requestOf(state: State, call: Call): Request {
+function requestOf(state: State, call: Call): ApiRequest {
   if (!state.keys.has(call.key)) throw new Unresolvable(call.key)
-  const asked = (method: string, path: string, body?: unknown): Request => ({
+  const asked = (method: string, path: string, body?: unknown): ApiRequest => ({
     do: 'call',
     key: call.key,
     method,

@@ -7,13 +7,8 @@ import { optionsOrExit } from '../support/runner.ts'
 import { scratch } from '../support/scratch.ts'
 import { addCrashes, noCrashes } from './crash/crashes.ts'
 import { LIVES_PER_CRASHING, optionsOf } from './options.ts'
+import { FIXED_LIVES, type Life } from './seeds.ts'
 import type { Finished, Task } from './worker.ts'
-
-/** Lived first in every run: what they found once stays found. */
-const FIXED_SEEDS = [
-  20_260_105, 1_000_003, 33, 2_425_635_902, 476_163_319, 3_977_995_620, 2_254_654_918, 374_376_334,
-  3_500_858_092,
-]
 
 const say = (text: string) => process.stdout.write(`${text}\n`)
 const complain = (text: string) => process.stderr.write(`${text}\n`)
@@ -37,10 +32,16 @@ function nextTask(): Task | null {
   const { seed: only, minutes, crashes, shrinks, steps } = options
   const isOver = only === null ? performance.now() - begun >= minutes * 60_000 : drawn > 0
   if (failed || isOver) return null
-  const place = drawn++
-  const seed = only ?? FIXED_SEEDS[place] ?? randomInt(2 ** 32)
-  if (only === null && place >= FIXED_SEEDS.length) fresh.push(seed)
-  return { seed, steps, isCrashing: crashes ?? place % LIVES_PER_CRASHING === 1, shrinks }
+  drawn += 1
+  const { seed, isCrashing } =
+    only === null ? (FIXED_LIVES[drawn - 1] ?? freshLife()) : { seed: only, isCrashing: false }
+  return { seed, steps, isCrashing: crashes ?? isCrashing, shrinks }
+}
+
+function freshLife(): Life {
+  const seed = randomInt(2 ** 32)
+  fresh.push(seed)
+  return { seed, isCrashing: fresh.length % LIVES_PER_CRASHING === 0 }
 }
 
 /** A process that lives one seed after the other. */
@@ -83,9 +84,10 @@ function note(finished: Finished): void {
   withoutCrashes.ms += ms
 }
 
-function complainOf({ seed, failure, trace, isCrashing }: Extract<Finished, { failure: string }>): void {
+function complainOf(failed: Extract<Finished, { failure: string }>): void {
+  const { seed, failure, trace, isCrashing, isShrunk } = failed
   complain(`\nSEED=${seed} fails${isCrashing ? ', with crashes' : ''}: ${failure}\n`)
-  complain(`${trace.length} actions are enough:`)
+  complain(isShrunk ? `${trace.length} actions are enough:` : `All ${trace.length} actions until then:`)
   for (const action of trace) complain(`  ${JSON.stringify(action)}`)
   complain(`\nSEED=${seed} npm run simulate${isCrashing ? ' -- --crashes' : ''} plays it again.`)
 }

@@ -4,10 +4,9 @@ import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
 import { test } from 'node:test'
 import { live } from './life.ts'
+import { SHORT_LIVES } from './seeds.ts'
 
-const FIXED_SEEDS = [5, 23, 41]
-
-for (const seed of [...FIXED_SEEDS, randomInt(2 ** 32)]) {
+for (const seed of [...SHORT_LIVES.map(({ seed }) => seed), randomInt(2 ** 32)]) {
   test(`the service and the model agree through a whole life: SEED=${seed} npm run simulate`, async () => {
     const lived = await live(seed, { steps: null })
     assert.ok(lived.answers > 50, `only ${lived.answers} answers were compared`)

@@ -9,7 +9,7 @@ import { shrink } from './shrink.ts'
 export type Task = { seed: number; steps: number | null; isCrashing: boolean; shrinks: boolean }
 export type Finished =
   | { lived: Lived; crashes: Crashes; ms: number }
-  | { seed: number; failure: string; trace: readonly Action[]; isCrashing: boolean }
+  | { seed: number; failure: string; isCrashing: boolean; trace: readonly Action[]; isShrunk: boolean }
 
 const SHRINK_BUDGET_MS = 30_000
 
@@ -29,10 +29,10 @@ async function perform({ seed, steps, isCrashing, shrinks }: Task): Promise<Fini
   } catch (error) {
     if (!(error instanceof Failure)) throw error
     const failed = { seed, failure: error.message, isCrashing }
-    if (!shrinks) return { ...failed, trace: error.trace }
+    if (!shrinks) return { ...failed, trace: error.trace, isShrunk: false }
     const again = (trace: readonly Action[]) =>
       isCrashing ? replayWithCrashes(seed, trace) : replay(seed, trace)
     const trace = await shrink(error.trace, error, { replay: again, budgetMs: SHRINK_BUDGET_MS })
-    return { ...failed, trace: trace ?? error.trace }
+    return { ...failed, trace: trace ?? error.trace, isShrunk: trace !== null }
   }
 }

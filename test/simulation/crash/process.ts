@@ -5,7 +5,7 @@ import { openFile } from '../../../src/store/sqlite/file/connection.ts'
 import type { Death } from '../action.ts'
 import type { Deed } from '../request.ts'
 import { hostHere } from '../system/host.ts'
-import type { FiredSeen, Record_, Seen } from '../system/observed.ts'
+import type { FiredSeen, Lines, Seen } from '../system/observed.ts'
 import { firedAfter } from '../system/pass.ts'
 import { onSqlite } from '../system/sqlite.ts'
 
@@ -19,7 +19,7 @@ export type Told =
   | { told: 'opened' | 'closed' }
   | { told: 'seen'; seen: Seen; secrets: Secrets }
   | { told: 'firstFault' | 'firstTaken'; fault: string | null }
-  | { told: 'record'; record: Record_ }
+  | { told: 'record'; record: Lines }
   | { told: 'fired'; fired: FiredSeen[] }
   | { told: 'threw'; message: string }
 

@@ -25,7 +25,7 @@ export type PassAnswer =
 
 /** Each transaction of a pass ends with a yield: a crash leaves what was there at one of them. */
 export function* pass(state: State, observed: Observed): Generator<void, PassAnswer> {
-  if (judge(state, observed.told)) {
+  if (weighClock(state, observed.told)) {
     yield
     return { kind: 'disputed' }
   }
@@ -61,8 +61,8 @@ const firedOf = (one: Execution) => ({
   trigger: one.trigger,
 })
 
-/** Whether the clock is in doubt: more than ten minutes from the time told, or since then and nobody told another. */
-function judge(state: State, told: Observed['told']): boolean {
+/** Notes whether the clock is in doubt, and answers it: more than ten minutes from the time told, or since then and nobody told another. */
+function weighClock(state: State, told: Observed['told']): boolean {
   const now = presentOf(state)
   const { dispute } = state
   if (told === 'none') state.dispute = null

@@ -1,6 +1,6 @@
 // All that the model holds to be on record, line by line, as the program's own record is read.
 
-import { emptyRecord, type Record_ as Lines, line } from '../system/observed.ts'
+import { emptyRecord, type Lines, line } from '../system/observed.ts'
 import { isUsable } from './levers.ts'
 import {
   type Execution,

@@ -1,7 +1,7 @@
 // Where the program runs: in this process, or in one that can be killed.
 
 import type { Deed } from '../request.ts'
-import type { Record_, Seen } from './observed.ts'
+import type { Lines, Seen } from './observed.ts'
 import { readRecord } from './record.ts'
 import { openSystem, type System, type SystemOptions } from './system.ts'
 
@@ -9,7 +9,7 @@ export type Host = {
   perform: (deed: Deed) => Promise<Seen>
   /** The first thing that `check` finds, or null. */
   firstFault: () => Promise<string | null>
-  record: () => Promise<Record_>
+  record: () => Promise<Lines>
   /** The first breach of a rule that the data themselves do not refuse, or null. */
   firstTaken: () => Promise<string | null>
   close: () => Promise<void>

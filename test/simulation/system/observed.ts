@@ -32,7 +32,7 @@ export type Seen =
   | { do: 'lever'; refused: string | null }
   | { do: 'export'; text: string }
   | { do: 'clock' }
-  | { do: 'rehearse'; fired: string[] | null }
+  | { do: 'rehearse'; fired: string[] }
 
 /** All that is on record, in words of the contract: what the model's state must look like too. */
 export const RECORDS = [
@@ -51,10 +51,10 @@ export const RECORDS = [
   'prices',
   'clock',
 ] as const
-export type Record_ = Record<(typeof RECORDS)[number], string[]>
+export type Lines = Record<(typeof RECORDS)[number], string[]>
 
-export const emptyRecord = (): Record_ =>
-  Object.fromEntries(RECORDS.map((name) => [name, [] as string[]])) as Record_
+export const emptyRecord = (): Lines =>
+  Object.fromEntries(RECORDS.map((name) => [name, [] as string[]])) as Lines
 
 /** A line of a record. */
 export const line = (...cells: (string | number | bigint | boolean | null)[]): string => cells.join(' | ')

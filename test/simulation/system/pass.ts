@@ -105,7 +105,7 @@ async function wakeAll(
 }
 
 /** What a pass would fire now. */
-export async function rehearse({ store, machine }: Parts, usd: string | null): Promise<string[] | null> {
+export async function rehearse({ store, machine }: Parts, usd: string | null): Promise<string[]> {
   const seen = usd === null ? null : { price: price(usd), source: 'simulation' }
   const { fired } = await rehearsePass({
     store,

@@ -7,7 +7,7 @@ import type { Tenant } from '../../../src/core/partner.ts'
 import { isFill, type Report } from '../../../src/core/report.ts'
 import type { Schedule } from '../../../src/core/schedule-state.ts'
 import type { Store } from '../../../src/store/store.ts'
-import { emptyRecord, type Record_ as Lines, line } from './observed.ts'
+import { emptyRecord, type Lines, line } from './observed.ts'
 
 const ALL = { after: null, limit: 1_000_000 }
 const EVERYBODY = { slug: null, environment: null }

@@ -1,6 +1,7 @@
 // The store of the simulation on SQLite.
 
 import { existsSync } from 'node:fs'
+import { SqliteError } from 'better-sqlite3'
 import { type Database, openFile } from '../../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../../src/store/sqlite/open.ts'
 import { openFresh } from '../../support/fresh-database.ts'
@@ -69,13 +70,14 @@ function copyOf(db: Database, table: string, differs: Record<string, string>): s
   return `insert into ${table} (${columns}) select ${values} from ${table} ${current} limit 1`
 }
 
-/** A statement that finds no row proves nothing, and is not taken. */
+/** A statement that finds no row proves nothing, and is not taken. One that is wrong itself throws. */
 function isTaken(db: Database, sql: string): boolean {
   db.exec('begin immediate')
   try {
     return db.prepare(sql).run().changes > 0
-  } catch {
-    return false
+  } catch (error) {
+    if (error instanceof SqliteError && error.code.startsWith('SQLITE_CONSTRAINT')) return false
+    throw error
   } finally {
     db.exec('rollback')
   }

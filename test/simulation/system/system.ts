@@ -8,7 +8,7 @@ import { silentLog } from '../../../src/log.ts'
 import type { Machine } from '../../../src/machine.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { chanceOf } from '../chance.ts'
-import type { Deed, Request } from '../request.ts'
+import type { ApiRequest, Deed } from '../request.ts'
 import { exportText } from './export-text.ts'
 import { pull } from './lever.ts'
 import type { Answered, Seen } from './observed.ts'
@@ -36,8 +36,8 @@ export type SystemOptions = {
 /** What the parts of the system share. */
 export type Parts = Pick<System, 'store' | 'secrets'> & {
   machine: Machine
-  /** The last execution there is: what a pass has fired comes behind it. */
-  call: (request: Request) => Promise<Answered>
+  /** Makes a call of the API. */
+  call: (request: ApiRequest) => Promise<Answered>
 }
 
 export async function openSystem(options: SystemOptions): Promise<System> {
@@ -54,7 +54,7 @@ export async function openSystem(options: SystemOptions): Promise<System> {
   const guard = { checkUrl: async () => {} }
   const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null })
 
-  async function call({ key, method, path, body }: Request): Promise<Answered> {
+  async function call({ key, method, path, body }: ApiRequest): Promise<Answered> {
     const headers = { authorization: `Bearer ${secrets.get(key)?.secret ?? 'unknown'}` }
     const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) }
     const response = await app.fetch(new Request(`http://simulation${path}`, init))
@@ -101,7 +101,7 @@ export async function openSystem(options: SystemOptions): Promise<System> {
 }
 
 /** One answer, or those of all pages of a listing. */
-async function callPages(call: Parts['call'], request: Request): Promise<Answered[]> {
+async function callPages(call: Parts['call'], request: ApiRequest): Promise<Answered[]> {
   const pages = [await call(request)]
   for (let last = pages[0]; request.pages; ) {
     const { next_cursor: cursor } = (last?.body ?? {}) as { next_cursor?: string | null }

@@ -1,0 +1,26 @@
+// The lives that every run begins with, so that runs of one program can be compared. A seed is the same life only as long
+// as the player draws the same: with any new draw it becomes another one, and what it once found is found again by chance
+// alone. What must stay found is planted as a bug (test/mutants/simulate/), or is a test of its own.
+
+export type Life = { seed: number; isCrashing: boolean }
+
+const whole = (seed: number): Life => ({ seed, isCrashing: false })
+const crashing = (seed: number): Life => ({ seed, isCrashing: true })
+
+/** Short lives, which are also part of `npm test`. */
+export const SHORT_LIVES = [whole(5), whole(23), whole(41)]
+/** With a crash after a commit, and one after a tranche had fired, within the first steps. */
+export const SHORT_CRASHING_LIFE = { ...crashing(103), steps: 8 }
+
+export const FIXED_LIVES: readonly Life[] = [
+  whole(20_260_105),
+  crashing(1_000_003),
+  whole(33),
+  whole(2_425_635_902),
+  whole(476_163_319),
+  whole(3_977_995_620),
+  whole(2_254_654_918),
+  whole(374_376_334),
+  whole(3_500_858_092),
+  ...SHORT_LIVES,
+]
