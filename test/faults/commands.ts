@@ -6,9 +6,8 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } fr
 import { basename, dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { seededRandom } from '../../src/core/seeded-random.ts'
-import { machine } from '../../src/machine.ts'
 import { readMigrations } from '../../src/resources.ts'
+import { pricesCsv } from '../price/histories.ts'
 import { filled, trancheHere } from '../store/copies.ts'
 import { firstSchemaOf } from '../store/first-schema.ts'
 
@@ -80,14 +79,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'price import',
-    lay(file) {
-      const row = (_: unknown, n: number) =>
-        `2020-01-0${1 + Math.floor(n / 100)}T00:${String(n % 60).padStart(2, '0')}:0${Math.floor((n % 100) / 60)}Z,60000`
-      writeFileSync(
-        beside(file, 'prices.csv'),
-        ['time,price', ...Array.from({ length: PRICES }, row), ''].join('\n'),
-      )
-    },
+    lay: (file) => writeFileSync(beside(file, 'prices.csv'), pricesCsv(PRICES)),
     argv: (file) => ['price', 'import', beside(file, 'prices.csv'), '--json'],
     assertDone: (file) =>
       assert.equal(count(file, "select count(*) from prices where source = 'import'"), PRICES),
@@ -106,15 +98,8 @@ export const COMMANDS: readonly Command[] = [
   },
 ]
 
-/** Whether everything is tried, which takes minutes, or a part of it that chance decides. */
-export const ALL = process.env.FAULTS_ALL !== undefined
-export const random = seededRandom(machine.clock())
-
-/** So many of the commands. */
-export function sample(size: number): Command[] {
-  const from = Math.floor(random() * COMMANDS.length)
-  return Array.from({ length: size }, (_, i) => COMMANDS[(from + 3 * i) % COMMANDS.length] as Command)
-}
+// Until test/faults/damaged-log.process.test.ts takes them from there.
+export { ALL, random } from './chance.ts'
 
 let made: Promise<Templates> | undefined
 
@@ -142,7 +127,7 @@ export async function lay(command: Command, folder: string): Promise<string> {
 
 type Ended = { code: number | string; out: string; err: string }
 
-/** Holds that a command ended as it may under a fault: with 0 and its work done, or with 1 and one sentence. */
+/** Asserts that a command ended as it may under a fault: with 0 and its work done, or with 1 and one sentence. */
 export function assertClearEnd(ended: Ended, command: Command, file: string): void {
   const said = `${command.name}: ${JSON.stringify(ended)}`
   if (ended.code === 0) {
@@ -157,7 +142,7 @@ export function assertClearEnd(ended: Ended, command: Command, file: string): vo
   assert.equal(ended.out, '', said)
 }
 
-/** Holds that what a failed command left is sound, half of nothing, and that it works once the fault is over. */
+/** Asserts that what a failed command left is sound, half of nothing, and that it works once the fault is over. */
 export async function assertMendsItself(command: Command, file: string): Promise<void> {
   // An old database is looked at as it is: every other command would migrate it.
   if (command.name !== 'migrate') await assertSound(file)

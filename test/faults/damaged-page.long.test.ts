@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { PLAN, USER } from '../support/service.ts'
 import { openShell, type Shell, succeed } from '../support/shell.ts'
-import { ALL, random } from './commands.ts'
+import { ALL, chanceOf } from './chance.ts'
 
 const PAGE_BYTES = 4096
 const COMMANDS = [
@@ -16,6 +16,7 @@ const COMMANDS = [
   ['user', 'list', 'acme', '--env', 'test', '--json'],
   ['billing', 'export', '--month', '2026-01', '--env', 'test', '--report', 'trades'],
 ]
+const DAMAGED = /damaged|not a database|malformed|integrity/
 const PATHS = ['/me', '/billing/monthly?month=2026-01', '/billing/monthly/users?month=2026-01']
 
 /** A shell on a database with a key, a user, plans and trades. */
@@ -65,7 +66,7 @@ async function ask(bytes: Buffer, key: string, advanceMs: number): Promise<Said[
     const said: Said[] = []
     for (const argv of COMMANDS) {
       const { code, out, err } = await shell.tranche(argv)
-      if (code !== 0) assert.match(out + err, /damaged|not a database|malformed|integrity/, argv.join(' '))
+      if (code !== 0) assert.match(out + err, DAMAGED, argv.join(' '))
       if (code !== 0) assert.doesNotMatch(err, /\n\s+at |SQLITE_/, argv.join(' '))
       // Without its first page it is not a database at all.
       if (argv[0] === 'check' && !/is not a database/.test(err)) assert.ok(code === 0 || code === 3, err)
@@ -76,7 +77,10 @@ async function ask(bytes: Buffer, key: string, advanceMs: number): Promise<Said[
     for (const path of PATHS) {
       const { status, text } = await shell
         .call('GET', `/partner/v1${path}`, key)
-        .catch((error: Error) => ({ status: 0, text: error.message }))
+        .catch(({ message }: Error) => {
+          assert.match(message, DAMAGED, path)
+          return { status: 0, text: message }
+        })
       if (status !== 0) assert.ok(status === 200 || status === 503, `${path}: ${status} ${text}`)
       said.push({ name: path, isFine: status === 200, text })
     }
@@ -87,6 +91,7 @@ async function ask(bytes: Buffer, key: string, advanceMs: number): Promise<Said[
 }
 
 test('one page after the other: an answer is what was stored, or a refusal', async (t) => {
+  const random = chanceOf(t)
   const shell = openShell(t)
   const key = await traded(shell)
   await succeed(shell, 'backup', `${shell.file}.copy`)

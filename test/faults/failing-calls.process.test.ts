@@ -7,7 +7,8 @@ import { suite, test } from 'node:test'
 import { finish } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
-import { ALL, assertClearEnd, assertMendsItself, COMMANDS, lay, random } from './commands.ts'
+import { ALL, chanceOf, sample } from './chance.ts'
+import { assertClearEnd, assertMendsItself, COMMANDS, lay } from './commands.ts'
 import { type Fault, failingCalls } from './failing-calls.ts'
 
 const FAULTS: Pick<Fault, 'call' | 'error' | 'times'>[] = [
@@ -42,8 +43,8 @@ suite('a call of the system that fails', { concurrency: 2 }, () => {
         if (hasFailed) failures += 1
         return hasFailed
       }
-      const some = FAULTS.filter((_, i) => ALL || i === Math.floor(random() * FAULTS.length))
-      for (const fault of some.length > 0 ? some : FAULTS.slice(0, 2)) {
+      const random = chanceOf(t)
+      for (const fault of ALL ? FAULTS : sample(FAULTS, 1, random)) {
         if (ALL) for (let skip = 0; await runWith(fault, skip); skip++);
         else if (!(await runWith(fault, Math.floor(random() * SKIP_MAX)))) await runWith(fault, 0)
       }

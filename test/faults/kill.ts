@@ -3,7 +3,7 @@
 
 import { machine } from '../../src/machine.ts'
 import { optionsOrExit, runner, seedOption, wholeFrom } from '../support/runner.ts'
-import { killRounds } from './kill/rounds.ts'
+import { killRounds, sumOf, type Tally } from './kill/rounds.ts'
 
 const { rounds, seed, databases } = optionsOrExit((args) =>
   runner('faults', 'Kills the executable again and again, and looks for what was answered.')
@@ -33,7 +33,7 @@ const ends = await Promise.allSettled(
   shares.map((share, i) => killRounds(share, { seed: seed + i, onRound })),
 )
 
-const total = new Map<string, { rounds: number; killed: number; atWork: number }>()
+const tallies = new Map<string, Tally[]>()
 const answered: Record<string, number> = {}
 for (const end of ends) {
   if (end.status === 'rejected') {
@@ -41,18 +41,18 @@ for (const end of ends) {
     process.exitCode = 1
     continue
   }
-  for (const [name, { rounds, killed, atWork }] of end.value.tallies) {
-    const sum = total.get(name) ?? { rounds: 0, killed: 0, atWork: 0 }
-    total.set(name, { rounds: sum.rounds + rounds, killed: sum.killed + killed, atWork: sum.atWork + atWork })
-  }
+  for (const [name, tally] of end.value.tallies) tallies.set(name, [...(tallies.get(name) ?? []), tally])
   for (const [what, count] of Object.entries(end.value.answered))
     answered[what] = (answered[what] ?? 0) + count
 }
-for (const [name, sum] of total) {
-  say(
-    `${name.padEnd(16)} ${sum.rounds} rounds, ${sum.killed} killed, ${sum.atWork} of them in the middle of a write`,
-  )
+for (const [name, those] of tallies) {
+  const { rounds, killed, atWork } = sumOf(those)
+  say(`${name.padEnd(16)} ${rounds} rounds, ${killed} killed, ${atWork} of them in the middle of a write`)
 }
 const list = Object.entries(answered).map(([what, count]) => `${count} ${what}`)
 say(`answered: ${list.join(', ')}`)
-say(process.exitCode ? 'something was lost' : `nothing was lost in ${done} rounds (${seconds()})`)
+const { killed, atWork } = sumOf([...tallies.values()].flat())
+if (!process.exitCode && (killed === 0 || atWork === 0)) {
+  say(`FAILED: ${killed} killed, ${atWork} of them in the middle of a write: that proves nothing`)
+  process.exitCode = 1
+} else say(process.exitCode ? 'something was lost' : `nothing was lost in ${done} rounds (${seconds()})`)

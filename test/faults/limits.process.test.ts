@@ -7,7 +7,8 @@ import { dirname } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { finish, PROGRAM, type Program } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
-import { ALL, assertClearEnd, assertMendsItself, COMMANDS, lay, sample } from './commands.ts'
+import { ALL, chanceOf, sample } from './chance.ts'
+import { assertClearEnd, assertMendsItself, COMMANDS, lay } from './commands.ts'
 import { MOUNTING, mayMount } from './mounts.ts'
 
 const SHELL: Program = ['/bin/sh', '-c']
@@ -15,7 +16,7 @@ const quoted = (words: readonly string[]): string => words.map((word) => `'${wor
 
 /** Runs every command behind a line of shell, or a few of them, and answers how many succeeded. */
 async function underEach(t: TestContext, limit: (file: string) => string, program = SHELL): Promise<number> {
-  const commands = ALL ? COMMANDS : sample(2)
+  const commands = ALL ? COMMANDS : sample(COMMANDS, 2, chanceOf(t))
   let succeeded = 0
   for (const command of commands) {
     const file = await lay(command, temporaryFolder(t))

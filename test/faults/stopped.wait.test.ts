@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
-import { formatInstant, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { pricesCsv } from '../price/histories.ts'
 import { finish, type Started, start, startServe } from '../support/process.ts'
 import { me, withKey } from '../support/serve.ts'
 import { PLAN, USER } from '../support/service.ts'
@@ -38,11 +38,7 @@ async function slowFeed(t: TestContext) {
 
 /** Starts an import, and stops it inside a transaction. */
 async function stoppedWriter(t: TestContext, cwd: string): Promise<Started> {
-  const row = (_: unknown, n: number) => `${formatInstant(plus(0 as Instant, n * MINUTE_MS))},60000`
-  writeFileSync(
-    join(cwd, 'prices.csv'),
-    ['time,price', ...Array.from({ length: 30_000 }, row), ''].join('\n'),
-  )
+  writeFileSync(join(cwd, 'prices.csv'), pricesCsv(30_000))
   const other = new SQLite(join(cwd, 'tranche.db'), { timeout: 0 })
   t.after(() => other.close())
   const isLocked = (): boolean => {

@@ -20,7 +20,7 @@ async function seen(url: string, headers: Record<string, string>): Promise<objec
   return { status: answer.status, headers: Object.fromEntries(fixed), text: await answer.text() }
 }
 
-/** Holds that the ops paths cannot be told from one that does not exist, with and without a key. */
+/** Asserts that the ops paths cannot be told from one that does not exist, with and without a key. */
 async function assertHidden({ url, key }: Service, headers: Record<string, string>): Promise<void> {
   for (const path of OPS_PATHS) {
     assert.deepEqual(await seen(url + path, headers), await seen(`${url}/nothing`, headers), path)

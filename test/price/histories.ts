@@ -12,6 +12,8 @@ import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { T0, temporaryFolder } from '../support/service.ts'
 
+const SINCE_2020 = Date.UTC(2020, 0, 1) as Instant
+
 export type Point = { at: Instant; price: Price }
 
 /** A random walk, one price every `everyMs`, the same for the same seed. */
@@ -26,6 +28,12 @@ export function walk(rows: number, { seed = 1, start = T0, everyMs = 15 * MINUTE
 
 export const rowOf = ({ at, price }: Point): string => `${formatInstant(at)},${formatPrice(price)}`
 export const csv = (points: readonly Point[]): string => ['time,price', ...points.map(rowOf), ''].join('\n')
+
+/** Prices of a minute each since 2020, all the same, as a file to import. */
+export const pricesCsv = (rows: number): string =>
+  csv(
+    Array.from({ length: rows }, (_, i) => ({ at: plus(SINCE_2020, i * MINUTE_MS), price: price('60000') })),
+  )
 
 /** The same order for the same seed. */
 export function shuffled<T>(values: readonly T[], seed: number): T[] {

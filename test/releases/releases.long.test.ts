@@ -14,7 +14,7 @@ import { ask, lay } from './release.ts'
 const RELEASES = join(import.meta.dirname, '../../fixtures/releases')
 const VERSIONS = readdirSync(RELEASES).sort()
 
-/** Holds that everything in `then` is in `now`: fields may have been added, to objects and at the end of CSV rows. */
+/** Asserts that everything in `then` is in `now`: fields may have been added, to objects and at the end of CSV rows. */
 function assertKept(now: unknown, then: unknown, where: string): void {
   if (typeof then !== 'object' || then === null) {
     assert.deepEqual(now, then, where)

@@ -55,7 +55,7 @@ export async function beginBackup({ start, run, folder, file }: Scene): Promise<
   }
 }
 
-/** Holds that a copy is sound and has all the rows of the database, which nobody writes to. */
+/** Asserts that a copy is sound and has all the rows of the database, which nobody writes to. */
 async function assertCopy(run: Scene['run'], copy: string, file: string): Promise<void> {
   // To be opened is to be changed: the copy itself stays as it was found.
   const opened = `${copy}.opened`

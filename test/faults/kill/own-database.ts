@@ -4,13 +4,12 @@ import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import SQLite from 'better-sqlite3'
-import { formatInstant, type Instant, MINUTE_MS, plus } from '../../../src/core/instant.ts'
+import { pricesCsv } from '../../price/histories.ts'
 import { FIRST, firstSchemaOf } from '../../store/first-schema.ts'
 import type { Scene } from './scene.ts'
 import type { Attempt } from './victims.ts'
 
 const ROWS = 25_000
-const FROM = Date.UTC(2020, 0, 1) as Instant
 
 /** A fresh file under that name, without what lay beside the one before. */
 function fresh(scene: Scene, name: string): string {
@@ -31,13 +30,7 @@ function ask<T>(file: string, sql: string): T {
 export async function beginImport(scene: Scene): Promise<Attempt> {
   const file = fresh(scene, 'import')
   const csv = join(scene.folder, 'prices.csv')
-  if (!existsSync(csv)) {
-    const rows = Array.from(
-      { length: ROWS },
-      (_, i) => `${formatInstant(plus(FROM, i * MINUTE_MS))},60000.00`,
-    )
-    writeFileSync(csv, ['time,price', ...rows, ''].join('\n'))
-  }
+  if (!existsSync(csv)) writeFileSync(csv, pricesCsv(ROWS))
   await scene.run(['migrate'], file)
   const count = () => ask<number>(file, 'select count(*) from prices')
   return {

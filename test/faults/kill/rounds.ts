@@ -20,6 +20,16 @@ export type Tally = {
 }
 export type Killed = { tallies: Map<string, Tally>; answered: Record<string, number> }
 
+export const sumOf = (tallies: Iterable<Tally>): Pick<Tally, 'rounds' | 'killed' | 'atWork'> =>
+  [...tallies].reduce(
+    (sum, { rounds, killed, atWork }) => ({
+      rounds: sum.rounds + rounds,
+      killed: sum.killed + killed,
+      atWork: sum.atWork + atWork,
+    }),
+    { rounds: 0, killed: 0, atWork: 0 },
+  )
+
 /** Within what time serve is killed; others within what they take to their end. */
 const ENDLESS_MS = 500
 /** A first guess at what a command takes, and how long after the first sign of a write one is killed at the latest. */
