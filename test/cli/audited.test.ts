@@ -1,0 +1,165 @@
+// What an operator changes is in the audit log: every command there is either adds a line to it, or is named here as one
+// that changes nothing of a partner, a key, a tier, an execution or a plan.
+
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { everyCommand } from '../../src/cli/every-command.ts'
+import { createProgram } from '../../src/cli/program.ts'
+import { DAY_MS } from '../../src/core/instant.ts'
+import { machineAt } from '../../src/machine.ts'
+import { capture } from '../support/command.ts'
+import { fill, PLAN, T0, USER } from '../support/service.ts'
+import { openShell, type Shell, succeed, withPartner } from '../support/shell.ts'
+
+type Scene = {
+  shell: Shell
+  keyId: string
+  /** Executions by what became of them. */
+  pending: string
+  filled: string
+  lateToAccept: string
+  lateToDismiss: string
+}
+type Row = [command: string, argv: (scene: Scene) => string[]]
+
+/** Each does what it says once, in this order. */
+const AUDITED: Row[] = [
+  ['partner create', () => ['beta', '--name', 'Beta']],
+  ['partner hold', () => ['beta']],
+  ['partner release', () => ['beta']],
+  ['partner disable', () => ['beta']],
+  ['partner enable', () => ['beta']],
+  ['partner set-min-tranche', () => ['beta', '20.00']],
+  ['tier set', () => ['flat', '--rate-bps', '10']],
+  ['partner set-tier', () => ['beta', 'flat']],
+  ['key create', () => ['beta', '--env', 'test']],
+  ['key rotate', ({ keyId }) => [keyId]],
+  ['key revoke', ({ keyId }) => [keyId]],
+  ['plan bring-back', () => ['--partner', 'acme']],
+  ['execution cancel', ({ pending }) => [pending, '--reason', 'x']],
+  ['execution accept-late', ({ lateToAccept }) => [lateToAccept, '--report', '1']],
+  ['execution dismiss-late', ({ lateToDismiss }) => [lateToDismiss, '--reason', 'x']],
+  ['trade adjust', ({ filled }) => [filled, '--usd', '9', '--btc', '0.00015', '--reason', 'x']],
+  ['sandbox advance', () => ['acme', '2d']],
+  ['sandbox fire', () => ['acme', 'filled']],
+  ['user erase', () => ['acme', USER.partner_user_id, '--env', 'test']],
+  ['sandbox reset', () => ['acme', '--yes']],
+]
+
+/** They show, check, copy, serve or buy. Prices given by hand are in the price history, with where they came from. */
+const OTHERS = [
+  'audit',
+  'backtest',
+  'backup',
+  'billing export',
+  'billing reconcile',
+  'billing show',
+  'check',
+  'completion',
+  'demo',
+  'execution late-fills',
+  'execution list',
+  'execution show',
+  'health',
+  'key list',
+  'migrate',
+  'openapi',
+  'partner list',
+  'partner show',
+  'partner-sim',
+  'plan list',
+  'plan show',
+  'price fetch',
+  'price import',
+  'price list',
+  'serve',
+  'status',
+  'tick',
+  'tier list',
+  'user list',
+  'user show',
+  'version',
+  'webhook show',
+  'webhook test',
+  'webhook verify',
+]
+
+const actionsOf = async (shell: Shell): Promise<string[]> =>
+  (JSON.parse(await succeed(shell, 'audit', '--json')) as { action: string }[]).map(({ action }) => action)
+
+async function stage(shell: Shell): Promise<Scene> {
+  await succeed(shell, 'partner', 'create', 'acme', '--name', 'Acme')
+  const issue = async (env: string) =>
+    JSON.parse(await succeed(shell, 'key', 'create', 'acme', '--env', env, '--json'))
+  const [test, live] = [await issue('test'), await issue('live')]
+  const call = async (key: string, path: string, body?: object) => {
+    const answer = await shell.call(
+      body ? 'POST' : 'GET',
+      `/partner/v1/${path}`,
+      key,
+      body && JSON.stringify(body),
+    )
+    return { status: answer.status, body: JSON.parse(answer.text) }
+  }
+  for (const { key } of [test, live]) assert.equal((await call(key, 'users', USER)).status, 200)
+  for (const partner_plan_id of ['pending', 'filled', 'accepted', 'dismissed'])
+    assert.equal((await call(test.key, 'plans', { ...PLAN, partner_plan_id })).status, 200)
+  await succeed(shell, 'tick', '--price', '60000')
+  const due = (await call(test.key, 'executions/due')).body as {
+    execution_id: string
+    partner_plan_id: string
+  }[]
+  const idOf = (plan: string) => due.find((one) => one.partner_plan_id === plan)?.execution_id ?? ''
+  for (const late of ['accepted', 'dismissed'])
+    await succeed(shell, 'execution', 'cancel', idOf(late), '--reason', 'x')
+  const confirmed = []
+  for (const plan of ['filled', 'accepted', 'dismissed'])
+    confirmed.push((await call(test.key, `executions/${idOf(plan)}/confirm`, fill(plan, '10.00'))).status)
+  assert.deepEqual(confirmed, [200, 409, 409])
+  // A clock ahead rolls a window into the future, and is set right.
+  assert.equal((await call(live.key, 'plans', PLAN)).status, 200)
+  await succeed(shell, 'tick', '--price', '60000')
+  shell.advance(3 * DAY_MS)
+  await succeed(shell, 'tick', '--price', '60000')
+  shell.advance(-3 * DAY_MS)
+  return {
+    shell,
+    keyId: test.key_id,
+    pending: idOf('pending'),
+    filled: idOf('filled'),
+    lateToAccept: idOf('accepted'),
+    lateToDismiss: idOf('dismissed'),
+  }
+}
+
+test('each command that changes something adds a line to the audit log', async (t) => {
+  const scene = await stage(openShell(t))
+  const { shell } = scene
+  for (const [command, argv] of AUDITED) {
+    const before = await actionsOf(shell)
+    await succeed(shell, ...command.split(' '), ...argv(scene))
+    const after = await actionsOf(shell)
+    assert.deepEqual(after.slice(0, before.length), before, command)
+    const added = new Set(after.slice(before.length))
+    assert.deepEqual([...added], [command.replace(' ', '.')], command)
+  }
+})
+
+test('so does a restore, to the log that it brings back', async (t) => {
+  const shell = await withPartner(t)
+  const copy = join(shell.folder, 'copy.db')
+  await succeed(shell, 'backup', copy)
+  await succeed(shell, 'restore', copy)
+  assert.deepEqual(await actionsOf(shell), ['partner.create', 'database.restore'])
+})
+
+test('every command there is has been asked, or changes nothing that belongs there', () => {
+  const streams = { out: capture(false), err: capture(false), in: process.stdin }
+  const { program } = createProgram({ streams, machine: machineAt(T0).machine, exitWith: () => {} }, () => '')
+  const leaves: string[] = []
+  everyCommand(program, (command, path) => {
+    if (path.length > 0 && command.commands.length === 0) leaves.push(path.join(' '))
+  })
+  assert.deepEqual(leaves.sort(), [...AUDITED.map(([command]) => command), 'restore', ...OTHERS].sort())
+})
