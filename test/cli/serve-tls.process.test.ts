@@ -1,15 +1,34 @@
 // serve over TLS as a process: certificates from files, and one that is made for a first try.
 
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { get } from 'node:https'
+import { connect as connectPlainly } from 'node:net'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import { connect, type PeerCertificate } from 'node:tls'
 import { EXIT } from '../../src/cli/exit-codes.ts'
 import { makeCertificate } from '../support/certificate.ts'
-import { finish, startServe } from '../support/process.ts'
+import { freePort } from '../support/free-port.ts'
+import { finish, type Started, start, startServe } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
+
+/** Whether anybody could connect to a port of this machine before a process ended. */
+async function wasOpen(port: number, { hasEnded }: Started): Promise<boolean> {
+  while (!hasEnded()) {
+    const socket = connectPlainly(port, '127.0.0.1')
+    const isOpen = await once(socket, 'connect').then(
+      () => true,
+      () => false,
+    )
+    socket.destroy()
+    if (isOpen) return true
+    await pause(1)
+  }
+  return false
+}
 
 suite('serve over TLS', { concurrency: 4 }, () => {
   test('with a certificate of its own authority', async (t) => {
@@ -49,10 +68,12 @@ suite('serve over TLS', { concurrency: 4 }, () => {
       const cwd = temporaryFolder(t)
       if (cert !== null) writeFileSync(join(cwd, 'c.pem'), cert)
       if (key !== null) writeFileSync(join(cwd, 'k.pem'), key)
-      const argv = ['serve', '--port', '0', '--tls-cert', 'c.pem', '--tls-key', 'k.pem', '--json']
-      const { code, out, err } = await finish(t, argv, { cwd })
-      assert.deepEqual([code, out], [expected, ''])
-      assert.match(JSON.parse(err).error.message, /\S/)
+      const port = await freePort()
+      const argv = ['serve', '--port', String(port), '--tls-cert', 'c.pem', '--tls-key', 'k.pem', '--json']
+      const started = start(t, argv, { cwd })
+      assert.equal(await wasOpen(port, started), false)
+      assert.deepEqual([await started.ended, started.out()], [expected, ''])
+      assert.match(JSON.parse(started.err()).error.message, /\S/)
     })
   }
 

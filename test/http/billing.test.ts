@@ -173,6 +173,25 @@ test('the month is read once for all pages, and anew by who begins again', async
   assert.equal(reads, 3)
 })
 
+test('a cursor of another tenant goes on in nobody’s users but one’s own', async (t) => {
+  const { service, read } = await openJanuary(t, users(['a', 'b', 'c']))
+  const strangers = [
+    { slug: 'acme', environment: 'test' },
+    { slug: 'other', environment: 'live' },
+    { slug: 'other', environment: 'test' },
+  ] as const
+  const keys: string[] = []
+  for (const { slug, environment } of strangers) keys.push(await service.issueKey(slug, environment))
+  for (const who of strangers) enterInto(service.file, who, users([`own of ${who.slug} ${who.environment}`]))
+  const { next_cursor: theirs } = await read(`${USERS}?month=2026-01&limit=1`)
+  for (const key of keys) {
+    const own = await succeed(service, 'GET', `${USERS}?month=2026-01`, undefined, { key })
+    assert.equal(own.users.length, 1)
+    const path = `${USERS}?month=2026-01&cursor=${theirs}`
+    assert.deepEqual(await succeed(service, 'GET', path, undefined, { key }), own)
+  }
+})
+
 test('a cursor behind the last user is an empty page', async (t) => {
   const { read } = await openJanuary(t, users(['a', 'b']))
   const cursor = Buffer.from(`${utc(2026, 1, 1)} zzz`).toString('base64url')

@@ -109,8 +109,10 @@ test('a file of somebody else is refused and left as it was', async (t) => {
 test('a schema newer than the program is refused and left as it was', async (t) => {
   const file = await filled(t)
   tamper(file, "insert into migrations values ('9999_future.sql', 'ff', 1)")
+  const before = readFileSync(file)
   await assert.rejects(open(file), problem('schema_newer'))
   await assert.rejects(readMigrationStates(file), problem('schema_newer'))
+  assert.deepEqual(readFileSync(file), before)
   assert.deepEqual(
     readdirSync(join(file, '..')).filter((name) => name.includes('before')),
     [],
