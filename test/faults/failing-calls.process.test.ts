@@ -20,6 +20,21 @@ const FAULTS: Pick<Fault, 'call' | 'error' | 'times'>[] = [
 ]
 const SKIP_MAX = 8
 
+test('a disk that is full while a restore fetches its copy', async (t) => {
+  if (!hasTool(t, 'cc')) return
+  const restore = COMMANDS.find(({ name }) => name === 'restore') ?? assert.fail()
+  const calls = failingCalls(t)
+  const file = await lay(restore, temporaryFolder(t))
+  calls.begin({ call: 'write', name: 'tranche.db.partial-', error: 'ENOSPC' })
+  const argv = ['--db', file, ...restore.argv(file)]
+  const ended = await finish(t, argv, { cwd: dirname(file), env: calls.env })
+  assert.ok(calls.end())
+  assert.equal(ended.code, 1)
+  assert.match(ended.err, /no space left on device/)
+  assertClearEnd(ended, restore, file)
+  await assertMendsItself(restore, file)
+})
+
 suite('a call of the system that fails', { concurrency: 2 }, () => {
   for (const command of COMMANDS) {
     test(`under ${command.name}`, async (t) => {

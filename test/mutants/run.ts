@@ -1,24 +1,16 @@
 // Plants one bug after the other and sends a finder after each: `npm run contract:mutants`, `npm run simulate:mutants`.
 //
-//   node bin/with-node.mjs --import tsx test/mutants/run.ts FINDER [NAME...]
-//
-// A NAME is the start of a patch's name in test/mutants/FINDER, such as 07. Exits 1 when a bug survives, when its patch
+// A NAME behind it is the start of a patch's name in test/mutants/FINDER, such as 07. Exits 1 when a bug survives, when its patch
 // does not apply any more, or when it only breaks the program.
 
+import { optionsOrExit, runner } from '../support/runner.ts'
 import { FINDERS, type Finder, judge, LIMIT_MS, type Run, type Verdict } from './finders.ts'
 import { apply, type Mutant, mutantsOf } from './patches.ts'
 import { copyTree, runNode } from './tree.ts'
 
 const COMPILER_LIMIT_MS = 120_000
 
-const [name = '', ...chosen] = process.argv.slice(2)
-const finder = FINDERS[name]
-if (!finder) throw new Error(`name a finder: ${Object.keys(FINDERS).join(' or ')}`)
-const all = mutantsOf(name)
-const mutants = all.filter(
-  (mutant) => chosen.length === 0 || chosen.some((one) => mutant.name.startsWith(one)),
-)
-if (mutants.length === 0) throw new Error(`test/mutants/${name} has no such patch`)
+const { name, finder, mutants } = optionsOrExit(optionsOf)
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
 const seconds = (sinceMs: number) => ((performance.now() - sinceMs) / 1000).toFixed(1).padStart(5)
@@ -44,6 +36,22 @@ for (const mutant of mutants) {
 }
 say(`${counts.found} of ${mutants.length} found, ${counts.survived} survived, ${counts.broken} broken`)
 process.exitCode = counts.found === mutants.length ? 0 : 1
+
+/** Throws a CommanderError that says what is wrong. The finder comes from the script of package.json. */
+function optionsOf([name = '', ...args]: readonly string[]) {
+  const command = runner(
+    `${name}:mutants`,
+    'Plants one bug after the other, and fails when one is not found.',
+  )
+    .argument('[names...]', 'only patches whose names begin so, such as 07')
+    .parse(args, { from: 'user' })
+  const finder = FINDERS[name] ?? command.error(`name a finder: ${Object.keys(FINDERS).join(' or ')}`)
+  const mutants = mutantsOf(name).filter(
+    (mutant) => command.args.length === 0 || command.args.some((one) => mutant.name.startsWith(one)),
+  )
+  if (mutants.length === 0) command.error(`test/mutants/${name} has no such patch`)
+  return { name, finder, mutants }
+}
 
 async function hunt(mutant: Mutant, finder: Finder): Promise<Verdict> {
   const refused = apply(mutant, tree)
