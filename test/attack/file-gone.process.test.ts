@@ -15,7 +15,8 @@ import { openStore } from '../../src/store/sqlite/open.ts'
 import { link } from '../http/steps.ts'
 import { problem, T0 } from '../store/world.ts'
 import { runHere } from '../support/command.ts'
-import { AUDIT, type Service, startService, temporaryFolder, USER } from '../support/service.ts'
+import { AUDIT, type Service, startService, USER } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 /** A service that writes down its errors, with the ops endpoints. */
 async function watched(t: TestContext): Promise<Service & { errors: string[] }> {

@@ -14,7 +14,8 @@ import { issueKey } from '../../src/http/issue-key.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { finish, type Program, SOURCE, start } from '../support/process.ts'
-import { AUDIT, temporaryFolder, USER } from '../support/service.ts'
+import { AUDIT, USER } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { addCrowd } from './crowd.ts'
 
 const CONNECTIONS = 64

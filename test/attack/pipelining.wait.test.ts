@@ -13,7 +13,8 @@ import { converse, statuses } from '../http/conversation.ts'
 import { head } from '../http/raw.ts'
 import { readExposition } from '../support/exposition.ts'
 import { startServe } from '../support/process.ts'
-import { startService, temporaryFolder } from '../support/service.ts'
+import { startService } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const DESCRIPTION = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'
 const ATTACKERS = 20

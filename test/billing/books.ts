@@ -14,7 +14,7 @@ import { reportParams } from '../../src/store/rows/report.ts'
 import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { tradeDigest } from '../../src/store/sqlite/ledger/digests.ts'
 import { type Outcome, runHere, type Surroundings } from '../support/command.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 export const utc = (...parts: Parameters<typeof Date.UTC>): Instant => Date.UTC(...parts) as Instant
 

@@ -21,7 +21,8 @@ import { suite, type TestContext, test } from 'node:test'
 import { VERSION } from '../../src/version.ts'
 import { EXECUTABLE } from '../support/executable.ts'
 import { finish, startServe } from '../support/process.ts'
-import { fill, PLAN, temporaryFolder, USER } from '../support/service.ts'
+import { fill, PLAN, USER } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 /** Nothing at all: not even the cache that other tests share. */
 const BARE = { TRANCHE_CACHE: undefined }

@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { suite, test } from 'node:test'
 import { EXECUTABLE } from '../support/executable.ts'
 import { measure } from '../support/measure.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const ROUNDS = 11
 const LIMITS = { version: 3, 'idle tick': 4 }

@@ -8,7 +8,7 @@ import { type TestContext, test } from 'node:test'
 import { filled, trancheHere } from '../store/copies.ts'
 import { EXECUTABLE } from '../support/executable.ts'
 import { CACHE } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 test('a folder, and a file that is something else, are named', async (t) => {
   const folder = temporaryFolder(t)

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { makeCertificate } from '../support/certificate.ts'
 import { finish, startServe } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 test('a running service is up, and one that has stopped is not', async (t) => {
   const cwd = temporaryFolder(t)

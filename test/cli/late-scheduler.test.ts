@@ -14,7 +14,8 @@ import { type Machine, machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { runHere } from '../support/command.ts'
 import { readExposition } from '../support/exposition.ts'
-import { PLAN, type Service, startService, T0, temporaryFolder, USER } from '../support/service.ts'
+import { PLAN, type Service, startService, T0, USER } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 type Watched = Service & {
   /** Adds an active plan. */

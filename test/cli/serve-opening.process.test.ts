@@ -9,7 +9,7 @@ import SQLite from 'better-sqlite3'
 import { readExposition } from '../support/exposition.ts'
 import { finish, start } from '../support/process.ts'
 import { me } from '../support/serve.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const SQL = join(import.meta.dirname, '../../sql')
 

@@ -8,7 +8,8 @@ import { suite, test } from 'node:test'
 import { readExposition } from '../support/exposition.ts'
 import { finish, startServe } from '../support/process.ts'
 import { halfSent, withKey } from '../support/serve.ts'
-import { PLAN, temporaryFolder, USER } from '../support/service.ts'
+import { PLAN, USER } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
 suite('serve and its operators', { concurrency: 4 }, () => {

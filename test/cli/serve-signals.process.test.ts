@@ -9,7 +9,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import { makeCertificate } from '../support/certificate.ts'
 import { PROGRAM, type Program, SOURCE, type Started, startServe } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const CHECKOUT: Program = [join(import.meta.dirname, '../../bin/tranche')]
 const INSPECTOR_PORT = 9_229

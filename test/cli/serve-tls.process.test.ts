@@ -13,7 +13,7 @@ import { EXIT } from '../../src/cli/exit-codes.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { freePort } from '../support/free-port.ts'
 import { finish, type Started, start, startServe } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 /** Whether anybody could connect to a port of this machine before a process ended. */
 async function wasOpen(port: number, { hasEnded }: Started): Promise<boolean> {

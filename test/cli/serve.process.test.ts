@@ -5,7 +5,8 @@ import { Agent, request } from 'node:http'
 import { suite, test } from 'node:test'
 import { finish, start, startServe } from '../support/process.ts'
 import { halfSent, me, withKey } from '../support/serve.ts'
-import { PLAN, temporaryFolder, USER } from '../support/service.ts'
+import { PLAN, USER } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 // Most of a test's time is a process that starts: several at once cost little more than one.
 suite('serve', { concurrency: 4 }, () => {

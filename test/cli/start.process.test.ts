@@ -9,8 +9,8 @@ import { text } from 'node:stream/consumers'
 import { suite, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { finish, PROGRAM, SOURCE, start } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
 import { openShell } from '../support/shell.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const CREATE = ['partner', 'create', 'acme', '--name', 'Acme']
 const [NODE, MAIN = ''] = SOURCE

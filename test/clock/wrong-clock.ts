@@ -9,7 +9,7 @@ import type { Store } from '../../src/store/store.ts'
 import { startTicker } from '../price/ticker.ts'
 import { link, populate, sendPlan } from '../store/world.ts'
 import { finish, type Program, SOURCE, startServe } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const [NODE, ...REST] = SOURCE
 const SHIFTED: Program = [NODE, '--import', join(import.meta.dirname, 'shift.mjs'), ...REST]

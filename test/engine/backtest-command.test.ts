@@ -8,7 +8,8 @@ import { FREQUENCIES } from '../../src/core/frequency.ts'
 import { machineAt } from '../../src/machine.ts'
 import { csv, shuffled, walk } from '../price/histories.ts'
 import { type Outcome, runHere } from '../support/command.ts'
-import { T0, temporaryFolder } from '../support/service.ts'
+import { T0 } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 /** Synthetic: forty days of hourly prices. */
 const POINTS = walk(40 * 24, { seed: 6, everyMs: 3_600_000 })

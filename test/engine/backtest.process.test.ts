@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { csv, walk } from '../price/histories.ts'
 import { runHere } from '../support/command.ts'
 import { finish } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 test('another process prints the same bytes', async (t) => {
   const folder = temporaryFolder(t)

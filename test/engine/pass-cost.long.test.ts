@@ -10,7 +10,8 @@ import { configure, connect, type Database, openFile } from '../../src/store/sql
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
 import { createDuePlans } from '../../src/store/sqlite/pass/due-plans.ts'
 import { measure } from '../support/measure.ts'
-import { T0, temporaryFolder } from '../support/service.ts'
+import { T0 } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { manyWaiting, type Waiting } from './waiting.ts'
 
 const FEW = 1_000

@@ -8,7 +8,8 @@ import { type Machine, machineAt } from '../../src/machine.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
-import { T0, temporaryFolder } from '../support/service.ts'
+import { T0 } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const AUDIT = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
 

@@ -5,7 +5,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const { EIO, ENOSPC } = constants.errno
 export const ERRORS = { EIO, ENOSPC }

@@ -9,7 +9,8 @@ import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { type Started, startQuietServe } from '../support/process.ts'
-import { AUDIT, temporaryFolder } from '../support/service.ts'
+import { AUDIT } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import type { Stranger } from './steps.ts'
 
 type Ending = { after: (end: () => Promise<void> | void) => void }

@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process'
 import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
 const FOLDER = join(import.meta.dirname, '../../deploy')

@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { createMetrics } from '../../src/http/metrics.ts'
 import { readExposition } from '../support/exposition.ts'
-import { startService, temporaryFolder } from '../support/service.ts'
+import { startService } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
 const PAGE = readFileSync(join(import.meta.dirname, '../../docs/monitoring.md'), 'utf8')

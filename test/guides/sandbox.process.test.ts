@@ -8,7 +8,8 @@ import { machineAt } from '../../src/machine.ts'
 import { runHere } from '../support/command.ts'
 import { freePort } from '../support/free-port.ts'
 import { blocksOf, paste } from '../support/paste.ts'
-import { T0, temporaryFolder } from '../support/service.ts'
+import { T0 } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/sandbox.md'), 'utf8')

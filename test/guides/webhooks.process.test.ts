@@ -12,7 +12,7 @@ import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { makeAuthority } from '../support/certificate.ts'
 import { runHere } from '../support/command.ts'
 import { freePort } from '../support/free-port.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { deliverer, deliveryTo, SECRET } from '../webhook/stage.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/webhooks.md'), 'utf8')

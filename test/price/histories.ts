@@ -10,7 +10,8 @@ import { formatPrice, type Price, price } from '../../src/core/money.ts'
 import { seededRandom } from '../../src/core/seeded-random.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { T0, temporaryFolder } from '../support/service.ts'
+import { T0 } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const SINCE_2020 = Date.UTC(2020, 0, 1) as Instant
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { link, plan } from '../http/steps.ts'
 import { type Outcome, runHere } from '../support/command.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { type Bench, startBench } from './bench.ts'
 
 type Sim = Bench & {

@@ -15,7 +15,7 @@ import {
 import { basename, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { finish } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const OTHER_UID = 65_534
 const uid = process.getuid?.() ?? 0

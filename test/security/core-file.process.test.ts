@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { PROGRAM, type Program, startServe } from '../support/process.ts'
 import { me, withKey } from '../support/serve.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const DEPLOY = join(import.meta.dirname, '../../deploy')
 const PATTERN = '/proc/sys/kernel/core_pattern'

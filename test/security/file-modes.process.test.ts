@@ -7,7 +7,8 @@ import { chmodSync, globSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { finish, PROGRAM, type Program, startServe } from '../support/process.ts'
-import { PLAN, temporaryFolder, USER } from '../support/service.ts'
+import { PLAN, USER } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const OPEN: Program = ['/bin/sh', '-c', 'umask 000; exec "$@"', 'sh', ...PROGRAM]
 const OTHER_UID = 65_534

@@ -9,7 +9,8 @@ import SQLite from 'better-sqlite3'
 import { keyHash } from '../../src/http/issue-key.ts'
 import { exchange } from '../http/raw.ts'
 import { finish, startQuietServe } from '../support/process.ts'
-import { PLAN, temporaryFolder, USER } from '../support/service.ts'
+import { PLAN, USER } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { type Hunt, huntFor } from './hunt.ts'
 
 const LEVELS = ['debug', 'info', 'warn', 'error']

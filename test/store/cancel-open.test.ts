@@ -13,7 +13,7 @@ import { SELECT_EXECUTION } from '../../src/store/sqlite/expressions.ts'
 import { configure, type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
 import { createCancelOpen } from '../../src/store/sqlite/ledger/cancel-open.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { T0 } from './world.ts'
 
 const CENT = 1_000_000n

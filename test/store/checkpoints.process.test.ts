@@ -8,7 +8,8 @@ import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { startServe } from '../support/process.ts'
 import { withKey } from '../support/serve.ts'
-import { temporaryFolder, USER } from '../support/service.ts'
+import { USER } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { link, populate } from './world.ts'
 
 const PAGE_BYTES = 4_096 + 24

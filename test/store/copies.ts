@@ -8,7 +8,7 @@ import SQLite from 'better-sqlite3'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { runHere } from '../support/command.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { firstTranche, openWorld, T0 } from './world.ts'
 
 /** A database with an execution in it, closed, in a folder of its own. */

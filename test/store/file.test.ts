@@ -9,7 +9,7 @@ import SQLite from 'better-sqlite3'
 import { readMigrations } from '../../src/resources.ts'
 import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore, readMigrationStates } from '../../src/store/sqlite/open.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { allExecutions, firstTranche, openWorld, problem, T0 } from './world.ts'
 
 const clock = () => T0

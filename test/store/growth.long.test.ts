@@ -11,7 +11,7 @@ import { usd } from '../../src/core/money.ts'
 import { REASON_MAX } from '../../src/core/text.ts'
 import { linkUser } from '../../src/core/user.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { failed, filled, firstTranche, link, openWorld, report, sendPlan, T0 } from './world.ts'
 
 const KIB = 1024

@@ -9,7 +9,7 @@ import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { measure } from '../support/measure.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { act, tranche } from './second-process.ts'
 import { allExecutions, allPlans, link, populate, sendPlan, tick } from './world.ts'
 

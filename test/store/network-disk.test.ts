@@ -5,7 +5,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { refuseNetworkFile } from '../../src/store/sqlite/file/network-disk.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { problem } from './world.ts'
 
 // The type as statfs(2) tells it; some builds of Node give the ones above 2^31 as negative numbers.

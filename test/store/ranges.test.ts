@@ -18,7 +18,7 @@ import { createPriceBook } from '../../src/store/sqlite/pass/prices.ts'
 import { createWakeUpWriter } from '../../src/store/sqlite/pass/wake-ups.ts'
 import { createSandboxDue } from '../../src/store/sqlite/sandbox/due-plans.ts'
 import { createTenantTime } from '../../src/store/sqlite/sandbox/tenant-time.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { T0 } from './world.ts'
 
 const at = (ms: number) => ms as Instant

@@ -20,7 +20,7 @@ import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { start } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { beside, fatten, filled, mode, partials, soundUsers, tamper, trancheHere } from './copies.ts'
 import { act, tranche } from './second-process.ts'
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type Connection, configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { T0 } from './world.ts'
 
 const CROWD = 1

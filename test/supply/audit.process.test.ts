@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { suite, type TestContext, test } from 'node:test'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const SCRIPT = join(import.meta.dirname, '../../.ci/audit')
 const BULK = '/-/npm/v1/security/advisories/bulk'

@@ -7,7 +7,7 @@ import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
 import { EXECUTABLE } from '../support/executable.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const DIST = dirname(EXECUTABLE)

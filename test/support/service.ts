@@ -19,8 +19,6 @@ import { temporaryFolder } from './temporary-folder.ts'
 
 export const T0 = Date.UTC(2026, 0, 5) as Instant
 
-export { temporaryFolder }
-
 // biome-ignore lint/suspicious/noExplicitAny: an answer's JSON is what the test is about to check
 export type Answer = { status: number; headers: Headers; body: any }
 export type CallOptions = { key?: string | null; headers?: Record<string, string> }

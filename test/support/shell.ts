@@ -13,7 +13,8 @@ import { type Machine, machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { type Outcome, runHere } from './command.ts'
 import { openFresh } from './fresh-database.ts'
-import { T0, temporaryFolder } from './service.ts'
+import { T0 } from './service.ts'
+import { temporaryFolder } from './temporary-folder.ts'
 
 export type Shell = {
   folder: string

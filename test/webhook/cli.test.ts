@@ -8,7 +8,7 @@ import { payloadOf } from '../../src/core/wake-up.ts'
 import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { huntFor } from '../security/hunt.ts'
 import { runHere } from '../support/command.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startReceiver } from './receiver.ts'
 import { AT_T0, deliveryTo, LOOPBACK, SECRET, startStage, WEBHOOKS } from './stage.ts'
 

@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { payloadOf } from '../../src/core/wake-up.ts'
 import { signatureOf } from '../../src/webhook/signature.ts'
 import { start } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { deliveryTo, SECRET } from './stage.ts'
 
 const BODY = payloadOf(deliveryTo('https://hook.example/'))
