@@ -99,7 +99,6 @@ export const COMMANDS: readonly Command[] = [
 ]
 
 // Until test/faults/damaged-log.process.test.ts takes them from there.
-export { ALL, random } from './chance.ts'
 
 let made: Promise<Templates> | undefined
 

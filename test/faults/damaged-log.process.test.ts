@@ -22,7 +22,7 @@ import { finish, PROGRAM, startServe } from '../support/process.ts'
 import { withKey } from '../support/serve.ts'
 import { T0, USER } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { ALL, random } from './commands.ts'
+import { ALL, random } from './chance.ts'
 import { MOUNTING, mayMount } from './mounts.ts'
 
 const PARTS = ['', '-wal', '-shm']
@@ -171,11 +171,15 @@ suite('a damaged log', { concurrency: 2 }, () => {
   test('a write that was cut short is no damage', async (t) => {
     const file = await killed(t)
     const log = readFileSync(`${file}-wal`)
-    const whole = 32 + (commitsOf(log).at(-1) ?? 0) * FRAME_BYTES
+    const commits = commitsOf(log)
+    const whole = HEADER_BYTES + (commits.at(-1) ?? 0) * FRAME_BYTES
+    // Two frames of a commit that was under way: the first of them ends none.
+    const first = 1 + commits.findIndex((frame, n) => frame !== n + 1)
+    const under = log.subarray(HEADER_BYTES + (first - 1) * FRAME_BYTES)
     for (const torn of [0, 1, 24, 2_000, FRAME_BYTES, 2 * FRAME_BYTES]) {
       const copy = copyOf(t, file, PARTS)
       // Frames of the same log, of which the first has another content than its checksum says.
-      writeFileSync(`${copy}-wal`, Buffer.concat([log.subarray(0, whole), log.subarray(32, 32 + torn)]))
+      writeFileSync(`${copy}-wal`, Buffer.concat([log.subarray(0, whole), under.subarray(0, torn)]))
       assert.equal((await trancheHere(copy, 'check')).code, 0, `${torn} bytes`)
       assert.ok((await soundUsers(t, copy)).includes(`a-${USERS - 1}`))
     }
