@@ -98,8 +98,6 @@ export const COMMANDS: readonly Command[] = [
   },
 ]
 
-// Until test/faults/damaged-log.process.test.ts takes them from there.
-
 let made: Promise<Templates> | undefined
 
 /** Made once in this process, and gone with it. */
