@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { chmodSync, closeSync, ftruncateSync, openSync, rmSync, statSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
+import { setTimeout as wait } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { PLAN, USER } from '../support/service.ts'
