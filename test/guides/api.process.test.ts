@@ -4,12 +4,17 @@ import assert from 'node:assert/strict'
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { LEASE_MS } from '../../src/core/execution.ts'
+import { type Log, silentLog } from '../../src/log.ts'
+import { executionsOf, poll, sendFirst } from '../http/steps.ts'
 import { compile } from '../openapi/compile.ts'
 import { DESCRIPTION } from '../openapi/described.ts'
 import { generateTypes } from '../openapi/generate-types.ts'
 import { freePort } from '../support/free-port.ts'
 import { blocksOf, paste } from '../support/paste.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { start } from '../support/process.ts'
+import { fill, startService } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/api.md'), 'utf8')
@@ -56,6 +61,50 @@ test('the whole guide works by copy and paste', async (t) => {
   const description = JSON.parse(readFileSync(join(folder, 'openapi.json'), 'utf8'))
   assert.deepEqual(description, DESCRIPTION)
 })
+
+for (const { program, command, journal } of [
+  { program: 'partner.ts', command: process.execPath, journal: 'journal.json' },
+  { program: 'partner.py', command: 'python3', journal: 'journal-py.json' },
+])
+  test(`${program} goes on behind a report that is refused, and never sends it again`, async (t) => {
+    const folder = await workshop(t)
+    let calls = 0
+    const log: Log = { ...silentLog, info: () => void calls++ }
+    const service = await startService(t, { log })
+    await sendFirst(service, ['a', 'b', 'c'])
+    service.advance(LEASE_MS)
+    const [first = ''] = [...(await poll(service)).values()].map(([due]) => String(due?.execution_id))
+    service.advance(LEASE_MS)
+    // The venue bought more than was reserved.
+    const report = fill('order-1', '10.01')
+    writeFileSync(join(folder, journal), JSON.stringify({ [first]: { report } }))
+
+    const env = { PATH: process.env.PATH, BASE: service.url, KEY: service.key }
+    const round = async () => {
+      const { out, err, ended } = start(t, [program], { cwd: folder, env, program: [command] })
+      return { code: await ended, out: out(), err: err() }
+    }
+    const refused = new RegExp(`^${first} is refused, and a person has to decide: 400 `, 'm')
+    const { code, out, err } = await round()
+    assert.equal(code, 1, err)
+    assert.match(err, refused)
+    assert.equal(out.match(/^recorded [0-9a-f]{32}$/gm)?.length, 2, out)
+    const executions = await Promise.all(['a', 'b', 'c'].map((id) => executionsOf(service, id)))
+    assert.deepEqual(
+      executions
+        .flat()
+        .map(({ status }) => status)
+        .toSorted(),
+      ['filled', 'filled', 'sent'],
+    )
+
+    service.advance(LEASE_MS)
+    calls = 0
+    const next = await round()
+    assert.deepEqual([next.code, next.out], [1, ''])
+    assert.match(next.err, refused)
+    assert.equal(calls, 1, 'a poll, and no confirmation')
+  })
 
 test('the TypeScript of the guide compiles under strict rules', async (t) => {
   compile(await workshop(t), 'partner.ts')

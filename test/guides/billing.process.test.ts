@@ -71,6 +71,20 @@ test('every figure of the guide is what the program prints', async (t) => {
   assert.ok(commands().length > 6)
 })
 
+test('the one-liner for the volume counts adjustments, as the summary does', async (t) => {
+  const office = await openOffice(t, utc(2026, 9))
+  office.enter('acme', 'live', fills().slice(0, 1))
+  const { execution_id } = JSON.parse(await office.read('execution list --json'))[0]
+  office.setClock(utc(2026, 9, 6))
+  await office.read(`trade adjust ${execution_id} --usd 249.00 --btc 0.00389063 --reason wrong`)
+  const oneLiner = commands().find(({ line }) => line.includes('usd += $9'))?.line ?? ''
+  const [argv = '', filter = ''] = oneLiner.split(' | ')
+  const out = execFileSync('bash', ['-c', filter], { input: await office.read(argv), encoding: 'utf8' })
+  const [summary] = JSON.parse(await office.read('billing show --month 2026-10 --json'))
+  assert.equal(out, `${summary.volume_usd} ${summary.volume_btc}\n`)
+  assert.equal(summary.volume_usd, '249.00')
+})
+
 test('every column of every report is explained', () => {
   for (const [report, { columns }] of Object.entries(EXPORTS)) {
     const section = GUIDE.split(`### ${report}:`)[1]?.split('\n### ')[0] ?? ''
