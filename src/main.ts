@@ -1,7 +1,7 @@
 // From argv to a command to an exit code.
 
 import { CommanderError } from 'commander'
-import type { Streams } from './cli/context.ts'
+import type { Loss, Streams } from './cli/context.ts'
 import { EXIT, failureOf } from './cli/exit-codes.ts'
 import { misspelt, refuseEmptyVariables, unknownVariables } from './cli/misspelt.ts'
 import { createProgram, VERSION_ASKED } from './cli/program.ts'
@@ -66,11 +66,13 @@ export async function main(): Promise<void> {
   // Node's own answer is to open its debugger, through which anybody on the machine runs code in this process.
   process.on('SIGUSR1', () => {})
   const { stdout: out, stderr: err } = process
-  // A reader that has seen enough (`| head`) is not a failure.
+  const argv = process.argv.slice(2)
+  let loss: Loss | null = null
   out.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(EXIT.done)
-    const unwritten = new Error(`${UNWRITTEN} (${error.message})`)
-    process.exit(report(unwritten, { json: false, warnings: [] }, { err }))
+    // A reader that has seen enough (`| head`) is not a failure.
+    if (error.code === 'EPIPE' && loss === null) process.exit(EXIT.done)
+    const unwritten = new Error(unwrittenBecause(error, loss))
+    process.exit(report(unwritten, { json: argv.includes('--json'), warnings: [] }, { err }))
   })
   // Nobody reads the complaint: the exit code has to do.
   err.on('error', () => {})
@@ -81,9 +83,14 @@ export async function main(): Promise<void> {
     get in() {
       return process.stdin
     },
+    shownOnce: (shown: Loss) => {
+      loss = shown
+    },
   }
-  process.exitCode = await run(process.argv.slice(2), { streams, machine: realMachine, env: process.env })
+  process.exitCode = await run(argv, { streams, machine: realMachine, env: process.env })
 }
 
-const UNWRITTEN =
-  'the result could not be written, but the command did its work; if it created a key, revoke it, because nobody has seen it'
+const unwrittenBecause = ({ message }: Error, loss: Loss | null): string =>
+  loss === null
+    ? `the result could not be written (${message}); what the command has changed stays changed`
+    : `nobody has seen ${loss.what} (${message}): ${loss.remedy}`

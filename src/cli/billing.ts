@@ -1,4 +1,4 @@
-// billing: what a month comes to, shown, exported and proved.
+// billing: what a month costs, shown, exported and proved.
 
 import { Command, Option } from 'commander'
 import { formatInstant, monthOf } from '../core/instant.ts'
@@ -23,7 +23,7 @@ type Scope = { month: string; partner?: string; env: Environment }
 type Shown = Omit<Scope, 'month'> & { month?: string }
 
 export function billingCommand(cli: Cli): Command {
-  const billing = new Command('billing').description('what a month comes to, for finance')
+  const billing = new Command('billing').description('what a month costs, for finance')
 
   scoped(billing.command('show'), 'the present one')
     .description('the statements of a month')

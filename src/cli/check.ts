@@ -22,8 +22,8 @@ export function checkCommand(cli: Cli): Command {
       const { faults, warnings, sandboxes } = await look(cli)
       const ok = faults.length === 0 && (!strict || warnings.length === 0)
       const findings = [
-        ...faults.map((finding) => reported('error', finding)),
-        ...warnings.map((finding) => reported('warning', finding)),
+        ...faults.map((finding) => reported(cli, 'error', finding)),
+        ...warnings.map((finding) => reported(cli, 'warning', finding)),
       ]
       print(cli, { ok, findings }, () => inWords(findings))
       // For a person only: what cron mails is worth reading.
@@ -51,31 +51,31 @@ async function look(cli: Cli): Promise<Seen> {
   }
 }
 
-const reported = (level: Level, { kind, subject, message }: Finding): Reported => ({
+const reported = (cli: Cli, level: Level, { kind, subject, message }: Finding): Reported => ({
   level,
   kind,
   subject,
   message,
-  mend: mendOf({ kind, subject, message }),
+  mend: mendOf({ kind, subject }, cli.self()),
 })
 
-/** The command that mends what was found, or shows what there is to know about it. */
-export function mendOf({ kind, subject }: Finding): string {
+/** The command that mends what was found, or shows what there is to know about it; `tranche` is how one begins. */
+function mendOf({ kind, subject }: Pick<Finding, 'kind' | 'subject'>, tranche: string): string {
   const [partner = '', environment = ''] = subject.split(' ')
   const tenant = `${partner} --env ${environment}`
   switch (kind) {
     case 'key_ends':
-      return `tranche key rotate ${subject.split(' ').at(-1)}`
+      return `${tranche} key rotate ${subject.split(' ').at(-1)}`
     case 'ticks_stopped':
-      return 'tranche tick'
+      return `${tranche} tick`
     case 'executions_stuck':
-      return `tranche execution list --stuck --partner ${tenant}`
+      return `${tranche} execution list --stuck --partner ${tenant}`
     case 'late_fills':
-      return 'tranche execution late-fills'
+      return `${tranche} execution late-fills`
     case 'windows_ahead':
-      return `tranche plan bring-back --partner ${tenant}`
+      return `${tranche} plan bring-back --partner ${tenant}`
     case 'webhook_paused':
-      return `tranche webhook test ${tenant}`
+      return `${tranche} webhook test ${tenant}`
     case 'clock_back':
     case 'clock_disputed':
       return 'timedatectl status'
@@ -84,13 +84,14 @@ export function mendOf({ kind, subject }: Finding): string {
     case 'file_open':
       return `chmod 600 ${quoted(subject)}`
     case 'import_left':
-      return 'tranche price import FILE'
+      return `${tranche} price import FILE`
   }
   const plan = /^\S+ (?:test|live) plan (.*?)(?: window \d\S+Z)?$/s.exec(subject)?.[1]
-  if (plan !== undefined) return `tranche plan show ${quoted(plan)}`
+  // Plans of several partners and environments may have one name.
+  if (plan !== undefined) return `${tranche} plan show ${quoted(plan)} --partner ${tenant}`
   const execution = /^(?:execution|trade) (exec_\w+)$/.exec(subject)?.[1]
-  if (execution !== undefined) return `tranche execution show ${execution}`
-  return 'tranche restore BACKUP'
+  if (execution !== undefined) return `${tranche} execution show ${execution}`
+  return `${tranche} restore BACKUP`
 }
 
 function inWords(findings: Reported[]): string {

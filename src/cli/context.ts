@@ -8,7 +8,15 @@ export type Streams = {
   out: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   err: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   in: NodeJS.ReadableStream & { isTTY?: boolean }
+  /**
+   * Says that `out` now gets what cannot be shown again. If it cannot be written, the command fails and says so, also
+   * when the reader has merely gone away. Where nobody watches `out`, there is none.
+   */
+  shownOnce?: (loss: Loss) => void
 }
+
+/** What cannot be shown again, and what to do if nobody has seen it. */
+export type Loss = { what: string; remedy: string }
 
 export type Globals = { db: string; json: boolean; color: boolean }
 
@@ -21,6 +29,8 @@ export type Cli = {
     run: (store: Store) => Promise<T>,
     options?: { create?: boolean; cacheKib?: number; checkpointsAside?: boolean },
   ): Promise<T>
+  /** How a command line for the same database begins: it names what --db has named. */
+  self: () => string
   /** What is not as it should be, gathered for --json. */
   warnings: string[]
   /** Sets the code the process ends with. */
@@ -30,7 +40,7 @@ export type Cli = {
 export const dbOption = () =>
   new Option('--db <file>', 'the database file').env('TRANCHE_DB').default('tranche.db')
 
-export function createCli(options: Pick<Cli, 'streams' | 'machine' | 'globals' | 'exitWith'>): Cli {
+export function createCli(options: Pick<Cli, 'streams' | 'machine' | 'globals' | 'self' | 'exitWith'>): Cli {
   return {
     ...options,
     warnings: [],

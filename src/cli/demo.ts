@@ -1,4 +1,4 @@
-// demo: what a newcomer runs first. Some simulated weeks against the real service, and an account of them.
+// demo: what a newcomer runs first. Some simulated weeks against the real service, and a summary.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -19,7 +19,7 @@ type DemoOptions = { seed: number; keep: boolean }
 
 export function demoCommand(cli: Cli): Command {
   return new Command('demo')
-    .description(`${WEEKS} simulated weeks of purchases in a throw-away database, and an account of them`)
+    .description(`${WEEKS} simulated weeks of purchases in a throw-away database, and a summary`)
     .addOption(
       new Option('--seed <number>', 'another synthetic price path and another partner')
         .argParser(wholeNumber(0, SEED_MAX))

@@ -123,6 +123,10 @@ function showOnce(cli: Cli, key: ApiKey, secret: string): void {
     cli,
     `${key.keyId} (${key.tenant.partnerSlug} ${key.tenant.environment}). Keep the key: it is not shown again.`,
   )
+  cli.streams.shownOnce?.({
+    what: `the key ${key.keyId}`,
+    remedy: `run \`${cli.self()} key revoke ${key.keyId}\`, and create another.`,
+  })
   print(cli, json, () => secret)
 }
 

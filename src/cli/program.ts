@@ -1,6 +1,7 @@
 // The whole command tree: every command under the program, and what they have in common.
 
 import { Command, CommanderError } from 'commander'
+import { quoted } from '../core/quote.ts'
 import { visibleLines } from '../core/visible.ts'
 import { VERSION } from '../version.ts'
 import { auditCommand } from './audit.ts'
@@ -44,7 +45,10 @@ export function createProgram(
   remark: (complaint: string) => string,
 ): { program: Command; cli: Cli } {
   const program = new Command('tranche')
-  const cli = createCli({ ...options, globals: () => program.opts<Globals>() })
+  const globals = () => program.opts<Globals>()
+  const self = () =>
+    program.getOptionValueSource('db') === 'cli' ? `tranche --db ${quoted(globals().db)}` : 'tranche'
+  const cli = createCli({ ...options, globals, self })
   const { out, err } = cli.streams
   program
     .description('Recurring Bitcoin purchases with careful timing, over one SQLite file')
@@ -97,7 +101,7 @@ export function createProgram(
       // A word that was pasted may be anybody's, and begin like an option.
       outputError: (text, write) => write(visibleLines(text.replace(/\n$/, (end) => remark(text) + end))),
       writeErr: (text) => {
-        if (!program.opts<Globals>().json) err.write(text)
+        if (!globals().json) err.write(text)
       },
     })
   })

@@ -80,8 +80,31 @@ suite('process', { concurrency: 4 }, () => {
     const script = `exec ${JSON.stringify(PROGRAM[0])} version > /dev/full`
     const shell = spawn('sh', ['-c', script], { stdio: ['ignore', 'ignore', 'pipe'] })
     const ended = once(shell, 'close')
-    assert.match(await text(shell.stderr), /^error: the result could not be written/)
+    const said = await text(shell.stderr)
+    assert.match(
+      said,
+      /^error: the result could not be written \(ENOSPC[^)]*\); what the command has changed/,
+    )
+    assert.doesNotMatch(said, /key/)
     assert.deepEqual(await ended, [1, null])
+  })
+
+  test('a key that nobody can read is no success, and any other unread result is none of our business', async (t) => {
+    const cwd = temporaryFolder(t)
+    const unread = async (...argv: string[]) => {
+      const { child, err, ended } = start(t, argv, { cwd })
+      child.stdout.destroy()
+      return { code: await ended, err: err() }
+    }
+    await finish(t, ['partner', 'create', 'acme', '--name', 'A'], { cwd })
+    const { code, err } = await unread('key', 'create', 'acme', '--env', 'test')
+    assert.equal(code, 1)
+    const lost = /^error: nobody has seen the key (key_\w+) \(.*EPIPE.*\): run `tranche key revoke \1`/m
+    const [, created = ''] = lost.exec(err) ?? assert.fail(err)
+    const rotated = await unread('key', 'rotate', created, '--overlap', '1s', '--json')
+    assert.equal(rotated.code, 1)
+    assert.match(JSON.parse(rotated.err).error.message, /^nobody has seen the key key_(?!.*EPIPE.*EPIPE)/)
+    assert.deepEqual(await unread('key', 'list', 'acme'), { code: 0, err: '' })
   })
 
   test('the starter finds the Node of the packages also where npm has linked none', async (t) => {

@@ -98,6 +98,8 @@ function createAliases() {
   return {
     mask: (output: string): string =>
       output
+        // The shell adds --db to each line, and so does what a command says to run.
+        .replaceAll('tranche --db <folder>/tranche.db ', 'tranche ')
         .replace(
           /(exec_|key_|sse_test_|sse_live_)([0-9a-zA-Z]{46}|[0-9a-f]{32}|[0-9a-f]{16})\b/g,
           (real, prefix) => {

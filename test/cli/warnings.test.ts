@@ -1,11 +1,13 @@
 // What check warns of: each thing is brought about, seen with the command that mends it, mended, and gone.
 
 import assert from 'node:assert/strict'
-import { chmodSync, closeSync, ftruncateSync, openSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, ftruncateSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
 import { openStore } from '../../src/store/sqlite/open.ts'
+import { runHere } from '../support/command.ts'
 import { PLAN, USER } from '../support/service.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 
@@ -30,7 +32,15 @@ async function warningsOf(shell: Shell): Promise<Finding[]> {
     assert.equal(level, 'warning')
     for (const said of [kind, subject, message, mend]) assert.ok(words.out.includes(said), said)
   }
-  return findings
+  return findings.map((finding) => ({ ...finding, mend: plain(shell, finding.mend) }))
+}
+
+/** The shell names its database on every command line, and so does what check says to run. */
+function plain(shell: Shell, mend: string): string {
+  if (!mend.startsWith('tranche ')) return mend
+  const named = `tranche --db ${shell.file} `
+  assert.ok(mend.startsWith(named), mend)
+  return mend.replace(named, 'tranche ')
 }
 
 /** The one warning there is, as the three things a reader acts on. */
@@ -210,7 +220,7 @@ test('windows that ended with money unspent, for seven days', async (t) => {
   await ticks(shell, 1)
   const [kind, subject, mend] = await onlyWarning(shell)
   assert.deepEqual([kind, subject], ['windows_unspent', "acme live plan it's p1"])
-  assert.equal(mend, "tranche plan show 'it'\\''s p1'")
+  assert.equal(mend, "tranche plan show 'it'\\''s p1' --partner acme --env live")
   assert.match((await warningsOf(shell))[0]?.message ?? '', /in all 1 windows of acme live/)
 })
 
@@ -269,12 +279,33 @@ test('a database with faults and warnings reports both, faults first', async (t)
   const { ok, findings } = JSON.parse(out) as { ok: boolean; findings: Finding[] }
   assert.equal(ok, false)
   assert.deepEqual(
-    findings.map(({ level, kind, mend }) => [level, kind, mend]),
+    findings.map(({ level, kind, mend }) => [level, kind, plain(shell, mend)]),
     [
-      ['error', 'window_reserved', 'tranche plan show p1'],
-      ['error', 'schedule', 'tranche plan show p1'],
+      ['error', 'window_reserved', 'tranche plan show p1 --partner acme --env live'],
+      ['error', 'schedule', 'tranche plan show p1 --partner acme --env live'],
       ['warning', 'ticks_stopped', 'tranche tick'],
     ],
   )
   assert.match((await shell.tranche(['check'])).out, /2 errors, 1 warning\n$/)
+})
+
+test('what check says to run is about the database it looked at, and is one plan', async (t) => {
+  const shell = openShell(t)
+  const folder = join(shell.folder, "a copy's")
+  mkdirSync(folder)
+  const copy = join(folder, 'x.db')
+  await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
+  await shell.tranche(['backup', copy])
+  const findings = async (...first: string[]) => {
+    const { out } = await runHere([...first, 'check', '--json'], { machine: shell.machine })
+    return (JSON.parse(out) as { findings: Finding[] }).findings.map(({ mend }) => mend)
+  }
+  const db = new SQLite(copy)
+  db.exec('insert into price_imports values (1, 100000000)')
+  db.close()
+  const quoted = `'${copy.replace("'", "'\\''")}'`
+  assert.deepEqual(await findings('--db', copy), [`tranche --db ${quoted} price import FILE`])
+  process.env.TRANCHE_DB = copy
+  t.after(() => delete process.env.TRANCHE_DB)
+  assert.deepEqual(await findings(), ['tranche price import FILE'])
 })

@@ -116,7 +116,7 @@ async function waiting(service: Service): Promise<[status: number, check: number
   const status = JSON.parse(await shell(service, ['--json', 'status']))
   const { findings } = JSON.parse(await shell(service, ['--json', 'check']))
   const found = findings.find(({ kind }: Json) => kind === 'late_fills')
-  assert.equal(found?.mend, found && 'tranche execution late-fills')
+  assert.equal(found?.mend, found && `tranche --db ${service.file} execution late-fills`)
   return [status.late_fills_undecided, Number(/^\d+/.exec(found?.message ?? '0')?.[0])]
 }
 

@@ -17,7 +17,7 @@ export const TAGS = [
   { name: 'Plans', description: 'What is to be bought, how often.' },
   { name: 'Executions', description: 'Instructions to buy, and their outcome.' },
   { name: 'Webhooks', description: 'Wake-ups that save the wait until the next poll.' },
-  { name: 'Billing', description: 'What a month comes to.' },
+  { name: 'Billing', description: 'What a month costs.' },
 ]
 
 /** Taken by every route. */

@@ -128,7 +128,7 @@ export const OPERATIONS: Record<string, Operation> = {
   'GET /partner/v1/billing/monthly': {
     operationId: 'getMonthlyStatement',
     tag: 'Billing',
-    summary: 'What a month comes to',
+    summary: 'What a month costs',
     description: `A trade belongs to the UTC month its confirmation was accepted in. ${SAFE}`,
     answer: 'MonthlyStatement',
     refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.month],

@@ -1,4 +1,4 @@
-// Fills that deserve a look: reported and refused, or with figures that do not fit each other.
+// Fills that deserve a look: reported and refused, or with figures that contradict each other.
 
 import { formatInstant, type Instant } from '../../../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../../core/money.ts'
@@ -50,7 +50,7 @@ export function mispricedTrades(db: Database): (now: Instant) => Finding[] {
       const { usdAmount, btcAmount, executionPrice } = report
       const message =
         `says ${formatUsd(usdAmount)} USD for ${formatBtc(btcAmount)} BTC at ${formatPrice(executionPrice)}, ` +
-        'which do not fit each other: ask the partner which of them is wrong'
+        'which contradict each other: ask the partner which of them is wrong'
       found.push({ kind: 'trade_price', subject: `trade ${executionId}`, message })
       if (found.length === MISPRICED_MAX) break
     }
