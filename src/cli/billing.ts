@@ -9,7 +9,7 @@ import type { Finding } from '../store/check.ts'
 import type { TenantFilter } from '../store/partners.ts'
 import type { Store } from '../store/store.ts'
 import type { ExportOptions } from './billing/export-file.ts'
-import { fixPeriodFor, timeFor } from './billing/period.ts'
+import { fixPeriodFor, noteStage, timeFor } from './billing/period.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { partnerNamed } from './find.ts'
@@ -108,15 +108,16 @@ async function show(cli: Cli, store: Store, scope: Shown): Promise<void> {
   for (const tenant of await store.listTenants(filter, periodOf(shown).end)) {
     statements.push(statementJson((await bill(store, tenant, period)).statement))
   }
-  const until = period.final ? 'final' : `so far, until ${formatInstant(period.end)}`
+  const until = period.stage === 'ahead' ? 'has not begun' : `so far, until ${formatInstant(period.end)}`
   const table = statements.length === 0 ? 'no partners' : await renderTable(COLUMNS, statements)
-  print(cli, statements, () => `${shown}, ${until}\n\n${table}`)
+  print(cli, statements, () => `${shown}, ${period.final ? 'final' : until}\n\n${table}`)
 }
 
 async function prove(cli: Cli, store: Store, scope: Scope): Promise<void> {
   const { reconcile } = await import('../billing/reconcile.ts')
   const filter = await filterOf(store, scope)
   const period = await fixPeriodFor(cli, store, { month: scope.month, filter })
+  noteStage(cli, period)
   const { findings, ...counts } = await reconcile(store, period, filter)
   const table = findings.length === 0 ? '' : await renderTable(FINDING_COLUMNS, findings)
   const ok = findings.length === 0

@@ -15,6 +15,14 @@ export function periodOf(month: string): Period {
   return { month, start: utc(year, index), end: earlier(utc(year, index + 1), LATEST) }
 }
 
+/** Where a month stands at an instant. */
+export type Stage = 'ahead' | 'running' | 'over'
+
+export function stageOf({ start, end }: Pick<Period, 'start' | 'end'>, now: Instant): Stage {
+  if (now < start) return 'ahead'
+  return now < end ? 'running' : 'over'
+}
+
 /** The first of a month; of the month 12, of the next January. */
 function utc(year: number, month: number): Instant {
   // Date.UTC reads the years 0 to 99 as 1900 to 1999. Four hundred years are whole weeks and whole leap cycles.

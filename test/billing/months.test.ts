@@ -126,6 +126,35 @@ test('the present month counts so far and is not final; the next is zeros', asyn
   assert.match(await office.read('billing show --month 2026-01'), /2026-01, final/)
 })
 
+test('a month that is not over is said to be so, beside the result', async (t) => {
+  const office = await openOffice(t, utc(2026, 0, 15))
+  const [current, next, past] = ['2026-01', '2026-02', '2025-12']
+  const commands = [
+    'billing reconcile',
+    'billing export',
+    `billing export --force --output ${office.folder}/x`,
+  ]
+  for (const command of commands) {
+    const said = async (month: string) => {
+      const { code, err } = await office.tranche(`${command} --month ${month}`)
+      assert.equal(code, 0)
+      return err.replace(/^\d+ rows? in .*\n/m, '')
+    }
+    assert.equal(await said(current), '2026-01 is not over yet: these are its figures so far.\n')
+    assert.equal(await said(next), '2026-02 has not begun.\n')
+    assert.equal(await said(past), '')
+  }
+  const silent = await office.tranche(`billing reconcile --json --month ${next}`)
+  assert.deepEqual([silent.code, silent.err], [0, ''])
+  for (const [month, head] of [
+    [current, '2026-01, so far, until 2026-01-15T00:00:00.000Z'],
+    [next, '2026-02, has not begun'],
+  ]) {
+    const shown = await office.tranche(`billing show --month ${month}`)
+    assert.deepEqual([shown.out.split('\n')[0], shown.err], [head, ''])
+  }
+})
+
 test('executions count in the month they were created, recorded or cancelled in', async (t) => {
   const office = await openOffice(t, utc(2026, 0))
   const day = (month: number) => utc(2026, month, 10)

@@ -12,7 +12,7 @@ import type { Cli } from '../context.ts'
 import { counted } from '../terminal/numbers.ts'
 import { note, print, write } from '../terminal/print.ts'
 import { createProgress } from '../terminal/progress.ts'
-import { fixPeriodFor } from './period.ts'
+import { fixPeriodFor, noteStage } from './period.ts'
 
 export type ExportOptions = {
   month: string
@@ -36,6 +36,7 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
   if (output !== null) refuseDatabaseFile(output, cli.globals().db)
   if (output !== null && !options.force && existsSync(output)) throw nameTaken(output)
   const period = await fixPeriodFor(cli, store, { month: options.month, filter })
+  noteStage(cli, period)
   // Rows on the same screen are progress enough; a bar between them would spoil both.
   const screen = output === null && cli.streams.out.isTTY
   const watched = cli.streams.err.isTTY && !screen

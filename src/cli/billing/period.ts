@@ -2,25 +2,35 @@
 // one; about several, by the real one.
 
 import type { Instant } from '../../core/instant.ts'
-import { periodOf } from '../../core/month.ts'
+import { periodOf, type Stage, stageOf } from '../../core/month.ts'
 import type { FixedPeriod } from '../../store/months.ts'
 import type { TenantFilter } from '../../store/partners.ts'
 import type { Store } from '../../store/store.ts'
 import type { Cli } from '../context.ts'
-import { warn } from '../terminal/print.ts'
+import { note, warn } from '../terminal/print.ts'
 
-/** What a report of a month covers. */
+/** What a report of a month covers, and where that month stands: one that is final is over, whatever the clock says. */
+export type Covered = FixedPeriod & { stage: Stage }
+
+/** Fixes what a report of a month covers. Warns of a month that is over and not final. */
 export async function fixPeriodFor(
   cli: Cli,
   store: Store,
   { month, filter }: { month: string; filter: TenantFilter },
-): Promise<FixedPeriod> {
+): Promise<Covered> {
   const { slug, environment } = filter
   const tenant = slug !== null && environment !== null ? await store.findTenant(slug, environment) : null
   const period = await store.fixPeriod(periodOf(month), tenant)
-  const now = await timeFor(store, filter, cli.machine.clock())
-  if (!period.final && now >= periodOf(month).end) warn(cli, notFinal(month))
-  return period
+  if (period.final) return { ...period, stage: 'over' }
+  const stage = stageOf(periodOf(month), await timeFor(store, filter, cli.machine.clock()))
+  if (stage === 'over') warn(cli, notFinal(month))
+  return { ...period, stage }
+}
+
+/** Remarks on a month whose figures will change, for results that do not say it themselves. */
+export function noteStage(cli: Cli, { month, stage }: Covered): void {
+  if (stage === 'ahead') note(cli, `${month} has not begun.`)
+  if (stage === 'running') note(cli, `${month} is not over yet: these are its figures so far.`)
 }
 
 const notFinal = (month: string): string =>
