@@ -19,7 +19,7 @@ import type { Cli } from './context.ts'
 import { partnerNamed } from './find.ts'
 import { dollars, month, slug } from './options/values.ts'
 import { confirmOnTerminal } from './terminal/confirm.ts'
-import { print, printList } from './terminal/print.ts'
+import { note, print, printList } from './terminal/print.ts'
 import { type Column, renderFields } from './terminal/table.ts'
 
 export function partnerCommand(cli: Cli): Command {
@@ -117,11 +117,12 @@ export function partnerCommand(cli: Cli): Command {
     .action((partnerSlug: string, tier: string, { from }: { from?: string }) =>
       cli.withStore(async (store) => {
         const override = { partnerSlug, fromMonth: from ?? null, tierName: tier === 'none' ? null : tier }
-        await store.putTierOverride(
+        const begins = await store.putTierOverride(
           override,
           auditEntry(cli, 'partner.set-tier', partnerSlug, { tier, from: from ?? null }),
         )
         await show(cli, store, await partnerNamed(store, partnerSlug))
+        note(cli, `${partnerSlug} is charged by ${override.tierName ?? 'its volume'} from ${begins} on.`)
       }),
     )
 
@@ -176,9 +177,16 @@ async function changeHold(cli: Cli, partnerSlug: string, held: boolean): Promise
 }
 
 async function show(cli: Cli, store: Store, partner: Partner): Promise<void> {
-  const tier = await store.findTierOverride(partner.partnerSlug, monthOf(cli.machine.clock()))
-  const json = partnerJson(partner, tier)
-  print(cli, json, () => renderFields(json))
+  const { partnerSlug } = partner
+  const month = monthOf(cli.machine.clock())
+  const shown = partnerJson(partner, await store.findTierOverride(partnerSlug, month))
+  const pending = await store.listTierOverridesAfter(partnerSlug, month)
+  const json = {
+    ...shown,
+    pending_overrides: pending.map(({ fromMonth, tierName }) => ({ from_month: fromMonth, tier: tierName })),
+  }
+  const inWords = pending.map(({ fromMonth, tierName }) => `${tierName ?? 'none'} from ${fromMonth}`)
+  print(cli, json, () => renderFields({ ...shown, pending_overrides: inWords.join(', ') || null }))
 }
 
 const partnerJson = (partner: Partner, tier: string | null) => ({

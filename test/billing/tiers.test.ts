@@ -74,6 +74,26 @@ test('an override only names a tier that is in force in its month', async (t) =>
   assert.equal(await charged(office, '2026-03'), 'vip override 5 1000.00')
 })
 
+test('set-tier says what it has set, and a partner shows what is still to come', async (t) => {
+  const office = await openOffice(t, utc(2026, 0))
+  const later = await office.tranche('partner set-tier acme scale --from 2026-03')
+  assert.match(later.out, /^pricing_tier_override +-$/m)
+  assert.match(later.out, /^pending_overrides +scale from 2026-03$/m)
+  assert.equal(later.err, 'acme is charged by scale from 2026-03 on.\n')
+  const ended = await office.tranche('partner set-tier acme none --from 2026-04')
+  assert.equal(ended.err, 'acme is charged by its volume from 2026-04 on.\n')
+  const atOnce = await office.tranche('partner set-tier acme growth')
+  assert.equal(atOnce.err, 'acme is charged by growth from 2026-01 on.\n')
+  assert.match(
+    await office.read('partner show acme'),
+    /^pending_overrides +scale from 2026-03, none from 2026-04$/m,
+  )
+  office.setClock(utc(2026, 2))
+  const shown = JSON.parse(await office.read('partner show acme --json'))
+  assert.equal(shown.pricing_tier_override, 'scale')
+  assert.deepEqual(shown.pending_overrides, [{ from_month: '2026-04', tier: null }])
+})
+
 test('a tier is never changed in a month that is over', async (t) => {
   const office = await withVolume(t)
   office.setClock(utc(2026, 1))

@@ -171,14 +171,20 @@ export const partnerContract: Contract = {
     )
     const override = (fromMonth: string | null, tierName: string | null) =>
       store.putTierOverride({ partnerSlug: 'acme', fromMonth, tierName }, AUDIT)
-    await override('2026-03', 'growth')
-    await override(null, 'scale')
+    assert.equal(await override('2026-03', 'growth'), '2026-03')
+    assert.equal(await override(null, 'scale'), '2026-01')
     await override('2026-05', null)
     await override('2027-02', 'scale')
     const months = ['2025-12', '2026-01', '2026-02', '2026-03', '2026-04', '2026-05', '2027-01', '2027-02']
     const inForce = await Promise.all(months.map((month) => store.findTierOverride('acme', month)))
     assert.deepEqual(inForce, [null, 'scale', 'scale', 'growth', 'growth', null, null, 'scale'])
     assert.equal(await store.findTierOverride('bolt', '2026-03'), null)
+    assert.deepEqual(await store.listTierOverridesAfter('acme', '2026-03'), [
+      { fromMonth: '2026-05', tierName: null },
+      { fromMonth: '2027-02', tierName: 'scale' },
+    ])
+    assert.deepEqual(await store.listTierOverridesAfter('acme', '2027-02'), [])
+    assert.deepEqual(await store.listTierOverridesAfter('bolt', '2025-01'), [])
   },
 
   'a disabled partner leaves the due set whole and comes back': async (t, open) => {

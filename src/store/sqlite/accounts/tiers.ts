@@ -4,7 +4,7 @@ import { monthOf } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { refusePastMonth } from '../../../core/tier.ts'
 import { type TierRow, tierOf, tierParams } from '../../rows/tier.ts'
-import type { TierStore } from '../../tiers.ts'
+import type { OverrideStart, TierStore } from '../../tiers.ts'
 import type { Connection } from '../file/connection.ts'
 import type { AuditLog } from './audit.ts'
 
@@ -26,6 +26,10 @@ export function createTierStore({ db, read, write }: Connection, audit: AuditLog
          order by from_month desc limit 1`,
       )
       .pluck(),
+    overridesAfter: db.prepare<[string, string], OverrideStart>(
+      `select from_month as fromMonth, tier_name as tierName from tier_overrides
+       where partner_slug = ? and from_month > ? order by from_month`,
+    ),
   }
 
   function refuseUnknownTier(tier: string, month: string): void {
@@ -54,8 +58,11 @@ export function createTierStore({ db, read, write }: Connection, audit: AuditLog
         if (tier !== null) refuseUnknownTier(tier, from_month)
         sql.putOverride.run({ slug, from_month, tier })
         audit.add(entry, now)
+        return from_month
       }),
 
     findTierOverride: (slug, month) => read(() => sql.override.get(slug, month) ?? null),
+
+    listTierOverridesAfter: (slug, month) => read(() => sql.overridesAfter.all(slug, month)),
   }
 }
