@@ -172,7 +172,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     { fetch: (request) => front.app.fetch(request) },
     { host, port, tls, uuid: cli.machine.uuid, onTurnedAway, ...options.connections },
   )
-  if (tls && 'selfSignedFor' in tls) await noteSelfSigned(log, listener)
+  if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listener)
   renewal.now = () => renewCertificate(log, listener, options)
   const db = cli.globals().db
   // As a rule the first line says that all is ready. Only whoever has to wait is told what for.

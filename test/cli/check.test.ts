@@ -1,9 +1,11 @@
 // check finds what was changed behind the program's back, says where, and exits 3.
 
 import assert from 'node:assert/strict'
-import { closeSync, openSync, readSync, writeSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
+import { runHere } from '../support/command.ts'
 import { fill, PLAN, USER } from '../support/service.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 
@@ -157,6 +159,27 @@ test('check is content with what the service wrote', async (t) => {
   const { shell } = await withTrade(t)
   assert.deepEqual(await shell.tranche(['check']), { code: 0, out: 'ok\n', err: '' })
   assert.deepEqual(await shell.tranche(['check', '--strict']), { code: 0, out: 'ok\n', err: '' })
+})
+
+test('what check says to run names the database that --db has named', async (t) => {
+  const shell = openShell(t)
+  const folder = join(shell.folder, "a copy's")
+  mkdirSync(folder)
+  const copy = join(folder, 'x.db')
+  await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
+  await shell.tranche(['backup', copy])
+  const findings = async (...first: string[]) => {
+    const { out } = await runHere([...first, 'check', '--json'], { machine: shell.machine })
+    return (JSON.parse(out) as { findings: Finding[] }).findings.map(({ mend }) => mend)
+  }
+  const db = new SQLite(copy)
+  db.exec('insert into price_imports values (1, 100000000)')
+  db.close()
+  const quoted = `'${copy.replace("'", "'\\''")}'`
+  assert.deepEqual(await findings('--db', copy), [`tranche --db ${quoted} price import FILE`])
+  process.env.TRANCHE_DB = copy
+  t.after(() => delete process.env.TRANCHE_DB)
+  assert.deepEqual(await findings(), ['tranche price import FILE'])
 })
 
 type Finding = { level: string; kind: string; subject: string; message: string; mend: string }

@@ -58,10 +58,23 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     assert.equal(await tried('TLSv1.1'), 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION')
   })
 
-  for (const [what, cert, key] of [
-    ['is missing', null, null],
-    ['is no certificate', 'not PEM', 'not PEM'],
-    ['is damaged', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n', 'not PEM'],
+  const [one, other] = [makeCertificate(), makeCertificate()]
+  for (const [what, cert, key, said] of [
+    ['is missing', null, null, /c\.pem/],
+    ['is no certificate', 'not PEM', one.key, /^--tls-cert: c\.pem has no certificate/],
+    [
+      'is damaged',
+      '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n',
+      one.key,
+      /^--tls-cert: c\.pem has no certificate/,
+    ],
+    ['is no key', one.cert, one.cert, /^--tls-key: k\.pem has no private key/],
+    [
+      'is the key of another',
+      one.cert,
+      other.key,
+      /^--tls-key: k\.pem is not the key of the first certificate in c\.pem\.$/,
+    ],
   ] as const) {
     const expected = cert === null ? EXIT.notFound : EXIT.failed
     test(`a TLS file that ${what}: exit ${expected} with a message, and no port opened`, async (t) => {
@@ -73,9 +86,16 @@ suite('serve over TLS', { concurrency: 4 }, () => {
       const started = start(t, argv, { cwd })
       assert.equal(await wasOpen(port, started), false)
       assert.deepEqual([await started.ended, started.out()], [expected, ''])
-      assert.match(JSON.parse(started.err()).error.message, /\S/)
+      assert.match(JSON.parse(started.err()).error.message, said)
     })
   }
+
+  test('one TLS file may have the certificate and its key', async (t) => {
+    const cwd = temporaryFolder(t)
+    writeFileSync(join(cwd, 'both.pem'), `a remark\n${one.cert}${one.key}`)
+    const { url } = await startServe(t, ['--tls-cert', 'both.pem', '--tls-key', 'both.pem'], { cwd })
+    assert.equal(await statusOf(`${url}/healthz`, one.cert), 200)
+  })
 
   test('--tls-self-signed: TLS at once, no file but the database, the fingerprint in the log', async (t) => {
     const cwd = temporaryFolder(t)

@@ -1,13 +1,11 @@
 // What check warns of: each thing is brought about, seen with the command that mends it, mended, and gone.
 
 import assert from 'node:assert/strict'
-import { chmodSync, closeSync, ftruncateSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, closeSync, ftruncateSync, openSync, rmSync, statSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { runHere } from '../support/command.ts'
 import { PLAN, USER } from '../support/service.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 
@@ -287,25 +285,4 @@ test('a database with faults and warnings reports both, faults first', async (t)
     ],
   )
   assert.match((await shell.tranche(['check'])).out, /2 errors, 1 warning\n$/)
-})
-
-test('what check says to run is about the database it looked at, and is one plan', async (t) => {
-  const shell = openShell(t)
-  const folder = join(shell.folder, "a copy's")
-  mkdirSync(folder)
-  const copy = join(folder, 'x.db')
-  await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
-  await shell.tranche(['backup', copy])
-  const findings = async (...first: string[]) => {
-    const { out } = await runHere([...first, 'check', '--json'], { machine: shell.machine })
-    return (JSON.parse(out) as { findings: Finding[] }).findings.map(({ mend }) => mend)
-  }
-  const db = new SQLite(copy)
-  db.exec('insert into price_imports values (1, 100000000)')
-  db.close()
-  const quoted = `'${copy.replace("'", "'\\''")}'`
-  assert.deepEqual(await findings('--db', copy), [`tranche --db ${quoted} price import FILE`])
-  process.env.TRANCHE_DB = copy
-  t.after(() => delete process.env.TRANCHE_DB)
-  assert.deepEqual(await findings(), ['tranche price import FILE'])
 })

@@ -12,9 +12,9 @@ import { DESCRIPTION } from '../openapi/described.ts'
 import { generateTypes } from '../openapi/generate-types.ts'
 import { freePort } from '../support/free-port.ts'
 import { blocksOf, paste } from '../support/paste.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { start } from '../support/process.ts'
 import { fill, startService } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/api.md'), 'utf8')

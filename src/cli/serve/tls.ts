@@ -1,5 +1,6 @@
 // Which certificate serve shows: one from files, or for a first try one that is made at the start.
 
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { Problem } from '../../core/problem.ts'
 import type { Certificate, Tls } from '../../http/listen/server.ts'
 import type { Listener } from '../../http/listen.ts'
@@ -8,7 +9,10 @@ import { readInput } from '../read-input.ts'
 
 export type TlsOptions = { host: string; tlsCert?: string; tlsKey?: string; tlsSelfSigned?: true }
 
-/** Throws usage when the options contradict each other, and what the file system says of a file. */
+/**
+ * Throws usage when the options contradict each other, what the file system says of a file, and bad_file for one that
+ * TLS has no use for.
+ */
 export function tlsOf({ host, tlsCert, tlsKey, tlsSelfSigned }: TlsOptions): Tls {
   if (tlsSelfSigned) {
     if (tlsCert !== undefined || tlsKey !== undefined)
@@ -23,22 +27,38 @@ export function tlsOf({ host, tlsCert, tlsKey, tlsSelfSigned }: TlsOptions): Tls
 
 const LOCAL_NAMES = ['localhost', '127.0.0.1', '::1']
 
-const readCertificate = (certFile: string, keyFile: string): Certificate => ({
-  cert: readInput(certFile),
-  key: readInput(keyFile),
-})
+/** TLS would say what is wrong in terms of its parsers, and not of which file. */
+function readCertificate(certFile: string, keyFile: string): Certificate {
+  const [cert, key] = [readInput(certFile), readInput(keyFile)]
+  const read = <T>(parse: () => T, complaint: string): T => {
+    try {
+      return parse()
+    } catch (error) {
+      throw new Problem('bad_file', `${complaint} (${(error as Error).message}).`)
+    }
+  }
+  const certificate = read(
+    () => new X509Certificate(cert),
+    `--tls-cert: ${certFile} has no certificate in PEM`,
+  )
+  const privateKey: KeyObject = read(
+    () => createPrivateKey(key),
+    `--tls-key: ${keyFile} has no private key in PEM without a password`,
+  )
+  if (certificate.checkPrivateKey(privateKey)) return { cert, key }
+  throw new Problem(
+    'bad_file',
+    `--tls-key: ${keyFile} is not the key of the first certificate in ${certFile}.`,
+  )
+}
 
 /** Nobody vouches for such a certificate: whoever wants to be sure compares. */
-export async function noteSelfSigned(log: Log, { cert }: Listener): Promise<void> {
-  log.warn({ sha256: await fingerprintOf(cert ?? '') }, 'TLS with a certificate made for this start')
+export function noteSelfSigned(log: Log, { cert }: Listener): void {
+  log.warn({ sha256: fingerprintOf(cert ?? '') }, 'TLS with a certificate made for this start')
 }
 
 /** Reads the files again, for connections from now on. What cannot be used changes nothing. */
-export async function renewCertificate(
-  log: Log,
-  { renew }: Listener,
-  { tlsCert, tlsKey }: TlsOptions,
-): Promise<void> {
+export function renewCertificate(log: Log, { renew }: Listener, { tlsCert, tlsKey }: TlsOptions): void {
   if (tlsCert === undefined || tlsKey === undefined) {
     log.info({}, 'SIGHUP: there is no certificate to read again')
     return
@@ -46,14 +66,11 @@ export async function renewCertificate(
   try {
     const certificate = readCertificate(tlsCert, tlsKey)
     renew(certificate)
-    log.info({ sha256: await fingerprintOf(certificate.cert) }, 'SIGHUP: the certificate was read again')
+    log.info({ sha256: fingerprintOf(certificate.cert) }, 'SIGHUP: the certificate was read again')
   } catch (err) {
     log.error({ err }, 'SIGHUP: the certificate stays as it was')
   }
 }
 
 /** What clients show of a certificate, to compare: SHA-256, with colons. */
-async function fingerprintOf(cert: string): Promise<string> {
-  const { X509Certificate } = await import('node:crypto')
-  return new X509Certificate(cert).fingerprint256
-}
+const fingerprintOf = (cert: string): string => new X509Certificate(cert).fingerprint256
