@@ -60,8 +60,12 @@ function readable(kind: string, look: () => Finding[]): Finding[] {
 function integrity(db: Database): Finding[] {
   const lines = db.prepare(`pragma integrity_check(${FINDINGS_PER_RULE_MAX})`).pluck().all() as string[]
   const faults = lines.filter((line) => line !== 'ok')
-  return faults.map((message) => ({ kind: 'integrity', subject: 'database', message }))
+  return faults.map((fault) => ({ kind: 'integrity', subject: 'database', message: inOneLine(fault) }))
 }
+
+/** SQLite puts a heading on a line of its own before the first thing it finds. */
+const inOneLine = (fault: string): string =>
+  fault.replace(/^\*{3} in database main \*{3}\n/, '').replaceAll('\n', '; ')
 
 function danglingRows(db: Database): Finding[] {
   const rows = db.pragma('foreign_key_check') as { table: string; rowid: bigint | null; parent: string }[]
