@@ -10,6 +10,7 @@ import {
   readdirSync,
   renameSync,
   rmSync,
+  statSync,
 } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
@@ -60,9 +61,10 @@ const isOfSystem = (error: unknown): error is NodeJS.ErrnoException =>
 
 /**
  * A name for the file while it is unfinished. What a process that was killed left under such a name is removed: the
- * name says which process it was. Throws bad_file when there is no such folder.
+ * name says which process it was. Throws bad_file when there is no such folder, or the file itself is a folder.
  */
 export function nameAside(file: string): string {
+  if (isFolder(file)) throw new Problem('bad_file', folderGiven(file))
   const folder = dirname(file)
   const start = `${basename(file)}.partial-`
   for (const left of namesIn(folder)) {
@@ -109,7 +111,14 @@ export function giveName(aside: string, name: string, { replace }: { replace: bo
 }
 
 export const nameTaken = (name: string): Problem =>
-  new Problem('file_exists', `${name} already exists; --force replaces it.`)
+  new Problem(
+    'file_exists',
+    isFolder(name) ? folderGiven(name) : `${name} already exists; --force replaces it.`,
+  )
+
+const isFolder = (name: string): boolean => statSync(name, { throwIfNoEntry: false })?.isDirectory() ?? false
+
+const folderGiven = (name: string): string => `${name} is a folder: name a file in it.`
 
 /** Waits until a file, or the names in a folder, are on disk. */
 export function sync(path: string): void {
