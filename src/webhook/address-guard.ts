@@ -60,10 +60,12 @@ const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '')
 function refuse(host: string, address: string, allow: Cidr[]): Problem | null {
   const reason = refusal(address, allow)
   if (reason === null) return null
-  // A partner reads this: it must not learn which address an internal name has.
+  // A partner reads this: it must not learn which address an internal name has. Those of localhost are no secret, and
+  // who has allowed only one of them has to know which one is meant.
+  const which = /^localhost\.?$/.test(host) ? `${reason}, ${address}` : reason
   return new Problem(
     'webhook_refused',
-    `Webhook URL is refused: ${host} is not on the public internet (${reason}).`,
+    `Webhook URL is refused: ${host} is not on the public internet (${which}).`,
   )
 }
 

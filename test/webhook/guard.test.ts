@@ -246,6 +246,16 @@ const UNRESOLVED: Record<string, { resolve: () => Promise<string[]>; says: RegEx
   'no address but text': { resolve: async () => ['not an address'], says: /refused: hook\.example/ },
 }
 
+test('of localhost the refused address is named, because it has several; of any other name never', async () => {
+  const resolve = async () => ['127.0.0.1', '::1']
+  const guard = createGuard({ allow: [parseCidr('127.0.0.0/8')], resolve })
+  const said = (host: string) => guard.checkUrl(`https://${host}/hook`).catch(({ message }) => message)
+  for (const host of ['localhost', 'LOCALHOST', 'localhost.'])
+    assert.match(await said(host), /^Webhook URL is refused: localhost\.? .* internet \(loopback, ::1\)\.$/)
+  for (const host of ['hook.example', 'localhost.example'])
+    assert.match(await said(host), /is not on the public internet \(loopback\)\.$/)
+})
+
 test('a name without an address is refused with the reason', async () => {
   const url = `https://${HOST_NAME}/hook`
   for (const [name, { resolve, says }] of Object.entries(UNRESOLVED)) {
