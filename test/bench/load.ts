@@ -1,0 +1,85 @@
+// The load, in a process of its own: autocannon, over as many connections as a job says. Each job is one turn.
+
+import { readFileSync } from 'node:fs'
+import autocannon from 'autocannon'
+import { serveJobs } from './helper.ts'
+import { percentile } from './statistics.ts'
+
+/** A call, or many calls that are each made once; `$ID` in a path or a body is a line of the file `ids`. */
+export type LoadJob = {
+  url: string
+  connections: number
+  method: 'GET' | 'POST'
+  path: string
+  headers?: Record<string, string>
+  body?: string
+  /** Makes the calls for so long, again and again ... */
+  seconds?: number
+  /** ... or makes so many, with the lines of `ids` from `from` on. */
+  calls?: number
+  ids?: string
+  from?: number
+}
+
+export type LoadDone = {
+  answered: number
+  /** Calls that were not answered, or not with 200. */
+  errors: number
+  seconds: number
+  p50Ms: number
+  p99Ms: number
+}
+
+let known = { file: '', lines: [] as string[] }
+
+function linesOf(file: string): string[] {
+  if (known.file !== file) known = { file, lines: readFileSync(file, 'utf8').split('\n') }
+  return known.lines
+}
+
+async function load(job: LoadJob): Promise<LoadDone> {
+  const { url, connections, method, path, headers = {}, body, seconds, calls, ids, from = 0 } = job
+  const lines = ids === undefined ? null : linesOf(ids)
+  let next = from
+  /** Makes a request that is not the same each time. */
+  const setupRequest = (request: autocannon.Request): autocannon.Request => {
+    const id = lines?.[next++] ?? ''
+    const filled = { ...request, path: path.replace('$ID', id) }
+    return body === undefined ? filled : { ...filled, body: body.replaceAll('$ID', id) }
+  }
+  const json = body === undefined ? {} : { 'content-type': 'application/json' }
+  const times: number[] = []
+  let begun = 0
+  let ended = 0
+  let refused = 0
+  const request = { method, path, ...(body !== undefined && { body }), ...(lines && { setupRequest }) }
+  const { errors, timeouts } = await new Promise<autocannon.Result>((resolve, reject) => {
+    const options = {
+      url,
+      connections,
+      headers: { ...headers, ...json },
+      requests: [request as autocannon.Request],
+      // A turn ends at the next look of autocannon's: often, for the rest of it is idle.
+      sampleInt: 50,
+      ...(calls === undefined ? { duration: seconds ?? 1 } : { amount: calls }),
+    }
+    const run = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)))
+    run.on('start', () => {
+      begun = performance.now()
+    })
+    run.on('response', (_client, status, _bytes, ms) => {
+      ended = performance.now()
+      times.push(ms)
+      if (status !== 200) refused += 1
+    })
+  })
+  return {
+    answered: times.length - refused,
+    errors: errors + timeouts + refused + Math.max(0, (calls ?? 0) - times.length),
+    seconds: (ended - begun) / 1000,
+    p50Ms: percentile(times, 0.5),
+    p99Ms: percentile(times, 0.99),
+  }
+}
+
+serveJobs(load)

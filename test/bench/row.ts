@@ -1,0 +1,111 @@
+// What a row of the bench is: something of ours that is measured, what it is held against in the same run, and the goal.
+
+import type { Spread } from './statistics.ts'
+
+/** What one turn of a contestant gives, each in its unit. What a system cannot tell is left out. */
+export type Figures = Partial<Record<Figure, number>>
+export type Figure = keyof typeof FIGURES
+
+/** How each figure is written: its unit, and how many decimals a small one has. */
+export const FIGURES = {
+  per_second: { unit: '/s', places: 0 },
+  ms: { unit: 'ms', places: 2 },
+  p50_ms: { unit: 'ms p50', places: 1 },
+  p99_ms: { unit: 'ms p99', places: 1 },
+  /** Processor time of the process that is measured, for each request or item. */
+  cpu_us: { unit: 'µs CPU', places: 1 },
+  /** How much of one core that process had while it was measured: at 1 it was the limit, and not the load. */
+  busy: { unit: 'cores', places: 2 },
+  chunk_p50_ms: { unit: 'ms p50 between commits', places: 1 },
+  chunk_max_ms: { unit: 'ms at most', places: 1 },
+  first_ms: { unit: 'ms the first page', places: 1 },
+  idle_ms: { unit: 'ms an idle tick', places: 1 },
+  start_ms: { unit: 'ms to listen', places: 0 },
+  resident_mib: { unit: 'MiB', places: 0 },
+  file_mib: { unit: 'MiB of file', places: 0 },
+  errors: { unit: 'errors', places: 0 },
+} as const
+
+/** Ours, the least that the same work can cost, or somebody else's program that does alike. */
+export type Role = 'ours' | 'floor' | 'peer'
+
+export type Contestant = {
+  name: string
+  role: Role
+  /** One turn. Contestants take theirs one after the other, round by round. */
+  take: (round: number) => Promise<Figures>
+}
+
+/** A figure of a contestant in a round; not a number where there is none. */
+export type Seen = (contestant: string, figure: Figure) => number
+
+export type Ratio = {
+  name: string
+  better: 'more' | 'less'
+  of: (seen: Seen) => number
+}
+
+/** The median of a ratio, or of a figure of the contestant named `ours`, is to be within this. */
+export type Goal = ({ ratio: string } | { figure: Figure; of?: string }) &
+  ({ atLeast: number } | { atMost: number })
+
+/** What to measure with: `--quick` is less of everything. */
+export type Scale = {
+  quick: boolean
+  rounds: number
+  /** One of two sizes or lists of sizes. */
+  pick: <T>(sizes: { quick: T; full: T }) => T
+}
+
+/** Where a row lives: what it starts and makes is gone when it has been measured. */
+export type Stage = {
+  /** On a disk, because most of what is measured waits for one. */
+  folder: string
+  after: (end: () => unknown) => void
+}
+
+export type Prepared = {
+  /** What it is measured on, with its size. */
+  on: string
+  contestants: Contestant[]
+  /** What a reader of the figures has to know. */
+  notes?: string[]
+}
+
+export type Row = {
+  name: string
+  /** What is measured, in a line. */
+  what: string
+  /** The figure that is compared. */
+  main: Figure
+  ratios: Ratio[]
+  goals: Goal[]
+  /** Too long for --quick at any size. */
+  fullOnly?: true
+  /** Makes what is measured. Throws when that cannot be. */
+  prepare: (stage: Stage, scale: Scale) => Promise<Prepared>
+}
+
+export type Measured = {
+  name: string
+  role: Role
+  figures: Partial<Record<Figure, Spread>>
+}
+
+/** What came of a row; a ratio or goal is null where a figure was missing. */
+export type Result = {
+  name: string
+  what: string
+  main: Figure
+  on: string
+  rounds: number
+  seconds: number
+  contestants: Measured[]
+  ratios: Record<string, { better: Ratio['better']; spread: Spread | null }>
+  goals: { words: string; isMet: boolean | null }[]
+  notes: string[]
+}
+
+export type Failure = { name: string; what: string; failed: string }
+
+export const hasFailed = (outcome: Result | Failure): outcome is Failure => 'failed' in outcome

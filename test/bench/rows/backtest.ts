@@ -1,0 +1,40 @@
+// The backtest: bars of a price history that the scheduler's own decisions pass in a second.
+
+import { join } from 'node:path'
+import { FREQUENCIES, type Frequency } from '../../../src/core/frequency.ts'
+import { startHelper } from '../helper.ts'
+import type { InsideDone, InsideJob } from '../inside.ts'
+import type { Contestant, Row } from '../row.ts'
+
+const nameOf = (frequency: Frequency): string =>
+  frequency === 'daily' ? 'ours' : `ours, ${frequency} windows`
+
+export const backtest: Row = {
+  name: 'backtest',
+  what: 'the backtest, daily windows, without reading the file: bars',
+  main: 'per_second',
+  ratios: [
+    {
+      name: 'rate to weekly windows',
+      better: 'more',
+      of: (seen) => seen('ours', 'per_second') / seen('ours, weekly windows', 'per_second'),
+    },
+  ],
+  goals: [{ figure: 'per_second', atLeast: 10_000_000 }],
+
+  async prepare(stage, { pick }) {
+    const bars = pick({ quick: 60_000, full: 400_000 })
+    const inside = await startHelper<InsideJob, InsideDone>(stage, join(import.meta.dirname, '../inside.ts'))
+    const played = (frequency: Frequency) => async () => {
+      const { ms, cpuMs, bars: passed } = await inside.ask({ work: 'backtest', frequency, bars })
+      return { per_second: (1000 * passed) / ms, cpu_us: (1000 * cpuMs) / passed }
+    }
+    const contestants: Contestant[] = FREQUENCIES.map((frequency) => ({
+      name: nameOf(frequency),
+      role: 'ours',
+      take: played(frequency),
+    }))
+    for (const { take } of contestants) await take(0)
+    return { on: `${bars.toLocaleString('en-US')} prices, five minutes apart`, contestants }
+  },
+}

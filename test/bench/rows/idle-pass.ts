@@ -1,0 +1,47 @@
+// A pass that fires nothing, over few plans and over many. A tick is mostly its start, in which a millisecond more would
+// not show: so this is the source, in a process of its own, from the lock to the report.
+
+import { join } from 'node:path'
+import { databaseOfPlans } from '../database.ts'
+import { startHelper } from '../helper.ts'
+import type { InsideDone, InsideJob } from '../inside.ts'
+import type { Contestant, Row, Stage } from '../row.ts'
+
+const named = (size: number): string => size.toLocaleString('en-US')
+
+export const idlePass: Row = {
+  name: 'idle-pass',
+  what: 'a pass that fires nothing, without the start of a process',
+  main: 'ms',
+  ratios: [
+    {
+      name: 'the most to the fewest plans',
+      better: 'less',
+      of: (seen) => seen('ours', 'ms') / seen('ours, 10,000', 'ms'),
+    },
+  ],
+  goals: [{ ratio: 'the most to the fewest plans', atMost: 1.5 }],
+
+  async prepare(stage, { pick }) {
+    const sizes = pick({ quick: [10_000, 200_000], full: [10_000, 1_000_000, 10_000_000] })
+    const most = Math.max(...sizes)
+    const contestants: Contestant[] = []
+    for (const plans of sizes) {
+      const name = plans === most ? 'ours' : `ours, ${named(plans)}`
+      contestants.push({ name, role: 'ours', take: await idle(stage, plans) })
+    }
+    return { on: sizes.map(named).join(', ') + ' plans', contestants }
+  },
+}
+
+async function idle(stage: Stage, plans: number): Promise<Contestant['take']> {
+  const template = { name: `idle-${plans}.db`, users: 1000, plans, limits: 'in turns' } as const
+  const { file } = await databaseOfPlans(stage, template)
+  const inside = await startHelper<InsideJob, InsideDone>(stage, join(import.meta.dirname, '../inside.ts'))
+  const take = async () => {
+    const { ms, cpuMs } = await inside.ask({ work: 'idle passes', file })
+    return { ms, cpu_us: 1000 * cpuMs }
+  }
+  await take()
+  return take
+}

@@ -1,0 +1,60 @@
+// A call that only reads: what the program adds to the server and the router that it stands on.
+
+import { startBare } from '../bare-server.ts'
+import { emptyDatabase } from '../database.ts'
+import { type Server, startLoad } from '../loading.ts'
+import { serve } from '../program.ts'
+import type { Row } from '../row.ts'
+
+const CONNECTIONS = 64
+const WARM_UP_SECONDS = 1
+
+export const me: Row = {
+  name: 'me',
+  what: `GET /me with a key, ${CONNECTIONS} connections`,
+  main: 'per_second',
+  ratios: [
+    {
+      name: 'rate to h3',
+      better: 'more',
+      of: (seen) => seen('ours', 'per_second') / seen('h3', 'per_second'),
+    },
+    {
+      name: 'CPU of h3 to ours',
+      better: 'more',
+      of: (seen) => seen('h3', 'cpu_us') / seen('ours', 'cpu_us'),
+    },
+  ],
+  goals: [
+    { ratio: 'rate to h3', atLeast: 0.6 },
+    { ratio: 'CPU of h3 to ours', atLeast: 0.6 },
+    { figure: 'errors', atMost: 0 },
+  ],
+
+  async prepare(stage, { pick }) {
+    const { file, key } = await emptyDatabase(stage)
+    const load = await startLoad(stage)
+    const call = {
+      connections: CONNECTIONS,
+      method: 'GET' as const,
+      path: '/partner/v1/me',
+      headers: { authorization: `Bearer ${key}` },
+    }
+    const turns = async (server: Server) => {
+      await load(server, { ...call, seconds: WARM_UP_SECONDS })
+      const seconds = pick({ quick: 1, full: 8 })
+      return () => load(server, { ...call, seconds })
+    }
+    return {
+      on: 'an empty database',
+      contestants: [
+        { name: 'ours', role: 'ours', take: await turns(await serve(stage, file)) },
+        { name: 'h3', role: 'floor', take: await turns(await startBare(stage, 'h3')) },
+        { name: 'node:http', role: 'floor', take: await turns(await startBare(stage, 'node:http')) },
+      ],
+      notes: [
+        'A server that has less than a whole core was waiting for the load: then compare the processor time of a call.',
+      ],
+    }
+  },
+}

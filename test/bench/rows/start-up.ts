@@ -1,0 +1,61 @@
+// What a start costs: a command of an operator's, and a tick from cron that finds nothing to do.
+
+import { copyOf, databaseOfPlans, emptyDatabase } from '../database.ts'
+import { run, runProgram } from '../program.ts'
+import type { Contestant, Row } from '../row.ts'
+import { median } from '../statistics.ts'
+
+const PLANS = 10_000
+
+const LIMITS = { version: 3, tick: 4 }
+
+export const startUp: Row = {
+  name: 'start-up',
+  what: 'the start of a process: tranche version, an idle tick',
+  main: 'ms',
+  ratios: [
+    {
+      name: 'version to node -e 0',
+      better: 'less',
+      of: (seen) => seen('ours', 'ms') / seen('node -e 0', 'ms'),
+    },
+    {
+      name: 'idle tick to node -e 0',
+      better: 'less',
+      of: (seen) => seen('ours, idle tick', 'ms') / seen('node -e 0', 'ms'),
+    },
+  ],
+  goals: [
+    { ratio: 'version to node -e 0', atMost: LIMITS.version },
+    { ratio: 'idle tick to node -e 0', atMost: LIMITS.tick },
+  ],
+
+  async prepare(stage, { pick }) {
+    const starts = pick({ quick: 5, full: 30 })
+    const { file } = await emptyDatabase(stage)
+    const plans = { name: 'plans.db', users: 1, plans: PLANS, limits: 'in turns' } as const
+    const waiting = copyOf((await databaseOfPlans(stage, plans)).file, 'waiting.db')
+    const times = (start: () => Promise<{ ms: number }>): Contestant['take'] => {
+      return async () => {
+        const taken: number[] = []
+        for (let n = 0; n < starts; n++) taken.push((await start()).ms)
+        return { ms: median(taken) }
+      }
+    }
+    const bare = () => runProgram(process.execPath, ['-e', '0'], { cwd: stage.folder })
+    // The first start of all unpacks the addon.
+    await run(waiting, ['tick'])
+    return {
+      on: `${starts} starts a turn; ${PLANS.toLocaleString('en-US')} plans that wait`,
+      contestants: [
+        { name: 'ours', role: 'ours', take: times(() => run(file, ['version'])) },
+        {
+          name: 'ours, idle tick',
+          role: 'ours',
+          take: times(() => run(waiting, ['tick', '--price', '60000'])),
+        },
+        { name: 'node -e 0', role: 'floor', take: times(bare) },
+      ],
+    }
+  },
+}
