@@ -19,6 +19,7 @@ export type LoadJob = {
   calls?: number
   ids?: string
   from?: number
+  keepsTimes?: boolean
 }
 
 export type LoadDone = {
@@ -28,6 +29,8 @@ export type LoadDone = {
   seconds: number
   p50Ms: number
   p99Ms: number
+  /** Of each call, where they were asked for. */
+  timesMs: number[]
 }
 
 let known = { file: '', lines: [] as string[] }
@@ -79,6 +82,7 @@ async function load(job: LoadJob): Promise<LoadDone> {
     seconds: (ended - begun) / 1000,
     p50Ms: percentile(times, 0.5),
     p99Ms: percentile(times, 0.99),
+    timesMs: job.keepsTimes ? times : [],
   }
 }
 

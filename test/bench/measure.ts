@@ -29,10 +29,11 @@ export async function measureRow(row: Row, scale: Scale): Promise<Result | Failu
   try {
     const begun = performance.now()
     const stage = { folder, after: (end: () => unknown) => void endings.push(end) }
-    const { on, contestants, notes = [] } = await row.prepare(stage, scale)
-    const rounds = await takeTurns(contestants, scale.rounds)
+    const count = Math.min(scale.rounds, row.roundsMax ?? scale.rounds)
+    const { on, contestants, notes = [] } = await row.prepare(stage, { ...scale, rounds: count })
+    const rounds = await takeTurns(contestants, count)
     const seconds = Math.round((performance.now() - begun) / 100) / 10
-    return { ...summed(row, contestants, rounds), on, rounds: scale.rounds, seconds, notes }
+    return { ...summed(row, contestants, rounds), on, rounds: count, seconds, notes }
   } catch (error) {
     return { name: row.name, what: row.what, failed: error instanceof Error ? error.message : String(error) }
   } finally {

@@ -18,10 +18,12 @@ export const FIGURES = {
   busy: { unit: 'cores', places: 2 },
   chunk_p50_ms: { unit: 'ms p50 between commits', places: 1 },
   chunk_max_ms: { unit: 'ms at most', places: 1 },
+  early_ms: { unit: 'ms an early page', places: 1 },
   first_ms: { unit: 'ms the first page', places: 1 },
   idle_ms: { unit: 'ms an idle tick', places: 1 },
   start_ms: { unit: 'ms to listen', places: 0 },
   resident_mib: { unit: 'MiB', places: 0 },
+  peak_mib: { unit: 'MiB at most', places: 0 },
   file_mib: { unit: 'MiB of file', places: 0 },
   errors: { unit: 'errors', places: 0 },
 } as const
@@ -80,8 +82,10 @@ export type Row = {
   main: Figure
   ratios: Ratio[]
   goals: Goal[]
-  /** Too long for --quick at any size. */
+  /** Measured in --quick only when it is asked for by name. */
   fullOnly?: true
+  /** Where a turn takes minutes. */
+  roundsMax?: number
   /** Makes what is measured. Throws when that cannot be. */
   prepare: (stage: Stage, scale: Scale) => Promise<Prepared>
 }

@@ -30,7 +30,7 @@ export const idlePass: Row = {
       const name = plans === most ? 'ours' : `ours, ${named(plans)}`
       contestants.push({ name, role: 'ours', take: await idle(stage, plans) })
     }
-    return { on: sizes.map(named).join(', ') + ' plans', contestants }
+    return { on: `${sizes.map(named).join(', ')} plans`, contestants }
   },
 }
 

@@ -27,7 +27,7 @@ export async function firing(file: string, plans: number): Promise<Figures> {
     cpu_us: (1000 * cpuMs) / plans,
     chunk_p50_ms: commits.between(0.5),
     chunk_max_ms: commits.between(1),
-    resident_mib: peakMib,
+    peak_mib: peakMib,
   })
 }
 

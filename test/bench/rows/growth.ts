@@ -1,0 +1,57 @@
+// How the cost of everything that a scheduler does grows with the plans in the file.
+
+import { copyOf, databaseOfPlans, sizeMib } from '../database.ts'
+import { run, serve } from '../program.ts'
+import type { Contestant, Row, Seen, Stage } from '../row.ts'
+import { firing } from './pass.ts'
+
+const SIZES = { quick: [1_000, 10_000, 100_000], full: [10_000, 1_000_000, 10_000_000] }
+const named = (size: number): string => `ours, ${size.toLocaleString('en-US')} plans`
+
+/** What the largest costs, as a multiple of the smallest. */
+const growth = (figure: 'ms' | 'idle_ms') => (seen: Seen) => {
+  const sizes = Object.values(SIZES).find(([least]) => Number.isFinite(seen(named(least ?? 0), figure))) ?? []
+  return seen(named(Math.max(...sizes)), figure) / seen(named(Math.min(...sizes)), figure)
+}
+
+export const growthOfPlans: Row = {
+  name: 'growth',
+  what: 'a start of serve, an idle tick, a tick in which every plan fires, and the file, by number of plans',
+  main: 'per_second',
+  roundsMax: 3,
+  ratios: [
+    { name: 'idle tick, the most to the fewest plans', better: 'less', of: growth('idle_ms') },
+    { name: 'time of a tranche, the most to the fewest plans', better: 'less', of: growth('ms') },
+  ],
+  goals: [
+    { ratio: 'idle tick, the most to the fewest plans', atMost: 1.5 },
+    { ratio: 'time of a tranche, the most to the fewest plans', atMost: 1.5 },
+  ],
+
+  async prepare(stage, { pick }) {
+    const sizes = pick(SIZES)
+    const contestants: Contestant[] = []
+    for (const plans of sizes)
+      contestants.push({ name: named(plans), role: 'ours', take: await grown(stage, plans) })
+    return { on: `${sizes.map((size) => size.toLocaleString('en-US')).join(', ')} plans`, contestants }
+  },
+}
+
+async function grown(stage: Stage, plans: number): Promise<Contestant['take']> {
+  const template = { name: `plans-${plans}.db`, users: 1000, plans, limits: 'in turns' } as const
+  const { file } = await databaseOfPlans(stage, template)
+  return async () => {
+    const copy = copyOf(file, `idle-${plans}.db`)
+    const served = await serve(stage, copy)
+    await served.end()
+    const idle = await run(copy, ['tick', '--price', '60000'])
+    const fired = await firing(file, plans)
+    return {
+      ...fired,
+      start_ms: served.startMs,
+      idle_ms: idle.ms,
+      ms: 1000 / (fired.per_second ?? Number.NaN),
+      file_mib: sizeMib(file),
+    }
+  }
+}

@@ -1,0 +1,72 @@
+// Every page of a month's users over HTTP: a page costs the same at the start and at the end.
+
+import { addTrades, fill } from '../../support/large-database.ts'
+import { emptyDatabase, settle } from '../database.ts'
+import { cpuUsOf, known } from '../process-cost.ts'
+import { serve } from '../program.ts'
+import type { Row } from '../row.ts'
+import { median } from '../statistics.ts'
+import { lastMonth } from './export.ts'
+
+const PAGES = 100
+
+export const monthPages: Row = {
+  name: 'month-pages',
+  what: 'GET billing/monthly/users, every page of a month',
+  main: 'ms',
+  ratios: [
+    {
+      name: 'the last pages to early ones',
+      better: 'less',
+      of: (seen) => seen('ours', 'ms') / seen('ours', 'early_ms'),
+    },
+    {
+      name: 'the last pages to the first one, which draws up the month',
+      better: 'less',
+      of: (seen) => seen('ours', 'ms') / seen('ours', 'first_ms'),
+    },
+  ],
+  goals: [
+    { ratio: 'the last pages to early ones', atMost: 1.5 },
+    { ratio: 'the last pages to the first one, which draws up the month', atMost: 0.5 },
+  ],
+
+  async prepare(stage, { pick }) {
+    const users = pick({ quick: 10_000, full: 100_000 })
+    const { file, key, tenantId } = await emptyDatabase(stage)
+    const { month, start, end } = lastMonth()
+    fill(file, (db) => addTrades(db, { tenantId, users, plans: users, trades: 2 * users, start, end }))
+    settle(file)
+    const served = await serve(stage, file)
+    const page = async (cursor: string | null): Promise<string | null> => {
+      const query = `month=${month}&limit=${users / PAGES}${cursor === null ? '' : `&cursor=${cursor}`}`
+      const url = `${served.url}/partner/v1/billing/monthly/users?${query}`
+      const response = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
+      const body = (await response.json()) as { next_cursor: string | null }
+      if (response.status !== 200) throw new Error(JSON.stringify(body))
+      return body.next_cursor
+    }
+    const take = async () => {
+      const times: number[] = []
+      const cpuBefore = cpuUsOf(served.pid)
+      let cursor: string | null = null
+      do {
+        const begun = performance.now()
+        cursor = await page(cursor)
+        times.push(performance.now() - begun)
+      } while (cursor !== null)
+      if (times.length !== PAGES) throw new Error(`${times.length} pages instead of ${PAGES}`)
+      return known({
+        first_ms: times[0] ?? Number.NaN,
+        early_ms: median(times.slice(1, PAGES / 10)),
+        ms: median(times.slice(-PAGES / 10)),
+        cpu_us: (cpuUsOf(served.pid) - cpuBefore) / PAGES,
+      })
+    }
+    await take()
+    return {
+      on: `${users.toLocaleString('en-US')} users with two trades each, ${PAGES} pages`,
+      contestants: [{ name: 'ours', role: 'ours', take }],
+    }
+  },
+}
