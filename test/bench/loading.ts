@@ -8,14 +8,22 @@ import type { Figures, Stage } from './row.ts'
 
 /** A server that is loaded: where it listens, and the process that answers. */
 export type Server = { url: string; pid: number }
-export type Load = (server: Server, job: Omit<LoadJob, 'url'>) => Promise<Figures>
+export type Load = (
+  server: Server,
+  job: Omit<LoadJob, 'url' | 'keepsTimes'> & {
+    /** Is handed what each call took, in milliseconds. */
+    onTimes?: (ms: readonly number[]) => void
+  },
+) => Promise<Figures>
 
 /** Starts the process that makes the calls; it keeps a core of its own busy. */
 export async function startLoad(stage: Pick<Stage, 'after'>): Promise<Load> {
   const helper: Helper<LoadJob, LoadDone> = await startHelper(stage, join(import.meta.dirname, 'load.ts'))
-  return async ({ url, pid }, job) => {
+  return async ({ url, pid }, { onTimes, ...job }) => {
     const cpuBefore = cpuUsOf(pid)
-    const { answered, errors, seconds, p50Ms, p99Ms } = await helper.ask({ ...job, url })
+    const done = await helper.ask({ ...job, url, keepsTimes: onTimes !== undefined })
+    const { answered, errors, seconds, p50Ms, p99Ms } = done
+    onTimes?.(done.timesMs)
     const cpuUs = cpuUsOf(pid) - cpuBefore
     return known({
       per_second: answered / seconds,

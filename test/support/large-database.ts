@@ -152,7 +152,8 @@ export function addTrades(db: Database, { tenantId, users, plans, trades, start,
   ).run(values)
   const filled = {
     count: trades,
-    plans,
+    // As an integer: the driver binds a number as a real, and its share would be one.
+    plans: BigInt(plans),
     tenant: tenantId,
     created_at: start,
     step: Math.floor((end - start) / trades),

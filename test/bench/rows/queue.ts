@@ -1,0 +1,102 @@
+// The way of an instruction from its firing to its confirmation, beside queues of others that keep jobs in SQLite: what
+// they call add, claim and done.
+
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { copyOf, databaseOfPlans } from '../database.ts'
+import { startHelper } from '../helper.ts'
+import { startLoad } from '../loading.ts'
+import { pollAll } from '../partner.ts'
+import type { PeerDone, PeerJob } from '../peers/jobs.ts'
+import { serve, tick } from '../program.ts'
+import type { Contestant, Row, Stage } from '../row.ts'
+import { confirmations } from './confirm.ts'
+
+const CONNECTIONS = 64
+const PEERS = ['plainjob', 'liteque'] as const
+const SYNCHRONOUS = ['full', 'normal'] as const
+
+const peerName = (peer: string, synchronous: string): string =>
+  `${peer}, synchronous ${synchronous.toUpperCase()}`
+
+export const queue: Row = {
+  name: 'queue',
+  what: 'fire, poll and confirm over HTTP, beside add, claim and done inside a process',
+  main: 'per_second',
+  ratios: SYNCHRONOUS.flatMap((synchronous) =>
+    PEERS.map((peer) => ({
+      name: `rate to ${peerName(peer, synchronous)}`,
+      better: 'more' as const,
+      of: (seen) => seen('ours', 'per_second') / seen(peerName(peer, synchronous), 'per_second'),
+    })),
+  ),
+  goals: [],
+
+  async prepare(stage, { pick }) {
+    const jobs = pick({ quick: 3_000, full: 50_000 })
+    const template = { name: 'template.db', users: 1000, plans: jobs, limits: 'alike' } as const
+    const { file, key } = await databaseOfPlans(stage, template)
+    const load = await startLoad(stage)
+    const ours: Contestant['take'] = async () => {
+      const copy = copyOf(file, 'ours.db')
+      const served = await serve(stage, copy)
+      const fired = await tick(copy, ['--price', '40000'])
+      const begun = performance.now()
+      const { ids } = await pollAll(served, key)
+      const polledMs = performance.now() - begun
+      if (ids.length !== jobs) throw new Error(`${ids.length} of ${jobs} instructions have come`)
+      const lines = `${copy}.${begun}.ids`
+      writeFileSync(lines, ids.join('\n'))
+      const call = confirmations(key, lines, CONNECTIONS)(jobs, 0)
+      // Each instruction is for what its plan fired: part of it is taken as bought.
+      const { per_second = Number.NaN, errors = 0 } = await load(served, {
+        ...call,
+        body: call.body.replace('filled', 'partial').replace('10.00', '1.00'),
+      })
+      await served.end()
+      const ms = fired.tick.duration_ms + polledMs + (1000 * jobs) / per_second
+      return { per_second: (1000 * jobs) / ms, errors }
+    }
+    const peers: Contestant[] = []
+    const notes = [NOTE]
+    for (const peer of PEERS) {
+      for (const synchronous of SYNCHRONOUS) {
+        const take = peerTakes(stage, { peer, synchronous, jobs })
+        // What does not run here is said, and is no reason to measure nothing.
+        const failure = await take(-1).then(
+          () => null,
+          (error) => String(error).split('\n')[0],
+        )
+        if (failure !== null) notes.push(`NOT MEASURED: ${peerName(peer, synchronous)}: ${failure}`)
+        else peers.push({ name: peerName(peer, synchronous), role: 'peer', take })
+      }
+    }
+    return {
+      on: `${jobs.toLocaleString('en-US')} instructions or jobs a turn`,
+      contestants: [{ name: 'ours', role: 'ours', take: ours }, ...peers],
+      notes,
+    }
+  },
+}
+
+const NOTE =
+  'Ours is synchronous FULL: what was answered survives a power cut. Both peers set NORMAL in WAL mode, with which the ' +
+  'last commits may be lost, and are measured at FULL too.'
+
+type Peer = { peer: string; synchronous: PeerJob['synchronous']; jobs: number }
+
+function peerTakes(stage: Stage, { peer, synchronous, jobs }: Peer): Contestant['take'] {
+  return async (round) => {
+    const endings: (() => unknown)[] = []
+    try {
+      const script = join(import.meta.dirname, `../peers/${peer}.ts`)
+      const own = { after: (end: () => unknown) => void endings.push(end) }
+      const helper = await startHelper<PeerJob, PeerDone>(own, script)
+      const file = join(stage.folder, `${peer}-${synchronous}-${round}.db`)
+      const { addMs, takeMs } = await helper.ask({ file, jobs: round < 0 ? 1 : jobs, synchronous })
+      return { per_second: (1000 * jobs) / (addMs + takeMs) }
+    } finally {
+      for (const end of endings) await end()
+    }
+  }
+}
