@@ -17,13 +17,12 @@ export const FIGURES = {
   /** How much of one core that process had while it was measured: at 1 it was the limit, and not the load. */
   busy: { unit: 'cores', places: 2 },
   chunk_p50_ms: { unit: 'ms p50 between commits', places: 1 },
-  chunk_max_ms: { unit: 'ms at most', places: 1 },
-  early_ms: { unit: 'ms an early page', places: 1 },
+  chunk_max_ms: { unit: 'ms the longest', places: 1 },
   first_ms: { unit: 'ms the first page', places: 1 },
   idle_ms: { unit: 'ms an idle tick', places: 1 },
   start_ms: { unit: 'ms to listen', places: 0 },
   resident_mib: { unit: 'MiB', places: 0 },
-  peak_mib: { unit: 'MiB at most', places: 0 },
+  peak_mib: { unit: 'MiB peak', places: 0 },
   file_mib: { unit: 'MiB of file', places: 0 },
   errors: { unit: 'errors', places: 0 },
 } as const
@@ -44,6 +43,8 @@ export type Seen = (contestant: string, figure: Figure) => number
 export type Ratio = {
   name: string
   better: 'more' | 'less'
+  /** Of processor times or memory, which other work on the machine moves little: for the limits on record. */
+  isSteady?: true
   of: (seen: Seen) => number
 }
 
@@ -105,7 +106,7 @@ export type Result = {
   rounds: number
   seconds: number
   contestants: Measured[]
-  ratios: Record<string, { better: Ratio['better']; spread: Spread | null }>
+  ratios: Record<string, { better: Ratio['better']; isSteady: boolean; spread: Spread | null }>
   goals: { words: string; isMet: boolean | null }[]
   notes: string[]
 }

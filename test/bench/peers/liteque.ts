@@ -1,4 +1,5 @@
-// liteque, a queue on better-sqlite3 through an ORM: jobs are added, claimed and done one by one.
+// liteque, a queue on better-sqlite3 through an ORM: jobs are added, claimed and done one by one. It sets WAL and
+// synchronous NORMAL, and lets nobody choose.
 
 import { buildDBClient, SqliteQueue } from 'liteque'
 import { serveJobs } from '../helper.ts'
@@ -8,10 +9,8 @@ const TIMEOUT_SECONDS = 300
 
 type Job = { plan: string; amount_usd: string }
 
-serveJobs(async ({ file, jobs, synchronous }: PeerJob): Promise<PeerDone> => {
+serveJobs(async ({ file, jobs }: PeerJob): Promise<PeerDone> => {
   const db = buildDBClient(file, { runMigrations: true })
-  // It has set NORMAL.
-  db.run(`pragma synchronous = ${synchronous}`)
   const queue = new SqliteQueue<Job>('buy', db, {
     defaultJobArgs: { numRetries: 2 },
     keepFailedJobs: false,

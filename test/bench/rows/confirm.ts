@@ -104,6 +104,7 @@ export const confirm: Row = {
     {
       name: 'CPU of h3 and raw to ours',
       better: 'more',
+      isSteady: true,
       of: (seen) =>
         (seen('h3', 'cpu_us') + seen(`raw, ${SHARED} a commit`, 'cpu_us')) / seen('ours', 'cpu_us'),
     },
@@ -115,7 +116,7 @@ export const confirm: Row = {
   ],
 
   async prepare(stage, scale) {
-    const calls = scale.pick({ quick: 6_000, full: 60_000 })
+    const calls = scale.pick({ quick: 4_800, full: 60_000 })
     const bench = await prepare(stage, scale, { connections: CONNECTIONS, calls, warmUp: 4_000 })
     const h3 = await startBare(stage, 'h3')
     const take = () => bench.load(h3, bench.confirmation(calls, 0))
@@ -143,7 +144,7 @@ export const confirmAlone: Row = {
   prepare: (stage, scale) =>
     prepare(stage, scale, {
       connections: 1,
-      calls: scale.pick({ quick: 1_500, full: 10_000 }),
-      warmUp: 1_000,
+      calls: scale.pick({ quick: 600, full: 12_000 }),
+      warmUp: 500,
     }),
 }

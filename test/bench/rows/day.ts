@@ -56,6 +56,9 @@ async function live(stage: Stage, { plans, minutes }: Size, times: Times): Promi
   const [served, load] = [await serve(stage, file), await startLoad(stage)]
   const ids = join(stage.folder, 'ids')
   let errors = 0
+  const note = (call: keyof Times, ms: readonly number[]): void => {
+    times[call] = times[call].concat(ms)
+  }
 
   async function createPlans(): Promise<void> {
     const lines = Array.from(
@@ -71,7 +74,7 @@ async function live(stage: Stage, { plans, minutes }: Size, times: Times): Promi
       body: '{$ID,"amount_usd":"60.00","frequency":"daily"}',
       calls: plans,
       ids,
-      onTimes: (ms) => void ms.forEach((one) => times['POST plans'].push(one)),
+      onTimes: (ms) => note('POST plans', ms),
     })
     errors += created.errors ?? 0
   }
@@ -79,7 +82,7 @@ async function live(stage: Stage, { plans, minutes }: Size, times: Times): Promi
   /** What the partner does after each pass. A part of each instruction counts as bought, whatever its amount. */
   async function pollAndConfirm(minute: number): Promise<void> {
     const { ids: due, timesMs } = await pollAll(served, key)
-    times['GET executions/due'].push(...timesMs)
+    note('GET executions/due', timesMs)
     if (due.length === 0) return
     const own = `${ids}-${minute}`
     writeFileSync(own, due.join('\n'))
@@ -87,7 +90,7 @@ async function live(stage: Stage, { plans, minutes }: Size, times: Times): Promi
     const confirmed = await load(served, {
       ...call,
       body: call.body.replace('filled', 'partial').replace('10.00', '1.00'),
-      onTimes: (ms) => void ms.forEach((one) => times['POST confirm'].push(one)),
+      onTimes: (ms) => note('POST confirm', ms),
     })
     errors += confirmed.errors ?? 0
   }

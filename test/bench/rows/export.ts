@@ -42,6 +42,12 @@ export const billingExport: Row = {
       better: 'more',
       of: (seen) => seen('ours', 'per_second') / seen('sqlite3 -csv', 'per_second'),
     },
+    {
+      name: 'CPU of sqlite3 to ours',
+      better: 'more',
+      isSteady: true,
+      of: (seen) => seen('sqlite3 -csv', 'cpu_us') / seen('ours', 'cpu_us'),
+    },
   ],
   goals: [
     { ratio: 'rate to sqlite3 -csv', atLeast: 0.5 },

@@ -5,11 +5,11 @@ import { run, serve } from '../program.ts'
 import type { Contestant, Row, Seen, Stage } from '../row.ts'
 import { firing } from './pass.ts'
 
-const SIZES = { quick: [1_000, 10_000, 100_000], full: [10_000, 1_000_000, 10_000_000] }
+const SIZES = { quick: [2_000, 10_000, 50_000], full: [10_000, 1_000_000, 10_000_000] }
 const named = (size: number): string => `ours, ${size.toLocaleString('en-US')} plans`
 
 /** What the largest costs, as a multiple of the smallest. */
-const growth = (figure: 'ms' | 'idle_ms') => (seen: Seen) => {
+const growth = (figure: 'ms' | 'idle_ms' | 'cpu_us') => (seen: Seen) => {
   const sizes = Object.values(SIZES).find(([least]) => Number.isFinite(seen(named(least ?? 0), figure))) ?? []
   return seen(named(Math.max(...sizes)), figure) / seen(named(Math.min(...sizes)), figure)
 }
@@ -22,6 +22,12 @@ export const growthOfPlans: Row = {
   ratios: [
     { name: 'idle tick, the most to the fewest plans', better: 'less', of: growth('idle_ms') },
     { name: 'time of a tranche, the most to the fewest plans', better: 'less', of: growth('ms') },
+    {
+      name: 'CPU of a tranche, the most to the fewest plans',
+      better: 'less',
+      isSteady: true,
+      of: growth('cpu_us'),
+    },
   ],
   goals: [
     { ratio: 'idle tick, the most to the fewest plans', atMost: 1.5 },

@@ -7,7 +7,7 @@ import { serve } from '../program.ts'
 import type { Row } from '../row.ts'
 
 const CONNECTIONS = 64
-const WARM_UP_SECONDS = 1
+const WARM_UP_SECONDS = 0.5
 
 export const me: Row = {
   name: 'me',
@@ -22,6 +22,7 @@ export const me: Row = {
     {
       name: 'CPU of h3 to ours',
       better: 'more',
+      isSteady: true,
       of: (seen) => seen('h3', 'cpu_us') / seen('ours', 'cpu_us'),
     },
   ],
@@ -42,7 +43,7 @@ export const me: Row = {
     }
     const turns = async (server: Server) => {
       await load(server, { ...call, seconds: WARM_UP_SECONDS })
-      const seconds = pick({ quick: 1, full: 8 })
+      const seconds = pick({ quick: 0.7, full: 8 })
       return () => load(server, { ...call, seconds })
     }
     return {

@@ -19,13 +19,14 @@ export const memory: Row = {
     {
       name: 'memory to h3',
       better: 'less',
+      isSteady: true,
       of: (seen) => seen('ours', 'resident_mib') / seen('h3', 'resident_mib'),
     },
   ],
   goals: [{ figure: 'resident_mib', atMost: 150 }],
 
   async prepare(stage, { pick }) {
-    const calls = pick({ quick: 5_000, full: 100_000 })
+    const calls = pick({ quick: 3_000, full: 100_000 })
     const template = {
       name: 'template.db',
       users: 1000,

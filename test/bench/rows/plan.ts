@@ -31,6 +31,7 @@ export const plan: Row = {
     {
       name: 'CPU of h3 and raw to ours',
       better: 'more',
+      isSteady: true,
       of: (seen) =>
         (seen('h3', 'cpu_us') + seen(`raw, ${SHARED} a commit`, 'cpu_us')) / seen('ours', 'cpu_us'),
     },
@@ -41,7 +42,7 @@ export const plan: Row = {
   ],
 
   async prepare(stage, { rounds, pick }) {
-    const calls = pick({ quick: 6_000, full: 60_000 })
+    const calls = pick({ quick: 4_800, full: 60_000 })
     const { file, key, tenantId } = await emptyDatabase(stage, { name: 'template.db' })
     fill(file, (db) => addUsers(db, { tenantId, users: USERS }))
     settle(file)

@@ -21,6 +21,12 @@ export const poll: Row = {
   ratios: [
     { name: 'time to raw', better: 'less', of: (seen) => seen('ours', 'ms') / seen('raw', 'ms') },
     {
+      name: 'CPU of ours to raw',
+      better: 'less',
+      isSteady: true,
+      of: (seen) => seen('ours', 'cpu_us') / seen('raw', 'cpu_us'),
+    },
+    {
       name: `the most to ${named(FEW)}`,
       better: 'less',
       of: (seen) => seen('ours', 'ms') / seen(`ours, ${named(FEW)}`, 'ms'),

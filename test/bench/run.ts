@@ -1,0 +1,45 @@
+// `npm run bench`. Measures the rows one after the other, says what it is at on stderr, and prints a table. Exits 1 when
+// a row could not be measured, or when --check finds a ratio that is far worse than it was.
+
+import { existsSync, writeFileSync } from 'node:fs'
+import { optionsOrExit } from '../support/runner.ts'
+import { broken, readLimits, recorded, writeLimits } from './limits.ts'
+import { measureRow } from './measure.ts'
+import { optionsOf } from './options.ts'
+import { type Report, reportOf } from './report.ts'
+import { hasFailed, type Scale } from './row.ts'
+import { ROWS } from './rows.ts'
+import { tableOf } from './table.ts'
+
+const options = optionsOrExit((args) =>
+  optionsOf(
+    args,
+    ROWS.map(({ name }) => name),
+  ),
+)
+const { quick, only, rounds, json, check, record } = options
+const note = (text: string): void => void process.stderr.write(`${text}\n`)
+// Read before anything takes its minutes.
+const limits = check === null ? null : readLimits(check)
+
+const report = reportOf(await measureAll(), options)
+if (json !== null) writeFileSync(json, `${JSON.stringify(report, null, 1)}\n`)
+if (record !== null) writeLimits(record, recorded(report.rows, existsSync(record) ? readLimits(record) : {}))
+process.stdout.write(`${tableOf(report.rows)}\n`)
+const faults = [
+  ...report.rows.filter(hasFailed).map(({ name, failed }) => `${name} could not be measured: ${failed}`),
+  ...(limits === null ? [] : broken(report.rows, limits)),
+]
+for (const fault of faults) note(fault)
+process.exitCode = faults.length === 0 ? 0 : 1
+
+async function measureAll(): Promise<Report['rows']> {
+  const scale: Scale = { quick, rounds, pick: (sizes) => (quick ? sizes.quick : sizes.full) }
+  const asked = ROWS.filter(({ name, fullOnly }) => only?.includes(name) ?? !(quick && fullOnly))
+  const rows: Report['rows'] = []
+  for (const [i, row] of asked.entries()) {
+    note(`${i + 1} of ${asked.length}, ${row.name}: ${row.what}`)
+    rows.push(await measureRow(row, scale))
+  }
+  return rows
+}
