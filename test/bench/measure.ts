@@ -75,12 +75,12 @@ function figuresOf(name: string, rounds: readonly Round[]): Measured['figures'] 
   return figures
 }
 
-function ratioOf({ better, isSteady = false, of }: Ratio, rounds: readonly Round[]) {
+function ratioOf({ better, isSteady, of }: Ratio, rounds: readonly Round[]) {
   const each = rounds.map((round) => {
     const seen: Seen = (contestant, figure) => round.get(contestant)?.[figure] ?? Number.NaN
     return of(seen)
   })
-  return { better, isSteady, spread: spreadOf(each) }
+  return { better, isSteady: isSteady === true, spread: spreadOf(each) }
 }
 
 function figureOf(measured: readonly Measured[], { figure, of = 'ours' }: { figure: Figure; of?: string }) {

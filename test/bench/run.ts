@@ -11,6 +11,9 @@ import { hasFailed, type Scale } from './row.ts'
 import { ROWS } from './rows.ts'
 import { tableOf } from './table.ts'
 
+/** With --check a row that seems worse is measured again: what is slow every time is slow. */
+const MEASUREMENTS_MAX = 3
+
 const options = optionsOrExit((args) =>
   optionsOf(
     args,
@@ -39,7 +42,12 @@ async function measureAll(): Promise<Report['rows']> {
   const rows: Report['rows'] = []
   for (const [i, row] of asked.entries()) {
     note(`${i + 1} of ${asked.length}, ${row.name}: ${row.what}`)
-    rows.push(await measureRow(row, scale))
+    let measured = await measureRow(row, scale)
+    for (let n = 1; n < MEASUREMENTS_MAX && limits && broken([measured], limits).length > 0; n++) {
+      note('worse than on record: once more')
+      measured = await measureRow(row, scale)
+    }
+    rows.push(measured)
   }
   return rows
 }
