@@ -6,8 +6,6 @@ import { existsSync, openSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
-import { EXECUTABLE } from '../support/executable.ts'
-import { CACHE } from '../support/process.ts'
 import type { Server } from './loading.ts'
 import { cpuUsOfEnded, peakMib } from './process-cost.ts'
 import type { Stage } from './row.ts'
@@ -16,18 +14,21 @@ const LOOK_MS = 10
 
 export type Served = Server & { startMs: number; end: () => Promise<void> }
 
-const env = (file: string) => ({ ...CACHE, TRANCHE_DB: file })
+/** Built when something is first run with it: not to print a `--help`. */
+async function executableOn(
+  database: string,
+): Promise<{ file: string; cwd: string; env: Record<string, string> }> {
+  const { CACHE, PROGRAM } = await import('../support/process.ts')
+  return { file: PROGRAM[0], cwd: dirname(database), env: { ...CACHE, TRANCHE_DB: database } }
+}
 
 /** Starts serve on a free port, its log in a file as a service has it. It ends with the stage, if not before. */
 export async function serve(stage: Stage, file: string, argv: readonly string[] = []): Promise<Served> {
   const log = `${file}.log`
   const stdio = ['ignore', 'ignore', openSync(log, 'w')] as const
+  const { file: executable, cwd, env } = await executableOn(file)
   const begun = performance.now()
-  const child = spawn(EXECUTABLE, ['serve', '--port', '0', ...argv], {
-    cwd: dirname(file),
-    env: env(file),
-    stdio: [...stdio],
-  })
+  const child = spawn(executable, ['serve', '--port', '0', ...argv], { cwd, env, stdio: [...stdio] })
   const ended = once(child, 'exit')
   const end = async (): Promise<void> => {
     child.kill('SIGTERM')
@@ -49,8 +50,10 @@ export async function serve(stage: Stage, file: string, argv: readonly string[] 
 export type Run = { out: string; ms: number; cpuMs: number; peakMib: number }
 
 /** Runs a command of ours to its end. Throws what it said when it fails. */
-export const run = (file: string, argv: readonly string[]): Promise<Run> =>
-  runProgram(EXECUTABLE, argv, { cwd: dirname(file), env: env(file) })
+export async function run(database: string, argv: readonly string[]): Promise<Run> {
+  const { file, ...surroundings } = await executableOn(database)
+  return runProgram(file, argv, surroundings)
+}
 
 /** Runs any program to its end. No other may end meanwhile, or its processor time is counted here. */
 export async function runProgram(

@@ -1,0 +1,68 @@
+// A small run of the bench: it measures the executable, and fails by its limits alone.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { type TestContext, test } from 'node:test'
+import '../support/executable.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { readLimits } from './limits.ts'
+import { readReport } from './report.ts'
+import { hasFailed, type Result } from './row.ts'
+
+const RUN = join(import.meta.dirname, 'run.ts')
+
+async function bench(t: TestContext, ...argv: string[]) {
+  const child = spawn(process.execPath, [RUN, ...argv], { stdio: ['ignore', 'pipe', 'pipe'] })
+  t.after(() => child.kill('SIGKILL'))
+  const ended = once(child, 'close')
+  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), ended])
+  return { out, err, code }
+}
+
+test('a run measures a row, writes it down, and breaks a limit that no machine keeps', async (t) => {
+  const folder = temporaryFolder(t)
+  const [json, limits] = [join(folder, 'report.json'), join(folder, 'limits.json')]
+  const argv = ['--quick', '--only', 'pass', '--rounds', '1']
+  const first = await bench(t, ...argv, '--json', json, '--record', limits)
+  assert.equal(first.code, 0, first.err)
+  assert.match(first.out, /a tick in which every plan/)
+  const { rows, machine, quick } = readReport(json)
+  assert.equal(quick, true)
+  assert.equal(machine.node, process.versions.node)
+  assert.equal(rows.length, 1)
+  const [row] = rows as [Result]
+  assert.ok(!hasFailed(row), JSON.stringify(row))
+  assert.deepEqual(
+    row.contestants.map(({ name }) => name),
+    ['ours', 'raw, in the order of the file'],
+  )
+  assert.ok((row.contestants[0]?.figures.per_second?.median ?? 0) > 0)
+
+  const before = readFileSync(limits, 'utf8')
+  assert.deepEqual(Object.keys(readLimits(limits)), ['pass'])
+  writeFileSync(limits, before.replace(/"ratio": [\d.]+/, '"ratio": 1000'))
+  const second = await bench(t, ...argv, '--check', limits)
+  assert.equal(second.code, 1)
+  assert.match(second.err, /once more[\s\S]*times worse than the 1000 on record/)
+})
+
+test('a row over HTTP is measured with a load, floors and the memory of serve', async (t) => {
+  const json = join(temporaryFolder(t), 'report.json')
+  const { code, err } = await bench(t, '--quick', '--only', 'me', '--rounds', '1', '--json', json)
+  assert.equal(code, 0, err)
+  const [row] = readReport(json).rows as [Result]
+  for (const { name, figures } of row.contestants) {
+    assert.equal(figures.errors?.median, 0, name)
+    assert.ok((figures.p99_ms?.median ?? 0) > 0, name)
+  }
+})
+
+test('a mistake on the command line is said before anything is measured', async (t) => {
+  const { code, err, out } = await bench(t, '--only', 'nothing')
+  assert.deepEqual({ code, out }, { code: 2, out: '' })
+  assert.match(err, /'nothing' is invalid. Allowed choices are me, confirm,/)
+})

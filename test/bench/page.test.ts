@@ -1,0 +1,113 @@
+// The figures of a report in words: on the page, in the terminal's table, in the chart.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { drawGrowth } from './chart.ts'
+import { withFigures } from './page.ts'
+import type { Report } from './report.ts'
+import type { Result } from './row.ts'
+import { tableOf } from './table.ts'
+
+const ROW: Result = {
+  name: 'growth',
+  what: 'a tick',
+  main: 'per_second',
+  on: '10,000 and 1,000,000 plans',
+  rounds: 3,
+  seconds: 1,
+  contestants: [
+    {
+      name: 'ours, 10,000 plans',
+      role: 'ours',
+      figures: {
+        per_second: { median: 25_301.4, least: 24_000, most: 26_000 },
+        cpu_us: { median: 41.24, least: 40, most: 42 },
+        errors: { median: 0, least: 0, most: 0 },
+      },
+    },
+    {
+      name: 'ours, 1,000,000 plans',
+      role: 'ours',
+      figures: {
+        per_second: { median: 24_000, least: 24_000, most: 24_000 },
+        cpu_us: { median: 44, least: 43, most: 45 },
+      },
+    },
+    {
+      name: 'raw',
+      role: 'floor',
+      figures: { per_second: { median: 60_000, least: 59_000, most: 61_000 } },
+    },
+  ],
+  ratios: {
+    'rate to raw': { better: 'more', isSteady: false, spread: { median: 0.4217, least: 0.4, most: 0.44 } },
+    'rate to b|c': { better: 'more', isSteady: false, spread: null },
+  },
+  goals: [
+    { words: 'at least 60,000/s', isMet: false },
+    { words: 'rate to raw at least 0.4', isMet: true },
+  ],
+  notes: ['A note.'],
+}
+
+const REPORT: Report = {
+  at: '2026-01-05T00:00:00.000Z',
+  commit: 'abc1234',
+  quick: true,
+  machine: {
+    cores: 2,
+    processor: 'A CPU',
+    memoryGib: 24,
+    node: '26.10.0',
+    sqlite: '3.54.1',
+    system: 'linux x64',
+  },
+  rows: [ROW, { name: 'me', what: 'GET /me', failed: 'no port' }],
+}
+
+const MARKS = ['<!-- written by npm run bench:page -->', '<!-- end -->'] as const
+
+test('the page gets the figures between its marks, and the same ones again change nothing', () => {
+  const page = `before\n${MARKS[0]}\nold\n${MARKS[1]}\nafter\n`
+  const written = withFigures(page, REPORT)
+  assert.ok(written.startsWith(`before\n${MARKS[0]}\n\nMeasured 2026-01-05 at commit \`abc1234\``))
+  assert.ok(written.endsWith(`|\n\n${MARKS[1]}\nafter\n`))
+  assert.equal(withFigures(written, REPORT), written)
+  assert.throws(() => withFigures('no marks', REPORT), /has no/)
+})
+
+test('a row of the page has who, what, how sure and whether', () => {
+  const written = withFigures(MARKS.join('\n'), REPORT)
+  const rows = written.split('\n').filter((line) => line.startsWith('| **'))
+  assert.deepEqual(rows, [
+    '| **growth**<br>a tick<br>on 10,000 and 1,000,000 plans<br>A note. ' +
+      '| ours, 10,000 plans: 25,301/s (24,000 to 26,000), 41.2 µs CPU<br>' +
+      'ours, 1,000,000 plans: 24,000/s (24,000 to 24,000), 44.0 µs CPU ' +
+      '| raw: 60,000/s (59,000 to 61,000) ' +
+      '| rate to raw: 0.42 (0.40 to 0.44)<br>rate to b\\|c: not measured ' +
+      '| at least 60,000/s: MISSED<br>rate to raw at least 0.4: met |',
+    '| **me**<br>GET /me | not measured: no port | | | |',
+  ])
+})
+
+test('the table of the terminal has a line for each contestant', () => {
+  const table = tableOf(REPORT.rows)
+  for (const words of [
+    'ours, 10,000 plans',
+    'raw',
+    '25,301/s (24,000 to 26,000)',
+    'MISSED',
+    'NOT MEASURED: no port',
+  ])
+    assert.ok(table.includes(words), words)
+})
+
+test('the chart has a panel for each figure of two sizes, and the same bytes each time', () => {
+  const svg = drawGrowth(ROW)
+  assert.equal(svg, drawGrowth(ROW))
+  assert.match(svg, /^<svg /)
+  assert.match(svg, /processor time of a tranche \(µs CPU\)/)
+  assert.match(svg, />1,000,000</)
+  // No such figure was measured.
+  assert.doesNotMatch(svg, /the file/)
+})
