@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { FREQUENCIES, type Frequency } from '../../../src/core/frequency.ts'
 import { startHelper } from '../helper.ts'
 import type { InsideDone, InsideJob } from '../inside.ts'
-import type { Contestant, Row } from '../row.ts'
+import type { Contestant, Figures, Row, Stage } from '../row.ts'
 
 const nameOf = (frequency: Frequency): string =>
   frequency === 'daily' ? 'ours' : `ours, ${frequency} windows`
@@ -25,16 +25,31 @@ export const backtest: Row = {
 
   async prepare(stage, { pick }) {
     const bars = pick({ quick: 60_000, full: 400_000 })
-    const inside = await startHelper<InsideJob, InsideDone>(stage, join(import.meta.dirname, '../inside.ts'))
-    const played = (frequency: Frequency, work: 'backtest' | 'sums') => async () => {
-      const { ms, cpuMs, bars: passed } = await inside.ask({ work, frequency, bars })
-      return { per_second: (1000 * passed) / ms, cpu_us: (1000 * cpuMs) / passed }
+    const start = (own: Pick<Stage, 'after'>) =>
+      startHelper<InsideJob, InsideDone>(own, join(import.meta.dirname, '../inside.ts'))
+    const inside = await start(stage)
+    const figures = ({ ms, cpuMs, bars: passed }: InsideDone): Figures => ({
+      per_second: (1000 * passed) / ms,
+      cpu_us: (1000 * cpuMs) / passed,
+    })
+    const played = (frequency: Frequency, work: 'backtest' | 'sums') => async () =>
+      figures(await inside.ask({ work, frequency, bars }))
+    /** As a command runs it: with nothing compiled. */
+    const cold = async (): Promise<Figures> => {
+      const endings: (() => unknown)[] = []
+      try {
+        const fresh = await start({ after: (end) => void endings.push(end) })
+        return figures(await fresh.ask({ work: 'backtest', frequency: 'daily', bars }))
+      } finally {
+        for (const end of endings) await end()
+      }
     }
     const contestants: Contestant[] = FREQUENCIES.map((frequency) => ({
       name: nameOf(frequency),
       role: 'ours',
       take: played(frequency, 'backtest'),
     }))
+    contestants.push({ name: 'ours, in a fresh process', role: 'ours', take: cold })
     contestants.push({ name: 'the average of each window', role: 'floor', take: played('daily', 'sums') })
     for (const { take } of contestants) await take(0)
     return { on: `${bars.toLocaleString('en-US')} prices, five minutes apart`, contestants }
