@@ -61,6 +61,16 @@ test('a row over HTTP is measured with a load, floors and the memory of serve', 
   }
 })
 
+test('the page about performance explains every row', async () => {
+  const { ROWS } = await import('./rows.ts')
+  const page = readFileSync(join(import.meta.dirname, '../../docs/performance.md'), 'utf8')
+  const explained = [...page.matchAll(/^\| `([a-z-]+)` \| /gm)].map(([, name]) => name)
+  assert.deepEqual(
+    explained,
+    ROWS.map(({ name }) => name),
+  )
+})
+
 test('a mistake on the command line is said before anything is measured', async (t) => {
   const { code, err, out } = await bench(t, '--only', 'nothing')
   assert.deepEqual({ code, out }, { code: 2, out: '' })

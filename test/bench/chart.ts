@@ -2,7 +2,7 @@
 
 import { count, FONT, INK, PALE, POLICY, RULE, SMALL, TITLE } from '../../src/cli/chart/style.ts'
 import { element, group, line, scale, text } from '../../src/cli/chart/svg.ts'
-import { FIGURES, type Figure, type Result } from './row.ts'
+import type { Figure, Result } from './row.ts'
 import type { Spread } from './statistics.ts'
 import { figureInWords } from './words.ts'
 
@@ -15,10 +15,10 @@ const FOOT_PX = 40
 const HEADROOM = 1.25
 
 const PANELS: [figure: Figure, title: string][] = [
-  ['idle_ms', 'an idle tick, with its start'],
-  ['cpu_us', 'processor time of a tranche'],
-  ['start_ms', 'a start of serve'],
-  ['file_mib', 'the file'],
+  ['idle_ms', 'an idle tick, with its start (ms)'],
+  ['cpu_us', 'processor time of a tranche (µs)'],
+  ['start_ms', 'a start of serve (ms)'],
+  ['file_mib', 'the file (MiB)'],
 ]
 
 type Point = { plans: number; spread: Spread }
@@ -71,7 +71,7 @@ function drawPanel(points: readonly Point[], { figure, title, left }: Panel): st
   const path = points.map((point) => `${at(point).x.toFixed(2)},${at(point).y.toFixed(2)}`).join(' ')
   return group(
     {},
-    text(left, HEAD_PX - 10, `${title} (${FIGURES[figure].unit})`, SMALL),
+    text(left, HEAD_PX - 10, title, SMALL),
     line(left, bottom, left + PANEL_PX.width, bottom, { stroke: RULE }),
     element('polyline', { points: path, fill: 'none', stroke: PALE, 'stroke-width': 2 }),
     ...points.map(at).flatMap(({ x, y: top, spread, plans }) => [

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { capacityOf } from './capacity.ts'
 import { drawGrowth } from './chart.ts'
 import { withFigures } from './page.ts'
 import type { Report } from './report.ts'
@@ -65,19 +66,22 @@ const REPORT: Report = {
   rows: [ROW, { name: 'me', what: 'GET /me', failed: 'no port' }],
 }
 
-const MARKS = ['<!-- written by npm run bench:page -->', '<!-- end -->'] as const
+const PAGE = [
+  'before\n<!-- bench: figures -->\nold\n<!-- end -->\n',
+  'between\n<!-- bench: capacity -->\n<!-- end -->\nafter\n',
+].join('')
 
 test('the page gets the figures between its marks, and the same ones again change nothing', () => {
-  const page = `before\n${MARKS[0]}\nold\n${MARKS[1]}\nafter\n`
-  const written = withFigures(page, REPORT)
-  assert.ok(written.startsWith(`before\n${MARKS[0]}\n\nMeasured 2026-01-05 at commit \`abc1234\``))
-  assert.ok(written.endsWith(`|\n\n${MARKS[1]}\nafter\n`))
+  const written = withFigures(PAGE, REPORT)
+  assert.ok(written.startsWith('before\n<!-- bench: figures -->\n\nMeasured 2026-01-05 at commit `abc1234`'))
+  assert.match(written, /\|\n\n<!-- end -->\nbetween\n<!-- bench: capacity -->\n/)
+  assert.ok(written.endsWith('\n\n<!-- end -->\nafter\n'))
   assert.equal(withFigures(written, REPORT), written)
   assert.throws(() => withFigures('no marks', REPORT), /has no/)
 })
 
 test('a row of the page has who, what, how sure and whether', () => {
-  const written = withFigures(MARKS.join('\n'), REPORT)
+  const written = withFigures(PAGE, REPORT)
   const rows = written.split('\n').filter((line) => line.startsWith('| **'))
   assert.deepEqual(rows, [
     '| **growth**<br>a tick<br>on 10,000 and 1,000,000 plans<br>A note. ' +
@@ -106,8 +110,29 @@ test('the chart has a panel for each figure of two sizes, and the same bytes eac
   const svg = drawGrowth(ROW)
   assert.equal(svg, drawGrowth(ROW))
   assert.match(svg, /^<svg /)
-  assert.match(svg, /processor time of a tranche \(µs CPU\)/)
+  assert.match(svg, /processor time of a tranche \(µs\)/)
   assert.match(svg, />1,000,000</)
   // No such figure was measured.
   assert.doesNotMatch(svg, /the file/)
+})
+
+test('rates and sizes are said as what one file carries', () => {
+  const named = (name: string): Result => ({ ...ROW, name })
+  const growth: Result = {
+    ...ROW,
+    contestants: [
+      ['ours, 10,000 plans', 3],
+      ['ours, 1,010,000 plans', 303],
+    ].map(([name, mib]) => {
+      const file_mib = { median: Number(mib), least: Number(mib), most: Number(mib) }
+      return { name: String(name), role: 'ours', figures: { file_mib } }
+    }),
+  }
+  const said = capacityOf({ rows: [named('confirm'), named('pass'), growth] })
+  assert.equal(said.length, 3)
+  assert.match(said[0] ?? '', /about 25,000 instructions a second: the first tranches of 91,000,000 plans/)
+  assert.match(said[0] ?? '', /all 6 tranches a day of 360,000,000 daily plans/)
+  assert.match(said[1] ?? '', /more than 1,500,000 plans fire at once/)
+  assert.match(said[2] ?? '', /about 310 bytes of the file, indexes included: a million of them 0.29 GiB/)
+  assert.deepEqual(capacityOf({ rows: [{ name: 'confirm', what: '', failed: 'no port' }] }), [])
 })

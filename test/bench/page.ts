@@ -1,17 +1,29 @@
-// The figures of docs/performance.md, written between two marks of the page from the report of a run.
+// What docs/performance.md says in numbers, written between marks of the page from the report of a run.
 
+import { capacityOf } from './capacity.ts'
 import type { Report } from './report.ts'
 import { type Failure, hasFailed, type Result } from './row.ts'
 import { besideOf, goalsOf, mainOf, ratiosOf } from './words.ts'
 
-const BEGIN = '<!-- written by npm run bench:page -->'
+/** What stands between `<!-- bench: NAME -->` and `<!-- end -->`. */
+const PARTS: Record<string, (report: Report) => string> = { figures: figuresOf, capacity: sentencesOf }
 const END = '<!-- end -->'
 
-/** The page with the figures of a report. Throws when it has no place for them. */
+/** The page with what a report says, in its places. Throws when it has none for a part. */
 export function withFigures(page: string, report: Report): string {
-  const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)]
-  if (begin < 0 || end < begin) throw new Error(`the page has no ${BEGIN} before an ${END}`)
-  return `${page.slice(0, begin)}${BEGIN}\n\n${figuresOf(report)}\n${page.slice(end)}`
+  return Object.entries(PARTS).reduce((text, [name, write]) => {
+    const mark = `<!-- bench: ${name} -->`
+    const begin = text.indexOf(mark)
+    const end = text.indexOf(END, begin)
+    if (begin < 0 || end < 0) throw new Error(`the page has no ${mark} before an ${END}`)
+    return `${text.slice(0, begin)}${mark}\n\n${write(report)}\n${text.slice(end)}`
+  }, page)
+}
+
+function sentencesOf(report: Report): string {
+  return capacityOf(report)
+    .map((sentence) => `- ${sentence}\n`)
+    .join('')
 }
 
 function figuresOf({ at, commit, quick, machine, rows }: Report): string {

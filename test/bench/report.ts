@@ -28,8 +28,9 @@ export type Report = {
   rows: (Result | Failure)[]
 }
 
-export function reportOf(rows: Report['rows'], { quick }: { quick: boolean }): Report {
-  return { at: formatInstant(machine.clock()), commit: commit(), quick, machine: thisMachine(), rows }
+/** What a report says of a run before there is anything measured: later the tree may be another one. */
+export function reportHead({ quick }: { quick: boolean }): Omit<Report, 'rows'> {
+  return { at: formatInstant(machine.clock()), commit: commit(), quick, machine: thisMachine() }
 }
 
 export const readReport = (file: string): Report => JSON.parse(readFileSync(file, 'utf8')) as Report

@@ -6,7 +6,7 @@ import { optionsOrExit } from '../support/runner.ts'
 import { broken, readLimits, recorded, writeLimits } from './limits.ts'
 import { measureRow } from './measure.ts'
 import { optionsOf } from './options.ts'
-import { type Report, reportOf } from './report.ts'
+import { type Report, reportHead } from './report.ts'
 import { hasFailed, type Scale } from './row.ts'
 import { ROWS } from './rows.ts'
 import { tableOf } from './table.ts'
@@ -25,7 +25,7 @@ const note = (text: string): void => void process.stderr.write(`${text}\n`)
 // Read before anything takes its minutes.
 const limits = check === null ? null : readLimits(check)
 
-const report = reportOf(await measureAll(), options)
+const report: Report = { ...reportHead(options), rows: await measureAll() }
 if (json !== null) writeFileSync(json, `${JSON.stringify(report, null, 1)}\n`)
 if (record !== null) writeLimits(record, recorded(report.rows, existsSync(record) ? readLimits(record) : {}))
 process.stdout.write(`${tableOf(report.rows)}\n`)

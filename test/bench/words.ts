@@ -8,6 +8,7 @@ const WHOLE_FROM = 100
 
 /** A number as a reader wants it: thousands apart, and decimals only where they tell something. */
 function number(value: number, places: number): string {
+  if (places > 0 && value > 0 && value < 1) return value.toPrecision(2)
   const digits = Math.abs(value) >= WHOLE_FROM ? 0 : places
   return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
 }

@@ -1,4 +1,4 @@
-// `npm run bench:page`: writes the figures and the chart of docs/performance.md from fixtures/bench/report.json.
+// `npm run bench:page`: writes the figures of docs/performance.md and its chart from fixtures/bench/report.json.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,4 +13,4 @@ const PAGE = join(ROOT, 'docs/performance.md')
 const report = readReport(join(ROOT, 'fixtures/bench/report.json'))
 writeFileSync(PAGE, withFigures(readFileSync(PAGE, 'utf8'), report))
 const growth = report.rows.find(({ name }) => name === 'growth')
-if (growth && !hasFailed(growth)) writeFileSync(join(ROOT, 'docs/performance-growth.svg'), drawGrowth(growth))
+if (growth && !hasFailed(growth)) writeFileSync(join(ROOT, 'fixtures/bench/growth.svg'), drawGrowth(growth))

@@ -7,7 +7,8 @@ import { type Machine, machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { addPlans, fill } from '../support/large-database.ts'
-import { AUDIT, T0, temporaryFolder } from '../support/service.ts'
+import { AUDIT, T0 } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 export type Waiting = { store: Store; machine: Machine; setClock: (now: Instant) => void; file: string }
 
