@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { type TestContext, test } from 'node:test'
+import { setTimeout as wait } from 'node:timers/promises'
 import '../support/executable.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { readLimits } from './limits.ts'
@@ -59,6 +60,21 @@ test('a row over HTTP is measured with a load, floors and the memory of serve', 
     assert.equal(figures.errors?.median, 0, name)
     assert.ok((figures.p99_ms?.median ?? 0) > 0, name)
   }
+})
+
+test('a run that is broken off leaves no databases behind', async (t) => {
+  const folder = temporaryFolder(t)
+  const child = spawn(process.execPath, [RUN, '--quick', '--only', 'me'], {
+    env: { ...process.env, TMPDIR: folder },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  t.after(() => child.kill('SIGKILL'))
+  const ended = once(child, 'close')
+  const made = (): string[] => readdirSync(folder).filter((name) => name.startsWith('tranche-bench-'))
+  while (made().length === 0 && child.exitCode === null) await wait(10)
+  child.kill('SIGTERM')
+  const [code] = await ended
+  assert.deepEqual({ code, made: made() }, { code: 130, made: [] })
 })
 
 test('the page about performance explains every row', async () => {

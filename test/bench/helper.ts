@@ -56,5 +56,7 @@ export function serveJobs<Job, Done>(work: (job: Job) => Done | Promise<Done>): 
       tell({ failed: error instanceof Error ? (error.stack ?? error.message) : String(error) })
     }
   })
+  // The bench is gone, however it went.
+  process.on('disconnect', () => process.exit())
   tell({ done: null })
 }

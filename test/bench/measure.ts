@@ -26,6 +26,12 @@ type Round = Map<string, Figures>
 export async function measureRow(row: Row, scale: Scale): Promise<Result | Failure> {
   const folder = mkdtempSync(join(tmpdir(), 'tranche-bench-'))
   const endings: (() => unknown)[] = []
+  /** Of a run that is broken off: nothing can be waited for, and gigabytes must not stay behind. */
+  const leave = (): void => {
+    for (const end of endings.reverse()) end()
+    rmSync(folder, { recursive: true, force: true })
+  }
+  process.once('exit', leave)
   try {
     const begun = performance.now()
     const stage = { folder, after: (end: () => unknown) => void endings.push(end) }
@@ -37,6 +43,7 @@ export async function measureRow(row: Row, scale: Scale): Promise<Result | Failu
   } catch (error) {
     return { name: row.name, what: row.what, failed: error instanceof Error ? error.message : String(error) }
   } finally {
+    process.off('exit', leave)
     for (const end of endings.reverse()) await end()
     rmSync(folder, { recursive: true, force: true })
   }

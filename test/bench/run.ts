@@ -13,6 +13,7 @@ import { tableOf } from './table.ts'
 
 /** With --check a row that seems worse is measured again: what is slow every time is slow. */
 const MEASUREMENTS_MAX = 3
+const BROKEN_OFF = 130
 
 const options = optionsOrExit((args) =>
   optionsOf(
@@ -22,6 +23,7 @@ const options = optionsOrExit((args) =>
 )
 const { quick, only, rounds, json, check, record } = options
 const note = (text: string): void => void process.stderr.write(`${text}\n`)
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(BROKEN_OFF))
 // Read before anything takes its minutes.
 const limits = check === null ? null : readLimits(check)
 

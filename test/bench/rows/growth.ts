@@ -5,7 +5,7 @@ import { run, serve } from '../program.ts'
 import type { Contestant, Row, Seen, Stage } from '../row.ts'
 import { firing } from './pass.ts'
 
-const SIZES = { quick: [2_000, 10_000, 50_000], full: [10_000, 1_000_000, 10_000_000] }
+const SIZES = { quick: [2_000, 10_000, 30_000], full: [10_000, 1_000_000, 10_000_000] }
 const named = (size: number): string => `ours, ${size.toLocaleString('en-US')} plans`
 
 /** What the largest costs, as a multiple of the smallest. */
