@@ -4,7 +4,7 @@ import { Command, InvalidArgumentError, Option } from 'commander'
 import { FREQUENCIES, type Frequency } from '../core/frequency.ts'
 import { Problem } from '../core/problem.ts'
 import type { Layout } from '../core/schedule-state.ts'
-import type { History } from '../engine/backtest/replay.ts'
+import type { History } from '../engine/backtest/history.ts'
 import type { BacktestReport, Summary } from '../engine/backtest/report.ts'
 import type { Cli } from './context.ts'
 import { wholeNumber } from './options/values.ts'
@@ -69,17 +69,17 @@ async function writeChart(chart: string, svg: string): Promise<void> {
 }
 
 async function readHistory(cli: Cli, file: string): Promise<History> {
-  const { historyOf } = await import('../engine/backtest/replay.ts')
+  const { gatherHistory } = await import('../engine/backtest/history.ts')
   const { readPriceFile } = await import('../price/history-file.ts')
   const reader = await readPriceFile(file)
   const progress = createProgress(cli.streams, () => 'reading')
   try {
-    const points = []
+    const gathered = gatherHistory()
     for await (const batch of reader.batches()) {
-      points.push(...batch)
+      gathered.add(batch)
       progress.show(reader.bytesRead() / reader.bytes)
     }
-    return historyOf(points)
+    return gathered.history()
   } finally {
     progress.clear()
   }

@@ -2,7 +2,8 @@
 
 import type { Frequency } from '../../core/frequency.ts'
 import { formatInstant, type Instant } from '../../core/instant.ts'
-import type { History, WindowResult } from '../../engine/backtest/replay.ts'
+import type { History } from '../../engine/backtest/history.ts'
+import type { WindowResult } from '../../engine/backtest/replay.ts'
 import { type BacktestReport, blocksOf, saving } from '../../engine/backtest/report.ts'
 import { drawDistribution } from './distribution-panel.ts'
 import { COST_HEIGHT, drawCost } from './saving-panel.ts'

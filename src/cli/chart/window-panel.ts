@@ -3,7 +3,8 @@
 
 import { TRIGGERS, type Trigger } from '../../core/execution.ts'
 import { DAY_MS, formatInstant, HOUR_MS, type Instant } from '../../core/instant.ts'
-import type { History, WindowResult } from '../../engine/backtest/replay.ts'
+import type { History } from '../../engine/backtest/history.ts'
+import type { WindowResult } from '../../engine/backtest/replay.ts'
 import { saving } from '../../engine/backtest/report.ts'
 import { quantile } from '../../engine/backtest/statistics.ts'
 import { TRIGGER_NAME } from '../trigger-name.ts'

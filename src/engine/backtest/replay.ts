@@ -1,17 +1,14 @@
 // The timing engine over history: the very decisions of the scheduler, one pass a bar, one window every seven hours.
 
 import type { Trigger } from '../../core/execution.ts'
-import { failsafeLead } from '../../core/failsafe.ts'
+import { failsafeStart } from '../../core/failsafe.ts'
 import { type Frequency, WINDOW_MS } from '../../core/frequency.ts'
-import { DAY_MS, HOUR_MS, type Instant, plus } from '../../core/instant.ts'
+import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/instant.ts'
 import { type Price, priceAsNumber, usd, ZERO_USD } from '../../core/money.ts'
 import { freshSchedule, type Layout, type Schedule } from '../../core/schedule-state.ts'
-import { FIRST_VOLATILITY, observe, sigma } from '../../core/volatility.ts'
 import type { Window } from '../../core/window.ts'
-import { decide, type Pass } from '../slot-reserve.ts'
-
-/** Prices in time order, one bar each: when a price became known, and the price. */
-export type History = { at: Float64Array; price: Price[]; value: Float64Array }
+import { decide } from '../slot-reserve.ts'
+import type { History } from './history.ts'
 
 /** What one window cost and what it might have: prices in dollars, spend as shares of the budget by bar. */
 export type WindowResult = {
@@ -34,43 +31,26 @@ const WARM_UP_MS = 14 * DAY_MS
 const BUDGET = usd('10000.00')
 const MIN_TRANCHE = usd('5.00')
 
-/** Orders prices by time; of several at one instant the first one stands. */
-export function historyOf(points: readonly { at: Instant; price: Price }[]): History {
-  const sorted = points.every((point, i) => i === 0 || point.at > (points[i - 1]?.at ?? 0))
-    ? points
-    : points.toSorted((a, b) => a.at - b.at).filter((point, i, all) => point.at !== all[i - 1]?.at)
-  return {
-    at: Float64Array.from(sorted, (point) => point.at),
-    price: sorted.map((point) => point.price),
-    value: Float64Array.from(sorted, (point) => priceAsNumber(point.price)),
-  }
-}
-
 /** Runs every window of the history. */
 export function backtest(of: History, frequency: Frequency, layout: Layout | null = null): WindowResult[] {
+  const { at } = of
   const length = WINDOW_MS[frequency]
-  const sigmas = deviations(of)
-  const lead = failsafeLead(barGaps(of))
   const results: WindowResult[] = []
-  const last = of.at[of.at.length - 1] ?? 0
-  let firstBar = 0
-  for (let start = (of.at[0] ?? 0) + WARM_UP_MS; start + length <= last; start += WINDOW_EVERY_MS) {
-    while ((of.at[firstBar] ?? Number.POSITIVE_INFINITY) < start) firstBar += 1
-    let endBar = firstBar
-    while (endBar < of.at.length && (of.at[endBar] ?? 0) < start + length) endBar += 1
+  const last = at[at.length - 1] ?? 0
+  for (let start = (at[0] ?? 0) + WARM_UP_MS; start + length <= last; start += WINDOW_EVERY_MS) {
+    const firstBar = firstBarAt(at, start, { firstBar: 0, endBar: at.length })
+    const endBar = firstBarAt(at, start + length, { firstBar, endBar: at.length })
     if (endBar > firstBar)
-      results.push(
-        runWindow({ of, sigmas, lead, layout }, { start: start as Instant, length, firstBar, endBar }),
-      )
+      results.push(runWindow(of, { start: start as Instant, length, firstBar, endBar }, layout))
   }
   return results
 }
 
-type Market = { of: History; sigmas: Float64Array; lead: number; layout: Layout | null }
-type Span = { start: Instant; length: number; firstBar: number; endBar: number }
+/** Bars of a history, up to `endBar` and without it. */
+type Bars = { firstBar: number; endBar: number }
+type Span = Bars & { start: Instant; length: number }
 
-function runWindow(market: Market, span: Span): WindowResult {
-  const { of } = market
+function runWindow(of: History, span: Span, layout: Layout | null): WindowResult {
   let inverse = 0
   let min = Number.POSITIVE_INFINITY
   for (let i = span.firstBar; i < span.endBar; i++) {
@@ -79,16 +59,19 @@ function runWindow(market: Market, span: Span): WindowResult {
     if (value < min) min = value
   }
   const bars = span.endBar - span.firstBar
-  const { fires, slots } = play(market, span, true)
+  const end = plus(span.start, span.length)
+  const fresh = freshSchedule({ ...WINDOW, start: span.start, end }, MIN_TRANCHE)
+  const schedule = { ...fresh, layout }
+  const { fires, slots } = play(of, span, { schedule, live: true })
   return {
     start: span.start,
-    end: plus(span.start, span.length),
+    end,
     slots,
     cost: costOf(of, span, fires),
     twap: bars / inverse,
     min,
     lump: of.value[span.firstBar] ?? 0,
-    clock: costOf(of, span, play(market, span, false).fires),
+    clock: costOf(of, span, play(of, span, { schedule, live: false }).fires),
     fires,
     firstBar: span.firstBar,
     bars,
@@ -116,67 +99,63 @@ const WINDOW: Omit<Window, 'start' | 'end'> = {
   closed: null,
 }
 
-/** Plays one window bar by bar, visiting the engine only when the scheduler would. */
+type Player = { schedule: Schedule; live: boolean }
+
+/** Plays one window: a pass at each bar at which the scheduler would look at the plan. */
 function play(
-  { of, sigmas, lead, layout }: Market,
-  span: Span,
-  live: boolean,
+  of: History,
+  { firstBar, endBar }: Span,
+  player: Player,
 ): Pick<WindowResult, 'fires' | 'slots'> {
-  const fresh = freshSchedule(
-    { ...WINDOW, start: span.start, end: plus(span.start, span.length) },
-    MIN_TRANCHE,
-  )
-  let schedule: Schedule = { ...fresh, layout }
+  const { live } = player
+  let { schedule } = player
   const fires: WindowResult['fires'] = []
-  const failsafeAt = span.start + span.length - lead
-  let limit = limitOf(schedule)
-  for (let i = span.firstBar; i < span.endBar; i++) {
-    const now = of.at[i] as Instant
-    const due =
-      now >= schedule.nextRunAt ||
-      (live ? (of.value[i] ?? 0) <= limit : schedule.clockAt !== null && now >= schedule.clockAt) ||
-      (now >= failsafeAt && schedule.fireable >= schedule.floor)
-    if (!due) continue
-    const pass: Pass = {
-      now,
-      price: live ? (of.price[i] ?? null) : null,
-      sigma: sigmas[i] ?? 0,
-      leadMs: lead,
-    }
-    const decision = decide(schedule, pass)
+  for (let bar = firstBar; ; bar++) {
+    bar = nextVisit(of, { firstBar: bar, endBar }, { schedule, live })
+    if (bar === endBar) return { fires, slots: schedule.layout?.slots ?? 1 }
+    const decision = decide(schedule, {
+      now: of.at[bar] as Instant,
+      price: live ? (of.price[bar] as Price) : null,
+      sigma: of.sigma[bar] ?? 0,
+      leadMs: of.leadMs,
+    })
     schedule = decision.schedule
-    limit = limitOf(schedule)
     const { tranche } = decision
     if (tranche) {
-      fires.push({
-        bar: i - span.firstBar,
-        share: Number(tranche.amount) / Number(BUDGET),
-        trigger: tranche.trigger,
-      })
+      const share = Number(tranche.amount) / Number(BUDGET)
+      fires.push({ bar: bar - firstBar, share, trigger: tranche.trigger })
     }
   }
-  return { fires, slots: schedule.layout?.slots ?? 1 }
 }
 
-const limitOf = (schedule: Schedule): number =>
-  schedule.limitPrice === null ? 0 : priceAsNumber(schedule.limitPrice)
+/**
+ * The first bar whose pass finds the plan due, or `endBar`. A plan that waits is due at instants that are known and at
+ * the first price that is low enough, as in the store's indexes; the bars before change nothing.
+ */
+function nextVisit(of: History, bars: Bars, { schedule, live }: Player): number {
+  const { nextRunAt, clockAt, limitPrice } = schedule
+  let wakeAt = nextRunAt
+  if (schedule.fireable >= schedule.floor) wakeAt = earlier(wakeAt, failsafeStart(schedule, of.leadMs))
+  if (!live && clockAt !== null) wakeAt = earlier(wakeAt, clockAt)
+  const endBar = firstBarAt(of.at, wakeAt, bars)
+  if (!live || limitPrice === null) return endBar
+  return firstBarUnder(of.value, priceAsNumber(limitPrice), { ...bars, endBar })
+}
 
-function deviations(of: History): Float64Array {
-  const out = new Float64Array(of.at.length)
-  let state = FIRST_VOLATILITY
-  for (let i = 0; i < out.length; i++) {
-    state = observe(state, of.price[i] as Price, of.at[i] as Instant)
-    out[i] = sigma(state)
+/** The first of some bars at or after an instant, by halves; `endBar` when all are before it. */
+function firstBarAt(at: Float64Array, instant: number, { firstBar, endBar }: Bars): number {
+  let [low, high] = [firstBar, endBar]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((at[middle] ?? 0) < instant) low = middle + 1
+    else high = middle
   }
-  return out
+  return low
 }
 
-/** The usual time between bars replaces the gaps between passes: holes in a history are not outages of a scheduler. */
-function barGaps(of: History): number[] {
-  const gaps = Array.from(
-    { length: Math.min(1000, of.at.length - 1) },
-    (_, i) => (of.at[i + 1] ?? 0) - (of.at[i] ?? 0),
-  )
-  const usual = gaps.sort((a, b) => a - b)[Math.floor(gaps.length / 2)] ?? 0
-  return [usual, usual]
+/** The first of some bars with a price at or under a limit; `endBar` when there is none. */
+function firstBarUnder(value: Float64Array, limit: number, { firstBar, endBar }: Bars): number {
+  let bar = firstBar
+  while (bar < endBar && (value[bar] ?? 0) > limit) bar += 1
+  return bar
 }

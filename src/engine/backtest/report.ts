@@ -2,7 +2,8 @@
 
 import type { Frequency } from '../../core/frequency.ts'
 import { DAY_MS } from '../../core/instant.ts'
-import type { History, WindowResult } from './replay.ts'
+import type { History } from './history.ts'
+import type { WindowResult } from './replay.ts'
 import { mean, meanInterval, quantile } from './statistics.ts'
 
 /** Savings against the time-weighted average, in basis points; positive is cheaper. */
