@@ -1,5 +1,8 @@
 // Instants: whole milliseconds since 1970-01-01T00:00:00Z. Everything is UTC, so no day has 23 or 25 hours.
 
+import { assert } from './assert.ts'
+import { dateOf, dayOf, daysIn } from './calendar.ts'
+
 export type Instant = number & { readonly unit: 'ms' }
 
 export const SECOND_MS = 1_000
@@ -11,9 +14,25 @@ export const plus = (at: Instant, ms: number): Instant => (at + ms) as Instant
 export const earlier = (a: Instant, b: Instant): Instant => (a < b ? a : b)
 export const later = (a: Instant, b: Instant): Instant => (a > b ? a : b)
 
-/** `YYYY-MM-DDTHH:mm:ss.sssZ`, the only form the service writes. */
-export const formatInstant = (at: Instant): string =>
-  Temporal.Instant.fromEpochMilliseconds(at).toString({ fractionalSecondDigits: 3 })
+/** `YYYY-MM-DDTHH:mm:ss.sssZ`, the only form the service writes. By arithmetic: every row of an export has some. */
+export function formatInstant(at: Instant): string {
+  assert(Number.isSafeInteger(at), 'an instant is a whole number of milliseconds')
+  const days = Math.floor(at / DAY_MS)
+  const { year, month, day } = dateOf(days)
+  const ms = at - days * DAY_MS
+  const hours = Math.floor(ms / HOUR_MS)
+  const minutes = Math.floor(ms / MINUTE_MS) % 60
+  const seconds = Math.floor(ms / SECOND_MS) % 60
+  const date = `${yearText(year)}-${two(month)}-${two(day)}`
+  return `${date}T${two(hours)}:${two(minutes)}:${two(seconds)}.${padded(ms % SECOND_MS, 3)}Z`
+}
+
+const padded = (value: number, length: number): string => String(value).padStart(length, '0')
+const two = (value: number): string => (value < 10 ? `0${value}` : String(value))
+
+/** ISO 8601 gives a sign and six digits to a year that four cannot write. */
+const yearText = (year: number): string =>
+  0 <= year && year <= 9_999 ? padded(year, 4) : `${year < 0 ? '-' : '+'}${padded(Math.abs(year), 6)}`
 
 /** The UTC month of an instant, `YYYY-MM`. */
 export const monthOf = (at: Instant): string => formatInstant(at).slice(0, 7)
@@ -25,9 +44,9 @@ export type ParsedInstant =
   | { ok: false; problem: 'not_a_datetime'; why: string }
   | { ok: false; problem: 'no_offset' }
 
-const DATE = /^(\d{4})-(\d{2})-(\d{2})/
-const TIME = /^[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?/
-const OFFSET = /^([Zz]|([+-])(\d{2}):(\d{2}))$/
+const DATE = /^\d{4}-\d{2}-\d{2}/
+const DATE_AND_TIME = /^.{10}[Tt ]\d{2}:\d{2}:\d{2}/
+const ZONE = /^([Zz]|([+-])(\d{2}):(\d{2}))$/
 const OFFSET_HOURS_MAX = 23
 
 /**
@@ -35,51 +54,67 @@ const OFFSET_HOURS_MAX = 23
  * below a millisecond are cut, however many there are. Times that no clock shows (a thirteenth month, 29 February in a common year, second 60) are refused.
  */
 export function parseInstant(text: string): ParsedInstant {
-  const date = DATE.exec(text)
-  if (!date) return invalid(text.length < 10 ? 'input is too short' : 'invalid date separator or digits')
-  const [year, month, day] = [Number(date[1]), Number(date[2]), Number(date[3])]
+  if (!DATE.test(text))
+    return invalid(text.length < 10 ? 'input is too short' : 'invalid date separator or digits')
+  const year = digits(text, 0, 4)
+  const month = digits(text, 5, 7)
+  const day = digits(text, 8, 10)
   if (year === 0) return invalid('year is out of range')
   if (month < 1 || month > 12) return invalid('month value is outside expected range of 1-12')
   if (day < 1 || day > daysIn(year, month)) return invalid('day value is outside expected range')
-  const rest = text.slice(10)
   const midnight = midnightOf(year, month, day)
-  if (rest === '') return { ok: true, at: midnight }
+  if (text.length === 10) return { ok: true, at: midnight }
 
-  const time = TIME.exec(rest)
-  if (!time) return invalid('invalid time separator or digits')
-  const [hour, minute, second] = [Number(time[1]), Number(time[2]), Number(time[3])]
+  if (!DATE_AND_TIME.test(text)) return invalid('invalid time separator or digits')
+  const hour = digits(text, 11, 13)
+  const minute = digits(text, 14, 16)
+  const second = digits(text, 17, 19)
   if (hour > 23) return invalid('hour value is outside expected range of 0-23')
   if (minute > 59) return invalid('minute value is outside expected range of 0-59')
   if (second > 59) return invalid('second value is outside expected range of 0-59')
-  const zone = rest.slice(time[0].length)
-  if (zone === '') return { ok: false, problem: 'no_offset' }
-  const offset = OFFSET.exec(zone)
-  if (!offset) return invalid('invalid timezone')
-  const [, , sign, hours, minutes] = offset
-  if (Number(hours ?? 0) > OFFSET_HOURS_MAX || Number(minutes ?? 0) > 59) return invalid('invalid timezone')
+  const zoneFrom = fractionEnd(text, 19)
+  if (zoneFrom === text.length) return { ok: false, problem: 'no_offset' }
+  const offset = offsetOf(text.slice(zoneFrom))
+  if (offset === null) return invalid('invalid timezone')
 
-  const millis = Number((time[4] ?? '').padEnd(3, '0').slice(0, 3))
-  const shift = (sign === '-' ? 1 : -1) * (Number(hours ?? 0) * HOUR_MS + Number(minutes ?? 0) * MINUTE_MS)
-  const at = plus(midnight, hour * HOUR_MS + minute * MINUTE_MS + second * SECOND_MS + millis + shift)
+  const millis = digits(text.slice(20, zoneFrom).padEnd(3, '0'), 0, 3)
+  const at = plus(midnight, hour * HOUR_MS + minute * MINUTE_MS + second * SECOND_MS + millis - offset)
   return EARLIEST <= at && at <= LATEST ? { ok: true, at } : invalid('year is out of range')
+}
+
+/** The number that the digits from one place to another make. */
+function digits(text: string, from: number, to: number): number {
+  let value = 0
+  for (let i = from; i < to; i++) value = 10 * value + text.charCodeAt(i) - ZERO
+  return value
+}
+
+const ZERO = 48
+const NINE = 57
+
+/** Where the fraction of a second ends that begins at `from`, with a point and a digit; `from` when there is none. */
+function fractionEnd(text: string, from: number): number {
+  let end = from + 1
+  while (ZERO <= text.charCodeAt(end) && text.charCodeAt(end) <= NINE) end += 1
+  return text[from] === '.' && end > from + 1 ? end : from
+}
+
+/** How far a zone is ahead of UTC, in milliseconds; null when it is none. */
+function offsetOf(zone: string): number | null {
+  if (zone === 'Z') return 0
+  const parts = ZONE.exec(zone)
+  if (!parts) return null
+  const [, , sign, hours, minutes] = parts
+  if (Number(hours ?? 0) > OFFSET_HOURS_MAX || Number(minutes ?? 0) > 59) return null
+  return (sign === '-' ? -1 : 1) * (Number(hours ?? 0) * HOUR_MS + Number(minutes ?? 0) * MINUTE_MS)
 }
 
 const invalid = (why: string): ParsedInstant => ({ ok: false, problem: 'not_a_datetime', why })
 
-/** After this many years the calendar repeats. */
-const CYCLE_YEARS = 400
-const CYCLE_MS = 146_097 * DAY_MS
-
-/** Midnight UTC of a day. A calendar cycle later and back again, because Date.UTC reads the years 0 to 99 as 1900 to 1999. */
 const midnightOf = (year: number, month: number, day: number): Instant =>
-  (Date.UTC(year + CYCLE_YEARS, month - 1, day) - CYCLE_MS) as Instant
+  (dayOf({ year, month, day }) * DAY_MS) as Instant
 
 // An offset may push the instant out of the years that four digits can write.
 const EARLIEST = midnightOf(1, 1, 1)
 /** The last instant that `formatInstant` writes in its one form. */
 export const LATEST = plus(midnightOf(10_000, 1, 1), -1)
-
-function daysIn(year: number, month: number): number {
-  if (month === 2) return (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0 ? 29 : 28
-  return [4, 6, 9, 11].includes(month) ? 30 : 31
-}

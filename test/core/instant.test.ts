@@ -119,6 +119,20 @@ test('format and parse are inverse, in every offset', () => {
   )
 })
 
+test('the calendar is the one of the language, on every day of it and beyond the years of four digits', () => {
+  const written = (instant: Instant): string =>
+    Temporal.Instant.fromEpochMilliseconds(instant).toString({ fractionalSecondDigits: 3 })
+  for (let day = FIRST; day <= at(2400, 2, 1); day = plus(day, DAY_MS)) {
+    assert.equal(formatInstant(day), written(day))
+    assert.deepEqual(parseInstant(formatInstant(day)), { ok: true, at: day })
+  }
+  const anywhere = fc.integer({ min: -8.64e15, max: 8.64e15 }) as fc.Arbitrary<Instant>
+  fc.assert(fc.property(anywhere, (instant) => assert.equal(formatInstant(instant), written(instant))))
+  for (const broken of [Number.NaN, Number.POSITIVE_INFINITY, 0.5]) {
+    assert.throws(() => formatInstant(broken as Instant), /whole number of milliseconds/)
+  }
+})
+
 test('the month of an instant is a UTC month: half-open, from its first millisecond', () => {
   for (let month = 0; month < 48; month++) {
     const first = at(2023, month, 1)
