@@ -2,17 +2,18 @@
 
 import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
-import { createInterface } from 'node:readline'
 import { type Instant, parseInstant } from '../core/instant.ts'
 import type { Price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import { unreadable } from '../core/unreadable.ts'
+import { linesOf } from './lines.ts'
 import { positive } from './read-quote.ts'
 
 export type PricePoint = { at: Instant; price: Price }
 
 const HEADER = 'time,price'
-const BATCH_ROWS = 10_000
+/** How much is read at a time: ten thousand of the shortest rows. */
+const CHUNK_BYTES = 128 * 1024
 
 export type PriceFile = {
   bytes: number
@@ -25,12 +26,12 @@ export type PriceFile = {
 /** Opens a price file. Throws file_not_found, and bad_file when it cannot be read. */
 export async function readPriceFile(file: string): Promise<PriceFile> {
   const bytes = await sizeOf(file)
-  const stream = createReadStream(file)
+  const stream = createReadStream(file, { encoding: 'utf8', highWaterMark: CHUNK_BYTES })
   let rows = 0
 
-  async function* lines(): AsyncGenerator<string> {
+  async function* chunks(): AsyncGenerator<string> {
     try {
-      yield* createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })
+      yield* stream
     } catch (error) {
       throw unreadable(file, error)
     }
@@ -38,19 +39,17 @@ export async function readPriceFile(file: string): Promise<PriceFile> {
 
   async function* batches(): AsyncGenerator<PricePoint[]> {
     let line = 0
-    let batch: PricePoint[] = []
-    for await (const text of lines()) {
-      line += 1
-      if (line === 1) refuseOtherHeader(file, text)
-      else if (text !== '') batch.push(parseLine(text, `${file} line ${line}`))
-      if (batch.length < BATCH_ROWS) continue
+    for await (const lines of linesOf(chunks())) {
+      const batch: PricePoint[] = []
+      for (const text of lines) {
+        line += 1
+        if (line === 1) refuseOtherHeader(file, text)
+        else if (text !== '') batch.push(parseLine(text, { file, line }))
+      }
       rows += batch.length
-      yield batch
-      batch = []
+      if (batch.length > 0) yield batch
     }
     if (line === 0) refuseOtherHeader(file, '')
-    rows += batch.length
-    if (batch.length > 0) yield batch
   }
 
   return { bytes, bytesRead: () => stream.bytesRead, rows: () => rows, batches }
@@ -76,17 +75,16 @@ function refuseOtherHeader(file: string, text: string): void {
   }
 }
 
-function parseLine(text: string, place: string): PricePoint {
+function parseLine(text: string, place: { file: string; line: number }): PricePoint {
   const comma = text.indexOf(',')
   const parsed = parseInstant(text.slice(0, Math.max(0, comma)))
-  if (!parsed.ok)
-    throw new Problem(
-      'bad_file',
-      `${place}: ${JSON.stringify(text.slice(0, 60))} does not start with a UTC time.`,
-    )
+  if (!parsed.ok) throw badLine(place, `${JSON.stringify(text.slice(0, 60))} does not start with a UTC time`)
   try {
     return { at: parsed.at, price: positive(text.slice(comma + 1)) }
   } catch (error) {
-    throw new Problem('bad_file', `${place}: ${(error as Error).message}.`)
+    throw badLine(place, (error as Error).message)
   }
 }
+
+const badLine = ({ file, line }: { file: string; line: number }, why: string): Problem =>
+  new Problem('bad_file', `${file} line ${line}: ${why}.`)

@@ -6,16 +6,16 @@ import { type Price, price } from '../core/money.ts'
 /** What a source said: a price, and when it was made if the source says so. */
 export type Quote = { price: Price; at: Instant | null }
 
-const NUMBER = /^(\d{1,8})(?:\.(\d+))?$/
+const NUMBER = /^\d{1,8}(\.\d+)?$/
 const PLACES_MAX = 18
 
 /** A positive price from text. Throws on anything else: zero, a sign, an exponent, "NaN". */
 export function positive(value: unknown, name = 'price'): Price {
-  const parts = typeof value === 'string' ? NUMBER.exec(value) : null
-  const whole = parts?.[1]
-  if (whole === undefined) throw new Error(`its ${name} is ${JSON.stringify(value)}`)
-  const fraction = parts?.[2]?.slice(0, PLACES_MAX)
-  const exact = price(fraction === undefined ? whole : `${whole}.${fraction}`)
+  if (typeof value !== 'string' || !NUMBER.test(value)) {
+    throw new Error(`its ${name} is ${JSON.stringify(value)}`)
+  }
+  const point = value.indexOf('.')
+  const exact = price(point < 0 ? value : value.slice(0, point + 1 + PLACES_MAX))
   if (exact === 0n) throw new Error(`its ${name} is zero`)
   return exact
 }

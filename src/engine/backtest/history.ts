@@ -19,17 +19,17 @@ export type History = {
   leadMs: number
 }
 
-export type PricePoint = { at: Instant; price: Price }
+type Point = { at: Instant; price: Price }
 
 /** The history of these prices, whatever their order; of several at one instant the first one stands. */
-export function historyOf(points: readonly PricePoint[]): History {
+export function historyOf(points: readonly Point[]): History {
   const gathered = gatherHistory()
   gathered.add(points)
   return gathered.history()
 }
 
 /** Takes in prices part by part; none of the parts is kept, so a long history takes little room. */
-export function gatherHistory(): { add: (points: readonly PricePoint[]) => void; history: () => History } {
+export function gatherHistory(): { add: (points: readonly Point[]) => void; history: () => History } {
   let at = new Float64Array(1_024)
   let price = new BigInt64Array(1_024)
   let length = 0
