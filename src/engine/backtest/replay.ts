@@ -110,9 +110,8 @@ function play(
   const { live } = player
   let { schedule } = player
   const fires: WindowResult['fires'] = []
-  for (let bar = firstBar; ; bar++) {
-    bar = nextVisit(of, { firstBar: bar, endBar }, { schedule, live })
-    if (bar === endBar) return { fires, slots: schedule.layout?.slots ?? 1 }
+  const visitFrom = (bar: number): number => nextVisit(of, { firstBar: bar, endBar }, { schedule, live })
+  for (let bar = visitFrom(firstBar); bar < endBar; bar = visitFrom(bar + 1)) {
     const decision = decide(schedule, {
       now: of.at[bar] as Instant,
       price: live ? (of.price[bar] as Price) : null,
@@ -126,6 +125,7 @@ function play(
       fires.push({ bar: bar - firstBar, share, trigger: tranche.trigger })
     }
   }
+  return { fires, slots: schedule.layout?.slots ?? 1 }
 }
 
 /**
