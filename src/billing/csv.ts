@@ -12,17 +12,18 @@ export type CsvColumn<T> = {
 export const BOM = '\uFEFF'
 
 export const csvHeader = <T>(columns: readonly CsvColumn<T>[]): string =>
-  csvLine(columns.map(({ name }) => name))
+  `${columns.map(({ name }) => quoted(name)).join(',')}\r\n`
 
-export const csvRow = <T>(columns: readonly CsvColumn<T>[], row: T): string =>
-  csvLine(
-    columns.map(({ of, foreign }) => {
-      const value = of(row)
-      return foreign && typeof value === 'string' ? defused(value) : String(value ?? '')
-    }),
-  )
-
-const csvLine = (cells: readonly string[]): string => `${cells.map(quoted).join(',')}\r\n`
+export function csvRow<T>(columns: readonly CsvColumn<T>[], row: T): string {
+  let line = ''
+  let separator = ''
+  for (const { of, foreign } of columns) {
+    const value = of(row)
+    line += separator + quoted(foreign && typeof value === 'string' ? defused(value) : String(value ?? ''))
+    separator = ','
+  }
+  return `${line}\r\n`
+}
 
 const quoted = (cell: string): string => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell)
 

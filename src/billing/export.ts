@@ -21,7 +21,7 @@ export const REPORTS = ['summary', 'users', 'trades'] as const
 export type ReportKind = (typeof REPORTS)[number]
 
 /** Few, because all of them are in memory at once, and the read that brings them should be short. */
-const TRADES_PER_READ = 250
+const ROWS_PER_PAGE = 250
 
 export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: TenantFilter }
 
@@ -29,7 +29,8 @@ type Row<C extends string = string> = Record<C, Cell>
 
 export type Report = {
   columns: readonly CsvColumn<Row>[]
-  rows: (scope: ExportScope) => AsyncGenerator<Row>
+  /** The rows, page by page: to wait for each one would take longer than to read it. Within a page they are made one by one. */
+  pages: (scope: ExportScope) => AsyncGenerator<Iterable<Row>>
 }
 
 /** Columns that carry what a partner or its users chose to call things. */
@@ -51,33 +52,46 @@ const columnsOf = (names: readonly string[]): CsvColumn<Row>[] =>
   }))
 
 export const EXPORTS: Record<ReportKind, Report> = {
-  summary: { columns: columnsOf(SUMMARY_COLUMNS), rows: summaryRows },
-  users: { columns: columnsOf(USER_COLUMNS), rows: userRows },
-  trades: { columns: columnsOf(TRADE_COLUMNS), rows: tradeRows },
+  summary: { columns: columnsOf(SUMMARY_COLUMNS), pages: summaryPages },
+  users: { columns: columnsOf(USER_COLUMNS), pages: userPages },
+  trades: { columns: columnsOf(TRADE_COLUMNS), pages: tradePages },
 }
 
-async function* summaryRows({ store, period, filter }: ExportScope): AsyncGenerator<Row<SummaryColumn>> {
+async function* summaryPages({
+  store,
+  period,
+  filter,
+}: ExportScope): AsyncGenerator<Iterable<Row<SummaryColumn>>> {
   for (const tenant of await store.listTenants(filter, periodOf(period.month).end))
-    yield statementJson((await bill(store, tenant, period)).statement)
+    yield [statementJson((await bill(store, tenant, period)).statement)]
 }
 
-async function* userRows({ store, period, filter }: ExportScope): AsyncGenerator<Row<UserColumn>> {
+async function* userPages({ store, period, filter }: ExportScope): AsyncGenerator<Iterable<Row<UserColumn>>> {
   for (const tenant of await store.listTenants(filter, periodOf(period.month).end)) {
     const { users } = await bill(store, tenant, period)
     const whose = { month: period.month, partner_slug: tenant.partnerSlug, environment: tenant.environment }
-    for (const user of users) yield { ...whose, ...userLineJson(user) }
+    yield rowsOf(users, (user) => ({ ...whose, ...userLineJson(user) }))
   }
 }
 
-async function* tradeRows({ store, period, filter }: ExportScope): AsyncGenerator<Row<TradeColumn>> {
+async function* tradePages({
+  store,
+  period,
+  filter,
+}: ExportScope): AsyncGenerator<Iterable<Row<TradeColumn>>> {
   for (let after: TradeLine | null = null; ; ) {
-    const page: TradeLine[] = await store.readTradeLines(period, filter, { after, limit: TRADES_PER_READ })
-    for (const line of page) yield tradeRow(line)
+    const page: TradeLine[] = await store.readTradeLines(period, filter, { after, limit: ROWS_PER_PAGE })
+    yield rowsOf(page, tradeRow)
     after = page.at(-1) ?? null
-    if (after === null || page.length < TRADES_PER_READ) return
+    if (after === null || page.length < ROWS_PER_PAGE) return
     // A turn of the event loop between two reads: the log may be emptied and others answered.
     await new Promise((resolve) => setImmediate(resolve))
   }
+}
+
+/** Makes each row when it is asked for: a page of them would outlive the garbage collector's nursery. */
+function* rowsOf<T, R>(page: readonly T[], rowOf: (of: T) => R): Generator<R> {
+  for (const of of page) yield rowOf(of)
 }
 
 function tradeRow({ entry, ...line }: TradeLine): Row<TradeColumn> {

@@ -50,9 +50,11 @@ export const formatPrice = (amount: Price): string => format(amount, 2)
 
 function format(amount: bigint, placesMin: number): string {
   const sign = amount < 0n ? '-' : ''
-  const digits = (amount < 0n ? -amount : amount).toString().padStart(9, '0')
-  const fraction = digits.slice(-8).replace(/0+$/, '').padEnd(placesMin, '0')
-  return `${sign}${digits.slice(0, -8)}.${fraction}`
+  const digits = (amount < 0n ? -amount : amount).toString().padStart(PLACES + 1, '0')
+  const point = digits.length - PLACES
+  let end = digits.length
+  while (end > point + placesMin && digits[end - 1] === '0') end -= 1
+  return `${sign}${digits.slice(0, point)}.${digits.slice(point, end)}`
 }
 
 /** The largest whole number of cents not above `amount` (which is never negative). */

@@ -62,7 +62,7 @@ export async function exportMonth(cli: Cli, { store, filter, options }: Export):
   else note(cli, `${counted(rows, 'row')} in ${output}.`)
 }
 
-type Reading = Parameters<(typeof EXPORTS)['summary']['rows']>[0]
+type Reading = Parameters<(typeof EXPORTS)['summary']['pages']>[0]
 
 async function totalOf(
   store: Store,
@@ -75,16 +75,17 @@ async function* textOf(
   reading: Reading,
   options: ExportOptions,
 ): AsyncGenerator<{ text: string; rows: number }> {
-  const { columns, rows } = EXPORTS[options.report]
+  const { columns, pages } = EXPORTS[options.report]
   const json = options.format === 'json'
   let text = (options.bom ? BOM : '') + (json ? '[' : csvHeader(columns))
   let pending = 0
   let first = true
-  for await (const row of rows(reading)) {
-    if (json) text += `${first ? '' : ',\n'}${JSON.stringify(row)}`
-    else text += csvRow(columns, row)
-    first = false
-    pending += 1
+  for await (const page of pages(reading)) {
+    for (const row of page) {
+      text += json ? `${first ? '' : ',\n'}${JSON.stringify(row)}` : csvRow(columns, row)
+      first = false
+      pending += 1
+    }
     if (text.length < CHUNK_CHARS) continue
     yield { text, rows: pending }
     text = ''

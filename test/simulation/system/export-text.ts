@@ -11,8 +11,10 @@ export async function exportText(
 ): Promise<string> {
   const filter = { slug: null, environment: null }
   const period = await store.fixPeriod(periodOf(month), null)
-  const { columns, rows } = EXPORTS[report]
+  const { columns, pages } = EXPORTS[report]
   let text = csvHeader(columns)
-  for await (const row of rows({ store, period, filter })) text += csvRow(columns, row)
+  for await (const page of pages({ store, period, filter })) {
+    for (const row of page) text += csvRow(columns, row)
+  }
   return text
 }

@@ -26,7 +26,9 @@ export function createTradeLines({
       )
       .pluck(),
     trades: db.prepare<object, TradeLineRow>(
-      `select d.*, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
+      `select d.execution_id, d.recorded_at, d.partner_order_id, d.status, d.usd_amount, d.btc_amount,
+         d.execution_price, d.partner_fee_usd, d.executed_at, d.failure_reason,
+         t.tenant_id, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
        from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
          join plans p on p.plan_id = d.plan_id
        where (d.recorded_at, d.execution_id) > (:at, :id) and d.recorded_at < :end and ${OF_TENANT}
