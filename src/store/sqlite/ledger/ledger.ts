@@ -24,6 +24,10 @@ export type Ledger = ReturnType<typeof createLedger>
 export function createLedger(db: Database) {
   const sql = {
     window: db.prepare<[number | bigint], WindowRow>('select * from windows where window_id = ?'),
+    // In the order of the ids; the last are missing when any is.
+    windows: db.prepare<object, WindowRow>(
+      'select w.* from json_each(:windows) asked cross join windows w on w.window_id = asked.value',
+    ),
     current: db.prepare<[number], WindowRow>('select * from windows where plan_id = ? and closed_at is null'),
     openWindow: db.prepare(
       `insert into windows (plan_id, window_start, window_end, budget)
@@ -72,11 +76,14 @@ export function createLedger(db: Database) {
       if (!window.closed) sql.refund.run({ window_id: window.windowId, fireable })
     },
 
-    /** Sets an amount of the current window aside. The schedule that asked for it has counted it already. */
-    reserve(windowId: number, amount: Usd): void {
-      const window = ledger.find(windowId)
-      if (!window) throw new Error(`there is no window ${windowId}`)
-      sql.reserve.run(reserve(window, amount).reserved, windowId)
+    /** Sets amounts of current windows aside. The schedules that asked for them have counted them already. */
+    reserve(amounts: readonly (readonly [windowId: number, amount: Usd])[]): void {
+      const seen = sql.windows.all({ windows: JSON.stringify(amounts.map(([windowId]) => windowId)) })
+      amounts.forEach(([windowId, amount], i) => {
+        const row = seen[i]
+        if (!row) throw new Error(`there is no window ${windowId}`)
+        sql.reserve.run(reserve(windowOf(row), amount).reserved, windowId)
+      })
     },
 
     /** The first slot from `slot` on that has money left, as a window to open: nearly always that very slot. */

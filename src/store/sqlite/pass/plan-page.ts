@@ -10,6 +10,7 @@ import type { Fired, PassCounts, PlanDecisions } from '../../passes.ts'
 import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedule.ts'
 import { tenantsById } from '../accounts/tenants.ts'
 import type { Database } from '../file/connection.ts'
+import { insertRows } from '../file/insert-rows.ts'
 import type { Stops } from '../ledger/disable-user.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
@@ -17,6 +18,9 @@ import type { TenantTime } from '../sandbox/tenant-time.ts'
 type TermsRow = { frequency: string; amount_usd: bigint; min_tranche: bigint }
 
 export type RunPage = ReturnType<typeof createPageRunner>
+
+/** `at` is the time of the plan's tenant. */
+type FiredRow = Fired & { at: Instant }
 
 type Parts = { ledger: Ledger; stops: Stops; time: TenantTime }
 
@@ -49,75 +53,105 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
     return ledger.open(schedule.planId, free, minTranche)
   }
 
+  /** What fired, as a page writes it at its end: in few statements, each of which is prepared for many rows. */
+  function writeFired(fired: readonly FiredRow[]): void {
+    sql.addExecutions(fired.map(executionParams))
+    ledger.reserve(fired.map(({ schedule, tranche }) => [schedule.windowId, tranche.amount]))
+  }
+
   return (
     planIds: readonly number[],
     { roll, decide, newExecutionId }: PlanDecisions,
     real: Instant,
   ): PassCounts & { fired: Fired[] } => {
     const counts: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
-    const fired: Fired[] = []
+    const fired: FiredRow[] = []
     let executionId = (sql.latestId.get() ?? null) as ExecutionId | null
-    const timeOf = time.ofPlans(real)
+    const timeOf = time.ofTenants(real)
     const isStopping = stops.ofPlans()
-    for (const planId of planIds) {
-      const row = sql.awake.get(planId)
-      if (!row || isStopping(planId)) continue
-      const now = timeOf(planId)
-      counts.plansEvaluated += 1
+    for (const row of sql.awake.all({ plans: JSON.stringify(planIds) })) {
       const seen = scheduleOf(row)
+      const { planId } = seen
+      if (isStopping(planId)) continue
+      const tenant = tenantById(Number(row.tenant_id))
+      const now = timeOf(tenant.tenantId)
+      counts.plansEvaluated += 1
       const rolled = rollIfOver(seen, roll, now)
       if (rolled) counts.windowsRolled += 1
       const { schedule, tranche } = decide(rolled ?? seen, now, real)
-      sql.putSchedule.run(scheduleParams(schedule))
+      const sameSlot = !rolled && schedule.nextRunAt === seen.nextRunAt
+      const put = sameSlot ? sql.putInSlot : sql.putSchedule
+      put.run(scheduleParams(schedule))
       if (!tranche) continue
       executionId = newExecutionId(executionId, real)
-      const tenantId = sql.addExecution.get({
-        execution_id: executionId,
-        plan_id: planId,
-        window_id: schedule.windowId,
-        window_start: schedule.windowStart,
-        tranche_index: schedule.trancheIndex - 1,
-        amount_usd: tranche.amount,
-        trigger_kind: tranche.trigger,
-        slot: tranche.slot,
-        units: tranche.units,
-        price: tranche.price,
-        reference_price: tranche.reference,
-        reservation_price: tranche.reservationPrice,
-        created_at: now,
-      })
-      ledger.reserve(schedule.windowId, tranche.amount)
-      counts.executionsCreated += 1
-      fired.push({ tenant: tenantById(Number(tenantId)), executionId, planId, tranche, schedule })
+      fired.push({ tenant, executionId, planId, tranche, schedule, at: now })
     }
+    counts.executionsCreated = fired.length
+    writeFired(fired)
     return { ...counts, fired }
   }
 }
 
+const EXECUTION_COLUMNS = [
+  'execution_id',
+  'tenant_id',
+  'plan_id',
+  'window_id',
+  'window_start',
+  'tranche_index',
+  'amount_usd',
+  'trigger_kind',
+  'slot',
+  'units',
+  'price',
+  'reference_price',
+  'reservation_price',
+  'created_at',
+  'status',
+] as const
+
+const executionParams = ({ tenant, executionId, planId, tranche, schedule, at }: FiredRow) => ({
+  execution_id: executionId,
+  tenant_id: tenant.tenantId,
+  plan_id: planId,
+  window_id: schedule.windowId,
+  window_start: schedule.windowStart,
+  tranche_index: schedule.trancheIndex - 1,
+  amount_usd: tranche.amount,
+  trigger_kind: tranche.trigger,
+  slot: tranche.slot,
+  units: tranche.units,
+  price: tranche.price,
+  reference_price: tranche.reference,
+  reservation_price: tranche.reservationPrice,
+  created_at: at,
+  status: 'pending',
+})
+
+/** What changes of a schedule while its plan waits in one slot. */
+const IN_SLOT = `limit_price = :limit_price, clock_at = :clock_at, fireable = :fireable,
+  tranche_index = :tranche_index, slots = :slots, units_per_slot = :units_per_slot, units_fired = :units_fired,
+  slot = :slot, reference_price = :reference_price, half_width = :half_width, extras_left = :extras_left,
+  next_extra_at = :next_extra_at`
+
 function prepare(db: Database) {
   return {
-    awake: db.prepare<[number], ScheduleRow>('select * from schedules where plan_id = ? and awake = 1'),
+    // In the order of the ids.
+    awake: db.prepare<object, ScheduleRow & { tenant_id: bigint }>(
+      `select s.*, p.tenant_id from json_each(:plans) due
+       cross join schedules s on s.plan_id = due.value cross join plans p on p.plan_id = s.plan_id
+       where s.awake = 1`,
+    ),
     terms: db.prepare<[number], TermsRow>(
       `select frequency, amount_usd, min_tranche
        from plans join tenants using (tenant_id) join partners using (partner_slug) where plan_id = ?`,
     ),
     putSchedule: db.prepare(
-      `update schedules set next_run_at = :next_run_at, limit_price = :limit_price, clock_at = :clock_at,
-         fireable = :fireable, tranche_index = :tranche_index, slots = :slots, units_per_slot = :units_per_slot,
-         units_fired = :units_fired, slot = :slot, reference_price = :reference_price, half_width = :half_width,
-         extras_left = :extras_left, next_extra_at = :next_extra_at, awake = 1
-       where plan_id = :plan_id`,
+      `update schedules set next_run_at = :next_run_at, awake = 1, ${IN_SLOT} where plan_id = :plan_id`,
     ),
-    addExecution: db
-      .prepare<object, bigint>(
-        `insert into executions (execution_id, tenant_id, plan_id, window_id, window_start, tranche_index, amount_usd,
-           trigger_kind, slot, units, price, reference_price, reservation_price, created_at, status)
-         values (:execution_id, (select tenant_id from plans where plan_id = :plan_id), :plan_id, :window_id,
-           :window_start, :tranche_index, :amount_usd, :trigger_kind, :slot, :units, :price, :reference_price,
-           :reservation_price, :created_at, 'pending')
-         returning tenant_id`,
-      )
-      .pluck(),
+    // A column that is not named leaves its index alone, whatever its value.
+    putInSlot: db.prepare(`update schedules set ${IN_SLOT} where plan_id = :plan_id`),
+    addExecutions: insertRows(db, 'executions', EXECUTION_COLUMNS),
     latestId: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),
   }
 }

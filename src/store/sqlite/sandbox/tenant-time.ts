@@ -21,7 +21,6 @@ export function createTenantTime({ db, write }: Pick<Connection, 'db' | 'write'>
   const sql = {
     shift: db.prepare<[number], Shift>('select * from sandboxes where tenant_id = ?'),
     shifts: db.prepare<[], Shift>('select * from sandboxes order by tenant_id'),
-    tenantOfPlan: db.prepare<[number], bigint>('select tenant_id from plans where plan_id = ?').pluck(),
     anyShift: db.prepare<[], bigint>('select exists (select 1 from sandboxes)').pluck(),
     latest: db
       .prepare<[], bigint | null>(
@@ -61,11 +60,10 @@ export function createTenantTime({ db, write }: Pick<Connection, 'db' | 'write'>
         now: shifted(shift, real),
       })),
 
-    /** The time of each plan of a page. Without sandboxes there is nothing to look up. */
-    ofPlans(real: Instant): (planId: number) => Instant {
+    /** The time of every tenant when the real one is `real`. */
+    ofTenants(real: Instant): (tenantId: number) => Instant {
       const own = new Map(time.sandboxes(real).map(({ tenantId, now }) => [tenantId, now]))
-      if (own.size === 0) return () => real
-      return (planId) => own.get(Number(sql.tenantOfPlan.get(planId))) ?? real
+      return (tenantId) => own.get(tenantId) ?? real
     },
 
     /**

@@ -1,0 +1,28 @@
+// Many rows of one table, some at a time in one statement: SQLite sets up what a table's checks need, such as the lists
+// of their `in (...)`, once for each statement and not for each row. For executions that is 40 % of an insert.
+
+import type { Database } from './connection.ts'
+
+/** Enough that a further row gains nothing, and few enough that a rest is soon done one by one. */
+const ROWS_AT_ONCE = 50
+
+type Value = string | number | bigint | null
+
+/** Inserts `rows` in their order. The table and its columns are the program's own words. */
+export function insertRows<Column extends string>(
+  db: Database,
+  table: string,
+  columns: readonly Column[],
+): (rows: readonly Readonly<Record<Column, Value>>[]) => void {
+  const place = `(${columns.map(() => '?').join(', ')})`
+  const insert = (rows: number) =>
+    db.prepare(`insert into ${table} (${columns.join(', ')}) values ${Array(rows).fill(place).join(', ')}`)
+  const [many, one] = [insert(ROWS_AT_ONCE), insert(1)]
+  return (rows) => {
+    const whole = rows.length - (rows.length % ROWS_AT_ONCE)
+    for (let from = 0; from < whole; from += ROWS_AT_ONCE) {
+      many.run(rows.slice(from, from + ROWS_AT_ONCE).flatMap((row) => columns.map((column) => row[column])))
+    }
+    for (const row of rows.slice(whole)) one.run(columns.map((column) => row[column]))
+  }
+}
