@@ -18,17 +18,15 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
   const disputes = createDisputes(db)
 
   return {
-    async probeWrite() {
-      // A savepoint undone inside a transaction that commits: the page still goes to the log and to the disk, so that
-      // a full disk shows, and the row was never there.
-      const undo = new Error('a probe is undone')
-      await write(() => {
+    // A savepoint undone inside a transaction that commits: the page still goes to the log and to the disk, so that a
+    // full disk shows, and the row was never there.
+    probeWrite: () =>
+      write(() => {
+        sql.save.run()
         sql.probe.run()
-        throw undo
-      }).catch((error) => {
-        if (error !== undo) throw error
-      })
-    },
+        sql.undo.run()
+        sql.release.run()
+      }),
 
     readScheduler: createSchedulerReader(connection),
     readDispute: () => read(disputes.standing),
@@ -121,7 +119,10 @@ const openAfter = (place: string): string =>
 
 function prepare({ db }: Connection) {
   return {
+    save: db.prepare('savepoint probe'),
     probe: db.prepare('insert into ticks (at) values (0)'),
+    undo: db.prepare('rollback to probe'),
+    release: db.prepare('release probe'),
     newestExecution: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),
     newestPass: db.prepare<[], bigint | null>('select max(tick_id) from ticks').pluck(),
     createdAfter: db.prepare<object, CreatedRow>(
