@@ -41,4 +41,4 @@ function takeApart(id: ExecutionId): { ms: bigint; random: bigint } {
   return { ms: value >> 80n, random: (high << 62n) | (value & ((1n << 62n) - 1n)) }
 }
 
-const fromBytes = (bytes: Uint8Array): bigint => bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n)
+const fromBytes = (bytes: Uint8Array): bigint => BigInt(`0x${bytes.toHex()}`)

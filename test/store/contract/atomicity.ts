@@ -91,6 +91,37 @@ export const atomicityContract: Contract = {
     assert.deepEqual(await everything(store, world), before)
   },
 
+  'a page that fails halfway takes nothing with it that shares its commit': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id })
+    const planIds = (await allPlans(store)).map(({ planId }) => planId)
+    const before = await store.findPlans('p1')
+    let decided = 0
+    const page = () =>
+      store.changeDuePlans(1, planIds, {
+        roll: () => null,
+        decide: (schedule) => {
+          if (++decided % 2 === 0) throw STOP
+          return { schedule: { ...schedule, slot: 2 }, tranche: null }
+        },
+        newExecutionId: stop,
+      })
+    const user = (id: string) => link(store, acme, id)
+    const outcomes = await Promise.allSettled([page(), user('u7'), page(), user('u8'), page(), user('u9')])
+    assert.deepEqual(
+      outcomes.map(({ status }) => status),
+      outcomes.map((_, i) => (i % 2 === 0 ? 'rejected' : 'fulfilled')),
+    )
+    const users = await store.listUsers(acme, { after: null, limit: 100 })
+    assert.deepEqual(
+      users.map(({ partnerUserId }) => partnerUserId),
+      ['u1', 'u7', 'u8', 'u9'],
+    )
+    assert.deepEqual([await store.findPlans('p1'), decided], [before, 6])
+  },
+
   'writes that share a commit are undone one by one': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme } = world

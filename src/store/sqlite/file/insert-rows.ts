@@ -4,7 +4,7 @@
 import type { Database } from './connection.ts'
 
 /** Enough that a further row gains nothing, and few enough that a rest is soon done one by one. */
-const ROWS_AT_ONCE = 50
+const ROWS_AT_ONCE = 100
 
 type Value = string | number | bigint | null
 
