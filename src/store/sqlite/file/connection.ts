@@ -6,6 +6,7 @@ import { nativeBinding } from './addon.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { explained } from './explain.ts'
 import { type NameWatch, UNWATCHED } from './name-watch.ts'
+import { plannedOnce } from './plan-once.ts'
 import { onFirstUse } from './statement.ts'
 import { whenFree } from './when-free.ts'
 import { createWriter, type Write } from './writer.ts'
@@ -35,7 +36,7 @@ export const CHECKPOINT_PAGES = 4_000
 
 class FileDatabase extends SQLite {
   override prepare<Values extends unknown[] | object = unknown[], Row = unknown>(source: string) {
-    return onFirstUse(() => super.prepare<Values, Row>(source))
+    return onFirstUse(() => super.prepare<Values, Row>(plannedOnce(source)))
   }
 }
 
