@@ -28,6 +28,22 @@ export type Window = {
 /** A window about to be opened; the store gives it its id. */
 export type Opening = { start: Instant; end: Instant; budget: Usd }
 
+/** A window that has just been opened: all of its budget is there. */
+export const opened = (
+  { start, end, budget }: Opening,
+  ids: { windowId: number; planId: number },
+): Window => ({
+  ...ids,
+  start,
+  end,
+  budget,
+  reserved: ZERO_USD,
+  spent: ZERO_USD,
+  excess: ZERO_USD,
+  released: ZERO_USD,
+  closed: null,
+})
+
 /** What the current window can still put into tranches. */
 export const unreserved = (window: Window): Usd => (window.budget - window.reserved - window.spent) as Usd
 

@@ -30,12 +30,14 @@ export const windowOf = (row: WindowRow): Window => ({
   closed:
     row.closed_at === null ? null : { at: instant(row.closed_at), reason: row.close_reason as CloseReason },
 })
-export const windowParams = (window: Window) => ({
+export const amountParams = (window: Window) => ({
   window_id: window.windowId,
   reserved: window.reserved,
   spent: window.spent,
   excess: window.excess,
   released: window.released,
-  closed_at: window.closed?.at ?? null,
-  close_reason: window.closed?.reason ?? null,
+})
+export const closingParams = ({ at, reason }: NonNullable<Window['closed']>) => ({
+  closed_at: at,
+  close_reason: reason,
 })

@@ -1,7 +1,7 @@
 // What the row of a trade or an adjustment must hash to: kept beside it, so that the check can name a row that was
 // changed.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Adjustment } from '../../../core/adjustment.ts'
 import { type Report, reportFingerprint } from '../../../core/report.ts'
 import type { Trade } from '../../../core/trade.ts'
@@ -19,5 +19,4 @@ export const adjustmentDigest = (adjustment: Adjustment): string => {
 /** Of a bounded size, however long the report is. */
 export const reportDigest = (report: Report): string => digestOf([reportFingerprint(report)])
 
-const digestOf = (content: unknown[]): string =>
-  createHash('sha256').update(JSON.stringify(content)).digest('hex')
+const digestOf = (content: unknown[]): string => hash('sha256', JSON.stringify(content))

@@ -7,14 +7,16 @@ import {
   type CloseReason,
   close,
   type Opening,
+  opened,
   openSlot,
   reserve,
   slotAfter,
+  unreserved,
   type Window,
 } from '../../../core/window.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { scheduleParams } from '../../rows/schedule.ts'
-import { type WindowRow, windowOf, windowParams } from '../../rows/window.ts'
+import { amountParams, closingParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import { AWAKE } from '../expressions.ts'
 import type { Database } from '../file/connection.ts'
 import { createCancelOpen } from './cancel-open.ts'
@@ -31,7 +33,7 @@ export function createLedger(db: Database) {
     current: db.prepare<[number], WindowRow>('select * from windows where plan_id = ? and closed_at is null'),
     openWindow: db.prepare(
       `insert into windows (plan_id, window_start, window_end, budget)
-       values (:plan_id, :window_start, :window_end, :budget) returning *`,
+       values (:plan_id, :window_start, :window_end, :budget)`,
     ),
     slotUse: db.prepare<object, { claimed: bigint; used: bigint | null }>(
       `select (select coalesce(sum(spent + reserved), 0) from windows
@@ -39,13 +41,20 @@ export function createLedger(db: Database) {
          (select max(window_start) from executions
            where plan_id = :plan_id and window_start >= :start and window_start < :end) as used`,
     ),
-    writeWindow: db.prepare(
+    // A window that is open stays so here, and its place among the open ones is left alone.
+    writeOpen: db.prepare(
+      `update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released
+       where window_id = :window_id and closed_at is null`,
+    ),
+    writeClosed: db.prepare(
       `update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released,
          closed_at = :closed_at, close_reason = :close_reason
        where window_id = :window_id`,
     ),
     reserve: db.prepare<[bigint, number]>('update windows set reserved = ? where window_id = ?'),
-    refund: db.prepare('update schedules set fireable = :fireable where window_id = :window_id'),
+    refund: db.prepare<[bigint, number, number]>(
+      'update schedules set fireable = ? where plan_id = ? and window_id = ?',
+    ),
     putSchedule: db.prepare(
       `insert or replace into schedules (plan_id, window_id, awake, next_run_at, limit_price, clock_at, window_start,
          window_end, budget, fireable, floor, tranche_index, slots, units_per_slot, units_fired, slot,
@@ -71,9 +80,12 @@ export function createLedger(db: Database) {
 
     /** Stores a window's ledger and, while it is its plan's current one, what the schedule may still fire. */
     write(window: Window): void {
-      sql.writeWindow.run(windowParams(window))
-      const fireable = window.budget - window.reserved - window.spent
-      if (!window.closed) sql.refund.run({ window_id: window.windowId, fireable })
+      if (window.closed) {
+        sql.writeClosed.run({ ...amountParams(window), ...closingParams(window.closed) })
+        return
+      }
+      sql.writeOpen.run(amountParams(window))
+      sql.refund.run(unreserved(window), window.planId, window.windowId)
     },
 
     /** Sets amounts of current windows aside. The schedules that asked for them have counted them already. */
@@ -99,13 +111,14 @@ export function createLedger(db: Database) {
     },
 
     open(planId: number, opening: Opening, minTranche: Usd): Schedule {
-      const row = sql.openWindow.get({
+      const { lastInsertRowid } = sql.openWindow.run({
         plan_id: planId,
         window_start: opening.start,
         window_end: opening.end,
         budget: opening.budget,
-      }) as WindowRow
-      const schedule = freshSchedule(windowOf(row), minTranche)
+      })
+      const window = opened(opening, { planId, windowId: Number(lastInsertRowid) })
+      const schedule = freshSchedule(window, minTranche)
       sql.putSchedule.run(scheduleParams(schedule))
       return schedule
     },

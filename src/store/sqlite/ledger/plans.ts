@@ -40,7 +40,8 @@ export function createPlanStore(connection: Connection, ledger: Ledger, time: Te
         if (change.plan === plan) return plan
 
         const params = { ...scope, ...planParams(change.plan) }
-        const planId = plan?.planId ?? Number(sql.insert.get(params))
+        const planId =
+          plan?.planId ?? Number(sql.insert.run({ ...params, user_id: userRow?.user_id }).lastInsertRowid)
         if (plan) sql.update.run({ ...params, plan_id: planId })
         if (change.cancelsExecutions) ledger.cancelOpen([planId], now)
         if (change.close) ledger.closeCurrent(planId, change.close, now)
@@ -90,16 +91,12 @@ function prepare({ db }: Connection) {
         'select min_tranche from partners join tenants using (partner_slug) where tenant_id = ?',
       )
       .pluck(),
-    insert: db
-      .prepare(
-        `insert into plans (tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled,
-           start_date, status, created_at, updated_at)
-         values (:tenant, (select user_id from users where tenant_id = :tenant and partner_user_id = :partner_user_id),
-           :partner_plan_id, :amount_usd, :frequency, :smart_timing_enabled, :start_date, :status, :created_at,
-           :updated_at)
-         returning plan_id`,
-      )
-      .pluck(),
+    insert: db.prepare(
+      `insert into plans (tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled,
+         start_date, status, created_at, updated_at)
+       values (:tenant, :user_id, :partner_plan_id, :amount_usd, :frequency, :smart_timing_enabled, :start_date,
+         :status, :created_at, :updated_at)`,
+    ),
     update: db.prepare(
       `update plans set amount_usd = :amount_usd, frequency = :frequency, status = :status,
          smart_timing_enabled = :smart_timing_enabled, start_date = :start_date, updated_at = :updated_at
