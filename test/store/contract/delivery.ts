@@ -16,6 +16,7 @@ import {
   problem,
   report,
   sendPlan,
+  setUser,
   tick,
   type World,
 } from '../world.ts'
@@ -51,6 +52,25 @@ export const deliveryContract: Contract = {
     )
     const rest = await store.deliverDue(acme, 4, deliver)
     assert.deepEqual([idsOf(rest.executions), rest.remaining], [ids.slice(4), 0])
+  },
+
+  'what a poll leaves is counted through all that begins and ends an execution': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const ids = await tranches(world, 7)
+    const left = async () => (await store.deliverDue(acme, 0, deliver)).remaining
+    assert.equal(await left(), 7)
+    const handed = idsOf(await poll(store, acme, 4))
+    assert.deepEqual([handed, await left()], [ids.slice(0, 4), 3])
+    await report(store, acme, ids[0] ?? '', failed())
+    await store.cancelExecution(ids[1] ?? '', (seen, at) => cancelByHand(seen, 'lost', at), AUDIT)
+    await sendPlan(store, acme, { partnerPlanId: 'p7', status: 'cancelled' })
+    assert.equal(await left(), 2)
+    world.advance(LEASE_MS)
+    assert.equal(await left(), 4)
+    await setUser(store, acme, 'u1', 'disabled')
+    assert.equal(await left(), 0)
+    assert.deepEqual(await store.findFaults(), [])
   },
 
   'a lease taken under a clock that was ahead does not hold when it was set back': async (t, open) => {

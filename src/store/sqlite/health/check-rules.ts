@@ -118,6 +118,19 @@ export const LEDGER_RULES: Rule[] = [
     message: (row) => `is ${row.status} although its plan is cancelled or its user disabled`,
   },
   {
+    // What a poll goes by: an execution that is not counted would never be handed out.
+    kind: 'open_count',
+    sql: `select ${TENANT_NAME} as place, null as start, coalesce(c.n, 0) as counted, coalesce(x.n, 0) as expected
+      from open_counts c
+      full join (
+        select e.tenant_id, coalesce(e.lease_expires_at, 0) as lease_expires_at, count(*) as n from executions e
+        where ${IS_OPEN} group by 1, 2) x using (tenant_id, lease_expires_at)
+      join tenants t using (tenant_id)
+      where coalesce(c.n, 0) <> coalesce(x.n, 0)`,
+    message: (row) =>
+      `counts ${row.counted} open executions whose lease ends at one instant, and has ${row.expected}`,
+  },
+  {
     kind: 'adjustment_place',
     sql: `select 'adjustment ' || a.adjustment_id as place, null as start
       from adjustments a left join trades d on d.execution_id = a.execution_id
