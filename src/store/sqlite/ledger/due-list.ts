@@ -1,5 +1,5 @@
 // What a poll is handed. Executions that are open lie in one index by the end of their lease (sql/0009_load.sql), and
-// how many end when is counted as it changes (sql/0011_open_counts.sql): what is out under a lease is never stepped
+// how many end when is counted as it changes (sql/0010_open_counts.sql): what is out under a lease is never stepped
 // over, and what is left for the next poll is not counted one by one.
 
 import { LEASE_AHEAD_MAX_MS } from '../../../core/execution.ts'

@@ -155,7 +155,7 @@ function prepare(db: Database) {
     // A column that is not named leaves its index alone, whatever its value.
     putInSlot: db.prepare(`update schedules set ${IN_SLOT} where plan_id = :plan_id`),
     addExecutions: insertRows(db, 'executions', EXECUTION_COLUMNS),
-    // The rest of an execution's life is counted by triggers (sql/0011_open_counts.sql).
+    // The rest of an execution's life is counted by triggers (sql/0010_open_counts.sql).
     countPending: db.prepare(
       `insert into open_counts values (:tenant, 0, :n) on conflict do update set n = n + excluded.n`,
     ),
