@@ -85,7 +85,8 @@ test('exports in a process ahead warn and are not final; a pass by that clock is
   const month = monthOf(now())
   const argv = ['billing', 'export', '--month', month]
   const present = await shop.run(0, ...argv)
-  assert.deepEqual([present.code, present.err], [0, ''], 'the present month needs no warning')
+  assert.equal(present.code, 0)
+  assert.match(present.err, /^\S+ is not over yet: these are its figures so far\.\n$/)
   for (const ahead of [40 * DAY_MS, 400 * DAY_MS]) {
     assert.equal((await shop.run(ahead, 'tick', '--price-feed', shop.feed)).code, 1)
     const { code, out, err } = await shop.run(ahead, ...argv)

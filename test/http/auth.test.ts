@@ -148,7 +148,8 @@ for (const [what, status, end] of ENDINGS) {
   test(`a key that is ${what} while the body is on its way does nothing`, async (t) => {
     const service = await startService(t)
     const key = await changedKey(service, 'test', () => ({ expiresAt: plus(service.now(), 60_000) }))
-    const keyId = (await service.store.listKeys('acme')).at(-1)?.keyId ?? ''
+    const keys = await service.store.listKeys('acme')
+    const keyId = keys.find(({ lastFour }) => lastFour === key.slice(-4))?.keyId ?? ''
     const { port, hostname } = new URL(service.url)
     const socket = connect({ port: Number(port), host: hostname })
     t.after(() => socket.destroy())

@@ -30,7 +30,8 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
       for (const failure of await nameFailures(store, report?.failed ?? [])) log.error({}, failure)
       follow(finish(report, durationMs))
     } catch (error) {
-      log.error(error instanceof Problem ? { error: error.message } : { err: error }, 'tick failed')
+      const why = error instanceof Problem ? { code: error.code, error: error.message } : { err: error }
+      log.error(why, 'tick failed')
     }
     if (!stopping) timer = setTimeout(next, Math.max(0, everyMs - (performance.now() - started)))
   }
