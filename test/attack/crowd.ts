@@ -38,8 +38,6 @@ export function addCrowd(file: string, tenantId: number, { user, plans, status }
      select printf('exec_%016x%016x', :tenant, plan + i), :tenant, plan + i,
        (select max(window_id) - :plans from windows) + i, :now, 0,
        :tranche, 'slot_start', 0, 1, :now + i, :status, iif(:lease is null, 0, 1), :lease from n, base`,
-    `insert into open_counts values (:tenant, coalesce(:lease, 0), :plans)
-       on conflict do update set n = n + excluded.n`,
     `${numbers} insert into schedules select plan + i, (select max(window_id) - :plans from windows) + i, 1, :end,
        :price - i % 1000, :end, :now, :end, :amount, :left, :floor, 1, 14, 2, 1, 0, :price, 0, 3, :now from n, base`,
     `${numbers} insert into plans select plan + i, :tenant,

@@ -111,11 +111,6 @@ function addExecutions(db: Database, { plans, now, tenantId }: Layout, status: '
     delivered: Number(isSent),
     lease: isSent ? plus(now, LEASE_MS) : null,
   })
-  db.prepare('insert into open_counts values (?, ?, ?)').run(
-    tenantId,
-    isSent ? plus(now, LEASE_MS) : 0,
-    plans,
-  )
 }
 
 export type Trades = {

@@ -57,9 +57,6 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
   function writeFired(fired: readonly FiredRow[]): void {
     sql.addExecutions(fired.map(executionParams))
     ledger.reserve(fired.map(({ schedule, tranche }) => [schedule.windowId, tranche.amount]))
-    for (const [tenant, { length }] of Map.groupBy(fired, (one) => one.tenant.tenantId)) {
-      sql.countPending.run({ tenant, n: length })
-    }
   }
 
   return (
@@ -155,10 +152,6 @@ function prepare(db: Database) {
     // A column that is not named leaves its index alone, whatever its value.
     putInSlot: db.prepare(`update schedules set ${IN_SLOT} where plan_id = :plan_id`),
     addExecutions: insertRows(db, 'executions', EXECUTION_COLUMNS),
-    // The rest of an execution's life is counted by triggers (sql/0010_open_counts.sql).
-    countPending: db.prepare(
-      `insert into open_counts values (:tenant, 0, :n) on conflict do update set n = n + excluded.n`,
-    ),
     latestId: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),
   }
 }
