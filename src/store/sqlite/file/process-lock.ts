@@ -1,7 +1,8 @@
 // A lock between processes that the system releases when its holder dies, however it dies: SQLite's own lock on an
 // empty file beside the database. Nothing is ever written to it.
 
-import { closeSync, existsSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { openFile } from './connection.ts'
 import { isBusy } from './errors.ts'
 import { explained } from './explain.ts'
@@ -57,7 +58,7 @@ const LOCKS = '/proc/locks'
 export const canSeeLocks = (): boolean => existsSync(LOCKS)
 
 /**
- * The locks that processes hold on a file. A file that this process has locked must not be opened and closed by it: that
+ * The locks that processes hold on a file, given by its real name. A file that this process has locked must not be opened and closed by it: that
  * would give up all its locks.
  */
 export function locksOn(file: string): { isOurs: boolean; isRead: boolean }[] {
@@ -86,7 +87,7 @@ export function locksOn(file: string): { isOurs: boolean; isRead: boolean }[] {
 function devicesOf(file: string, dev: bigint): (string | null)[] {
   const major = ((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn)
   const minor = (dev & 0xffn) | ((dev >> 12n) & ~0xffn)
-  return [deviceName(major, minor), deviceOfMount(realpathSync(file))]
+  return [deviceName(major, minor), deviceOfMount(resolve(file))]
 }
 
 const deviceName = (major: bigint, minor: bigint): string =>
