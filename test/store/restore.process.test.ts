@@ -103,7 +103,7 @@ suite('restore', { concurrency: 3 }, () => {
     await refused(file, bad, 4, /There is no file/)
     await refused(file, file, 2, /is the database itself/)
     writeFileSync(bad, 'a letter, and no database '.repeat(100))
-    await refused(file, bad, 1, /bad\.db is damaged: file is not a database/)
+    await refused(file, bad, 1, /bad\.db is not a database\./)
     writeFileSync(bad, '')
     await refused(file, bad, 1, /is not a tranche database: it is empty/)
     copyFileSync(copy, bad)

@@ -5,7 +5,7 @@ import { dirname } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
 import { giveName, nameAside, sync } from '../../../whole-file.ts'
 import { type Database, openFile } from './connection.ts'
-import { isBusy, isUnreadable } from './errors.ts'
+import { inOneLine, isBusy, isCorrupt, isNoDatabase, isUnreadable } from './errors.ts'
 import { BESIDE } from './own-files.ts'
 
 /**
@@ -36,7 +36,10 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
   }
 }
 
-/** Throws bad_file when SQLite finds anything wrong with the file. `name` is what its reader knows it by. */
+/**
+ * Throws bad_file when SQLite finds anything wrong with the file, and what the disk fails with as it is. `name` is what
+ * its reader knows it by.
+ */
 export function assertWhole(file: string, name = file): void {
   let found: unknown
   try {
@@ -47,7 +50,9 @@ export function assertWhole(file: string, name = file): void {
       db.close()
     }
   } catch (error) {
+    if (isNoDatabase(error)) throw new Problem('bad_file', `${name} is not a database.`)
+    if (!isCorrupt(error)) throw error
     found = (error as Error).message
   }
-  if (found !== 'ok') throw new Problem('bad_file', `${name} is damaged: ${found}`)
+  if (found !== 'ok') throw new Problem('bad_file', `${name} is damaged: ${inOneLine(String(found))}`)
 }

@@ -13,6 +13,13 @@ export const isBusy = (error: unknown): boolean =>
 export const isCorrupt = (error: unknown): boolean =>
   error instanceof SQLite.SqliteError && error.code.startsWith('SQLITE_CORRUPT')
 
+/** Whether the file is none of SQLite's, or its beginning is gone. */
+export const isNoDatabase = (error: unknown): boolean =>
+  error instanceof SQLite.SqliteError && error.code === 'SQLITE_NOTADB'
+
 /** Whether SQLite cannot make sense of the file at all, or of a part it needed. */
-export const isUnreadable = (error: unknown): boolean =>
-  isCorrupt(error) || (error instanceof SQLite.SqliteError && error.code === 'SQLITE_NOTADB')
+export const isUnreadable = (error: unknown): boolean => isCorrupt(error) || isNoDatabase(error)
+
+/** SQLite puts a heading on a line of its own before the first thing it finds. */
+export const inOneLine = (fault: string): string =>
+  fault.replace(/^\*{3} in database main \*{3}\n/, '').replaceAll('\n', '; ')

@@ -6,7 +6,7 @@ import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { instant } from '../../rows/instant.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import type { Connection, Database } from '../file/connection.ts'
-import { isCorrupt } from '../file/errors.ts'
+import { inOneLine, isCorrupt } from '../file/errors.ts'
 import { adjustmentDigest, tradeDigest } from '../ledger/digests.ts'
 import { LEDGER_RULES, type Rule } from './check-rules.ts'
 import { createWarnings } from './check-warnings.ts'
@@ -62,10 +62,6 @@ function integrity(db: Database): Finding[] {
   const faults = lines.filter((line) => line !== 'ok')
   return faults.map((fault) => ({ kind: 'integrity', subject: 'database', message: inOneLine(fault) }))
 }
-
-/** SQLite puts a heading on a line of its own before the first thing it finds. */
-const inOneLine = (fault: string): string =>
-  fault.replace(/^\*{3} in database main \*{3}\n/, '').replaceAll('\n', '; ')
 
 function danglingRows(db: Database): Finding[] {
   const rows = db.pragma('foreign_key_check') as { table: string; rowid: bigint | null; parent: string }[]
