@@ -14,6 +14,7 @@ export const SHORT_CRASHING_LIFE = { ...crashing(103), steps: 8 }
 
 export const FIXED_LIVES: readonly Life[] = [
   whole(20_260_105),
+  whole(1_000_003),
   crashing(1_000_003),
   whole(33),
   whole(2_425_635_902),
