@@ -14,6 +14,7 @@ PAPER_PART = float(os.environ.get("PAPER_PART", "0"))
 PAPER_FAIL = float(os.environ.get("PAPER_FAIL", "0"))
 # How long a call takes, and how long an order stays open.
 PAPER_DELAY_MS = int(os.environ.get("PAPER_DELAY_MS", "0"))
+PAPER_OPEN_MS = int(os.environ.get("PAPER_OPEN_MS", "0"))
 
 
 class PaperVenue:
@@ -46,11 +47,11 @@ class PaperVenue:
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET asked = asked + 1",
             (
                 key,
-                int(time.time() * 1000) + PAPER_DELAY_MS,
+                int(time.time() * 1000) + PAPER_OPEN_MS,
                 str(uuid.uuid4()),
                 status,
-                str(spent),
-                str(bought),
+                f"{spent:f}",  # str() would write 0.00000010 as 1.0E-7
+                f"{bought:f}",
                 PAPER_PRICE,
                 time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                 "the venue refused" if status == "failed" else "",

@@ -13,6 +13,7 @@ const {
   PAPER_FAIL = '0',
   /** How long a call takes, and how long an order stays open. */
   PAPER_DELAY_MS = '0',
+  PAPER_OPEN_MS = '0',
 } = process.env
 
 /** Of dollars with two decimals. */
@@ -50,7 +51,7 @@ export function openPaperVenue(): Venue {
         ON CONFLICT (key) DO UPDATE SET asked = asked + 1`)
       .run(
         key,
-        Date.now() + delay,
+        Date.now() + Number(PAPER_OPEN_MS),
         randomUUID(),
         status,
         decimal(spent, 2),
