@@ -85,13 +85,13 @@ const rows = <T>(file: string, sql: string): T[] => {
 
 /** Every order of the paper venue, and how often each was asked for. */
 export const ordersOf = ({ folder }: Stage) =>
-  rows<Entry & { asked: number }>(
+  rows<Entry & { asked: number; key: string }>(
     join(folder, 'paper-venue.db'),
-    'select id as "order", status, usd, btc, asked from orders order by id',
+    'select id as "order", status, usd, btc, asked, key from orders order by id',
   )
 
 export const journalOf = ({ folder }: Stage) =>
-  rows<{ execution_id: string; report: string | null; answer: string | null }>(
+  rows<{ execution_id: string; idempotency_key: string; report: string | null; answer: string | null }>(
     join(folder, 'journal.db'),
     'select * from purchases order by execution_id',
   )
@@ -122,7 +122,7 @@ export function assertSameBooks(stage: Stage): void {
     [],
     'no order was placed twice',
   )
-  const booked = orders.map(({ asked: _, ...order }) => order)
+  const booked = orders.map(({ asked: _, key: __, ...order }) => order)
   const recorded = [...tradesOf(stage), ...keptOf(stage)].sort((a, b) => (a.order < b.order ? -1 : 1))
   assert.deepEqual(recorded, booked, 'what the venue did is what the service knows')
   assert.ok(booked.some(({ status }) => status === 'filled'))
