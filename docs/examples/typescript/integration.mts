@@ -61,7 +61,7 @@ try {
 }
 process.on('exit', () => lock.close())
 
-const journal = new DatabaseSync(JOURNAL)
+const journal = new DatabaseSync(JOURNAL, { timeout: 5000 })
 journal.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
   CREATE TABLE IF NOT EXISTS purchases (execution_id TEXT PRIMARY KEY, idempotency_key TEXT NOT NULL,
     amount_usd TEXT NOT NULL, report TEXT, answer TEXT)`)
