@@ -5,6 +5,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { LEASE_MS } from '../../src/core/execution.ts'
 import { HOUR_MS } from '../../src/core/instant.ts'
+import { chanceOf } from '../faults/chance.ts'
 import { LOW_PRICE, link, plan } from '../http/steps.ts'
 import { isConfirm, isPoll } from './front.ts'
 import {
@@ -31,7 +32,7 @@ type Moment = 'intended' | 'ordered' | 'confirming' | 'confirmed' | 'any'
 const MOMENTS: Moment[] = ['intended', 'ordered', 'any', 'confirming', 'any', 'confirmed', 'any', 'any']
 
 /** Runs a partner and kills it at the moment, or when that did not come for a second. */
-async function live(stage: Stage, moment: Moment): Promise<void> {
+async function live(stage: Stage, moment: Moment, chance: () => number): Promise<void> {
   const { front } = stage
   const known = new Set(journalOf(stage).map(({ execution_id: id }) => id))
   const ordered = ordersOf(stage).length
@@ -58,7 +59,7 @@ async function live(stage: Stage, moment: Moment): Promise<void> {
     confirmed: partner.hasEnded,
     any: () => true,
   }
-  if (moment === 'any') await pause(Math.random() * 200)
+  if (moment === 'any') await pause(chance() * 200)
   await until(hasCome[moment], () => moment, 1_000).catch(() => {})
   await kill()
 }
@@ -76,12 +77,13 @@ async function killOften(t: TestContext, stage: Stage): Promise<void> {
     await link(stage.service, id)
     await plan(stage.service, id, id)
   }
+  const chance = chanceOf(t)
   let between = 0
   for (let lives = 0; lives < LIVES; lives++) {
     // Both units of a slot fire; and what an earlier life left is delivered again.
     await stage.service.tick(LOW_PRICE)
     const moment = MOMENTS[lives % MOMENTS.length] ?? 'any'
-    await live(stage, moment)
+    await live(stage, moment, chance)
     const begun = plansBegun(stage, moment !== 'intended')
     if (moment !== 'intended' && begun.length > 0) between++
     // What is cancelled now is never delivered again.

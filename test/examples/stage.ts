@@ -60,7 +60,7 @@ export async function setStage(t: TestContext, { folder: from, command, main }: 
 function hurried(program: string): string {
   const swaps = [
     [`WAITS_S = [${WAITS_S.join(', ')}]`, `WAITS_S = [${HURRIED_S.join(', ')}]`],
-    ['TIMEOUT_S = 30', 'TIMEOUT_S = 0.4'],
+    ['TIMEOUT_S = 30', 'TIMEOUT_S = 2'],
     ['OPEN_S = 60', 'OPEN_S = 0.2'],
     ['CHECK_S = 1', 'CHECK_S = 0.01'],
   ] as const
