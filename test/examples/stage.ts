@@ -19,8 +19,17 @@ export const SAMPLES = [
     folder: 'typescript',
     command: [process.execPath, 'partner.ts'],
     main: 'integration.mts',
+    venue: 'paper-venue.mts',
+    lostAnswer: ['return (await find(key)) as Order', "throw new Error('no answer')"],
   },
-  { language: 'Python', folder: 'python', command: ['python3', 'partner.py'], main: 'partner.py' },
+  {
+    language: 'Python',
+    folder: 'python',
+    command: ['python3', 'partner.py'],
+    main: 'partner.py',
+    venue: 'paper_venue.py',
+    lostAnswer: ['return self.find(key)', 'raise OSError("no answer")'],
+  },
 ] as const
 export type Sample = (typeof SAMPLES)[number]
 
@@ -39,7 +48,7 @@ export type Stage = {
 export async function setStage(t: TestContext, { folder: from, command, main }: Sample): Promise<Stage> {
   const folder = temporaryFolder(t)
   cpSync(join(EXAMPLES, from), folder, { recursive: true, filter: (path) => !path.includes('__pycache__') })
-  writeFileSync(join(folder, main), hurried(readFileSync(join(folder, main), 'utf8')))
+  rewrite(join(folder, main), HURRY)
   const service = await startService(t)
   const front = await startFront(t, service.url)
   const [file, ...first] = command
@@ -57,17 +66,24 @@ export async function setStage(t: TestContext, { folder: from, command, main }: 
 }
 
 /** Waits that a test can wait for. The poll stays at its minute, so that nothing but a wake-up brings the next one. */
-function hurried(program: string): string {
-  const swaps = [
-    [`WAITS_S = [${WAITS_S.join(', ')}]`, `WAITS_S = [${HURRIED_S.join(', ')}]`],
-    ['TIMEOUT_S = 30', 'TIMEOUT_S = 2'],
-    ['OPEN_S = 60', 'OPEN_S = 0.2'],
-    ['CHECK_S = 1', 'CHECK_S = 0.01'],
-  ] as const
-  return swaps.reduce((text, [slow, quick]) => {
-    assert.equal(text.split(`${slow}\n`).length, 2, `the program has ${slow}`)
-    return text.replace(slow, quick)
-  }, program)
+const HURRY = [
+  [`WAITS_S = [${WAITS_S.join(', ')}]\n`, `WAITS_S = [${HURRIED_S.join(', ')}]\n`],
+  ['OPEN_S = 60\n', 'OPEN_S = 0.2\n'],
+  ['CHECK_S = 1\n', 'CHECK_S = 0.01\n'],
+] as const
+/** Long enough for any answer of a busy machine, which is leased to a partner that did not wait for it. */
+export const PATIENCE = ['TIMEOUT_S = 30\n', 'TIMEOUT_S = 5\n'] as const
+
+/** Replaces in a program what it must have exactly once. */
+export function rewrite(file: string, changes: readonly (readonly [there: string, instead: string])[]): void {
+  const program = changes.reduce(
+    (text, [there, instead]) => {
+      assert.equal(text.split(there).length, 2, `${file} has ${there}`)
+      return text.replace(there, instead)
+    },
+    readFileSync(file, 'utf8'),
+  )
+  writeFileSync(file, program)
 }
 
 /** An order or a trade, with amounts in units of 1e-8 that SQLite adds up without a rounding. */
