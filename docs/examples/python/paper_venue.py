@@ -25,7 +25,8 @@ class PaperVenue:
         self.book.executescript(
             """PRAGMA journal_mode = WAL;
             CREATE TABLE IF NOT EXISTS orders (key TEXT PRIMARY KEY, asked INTEGER NOT NULL DEFAULT 1,
-              open_until INTEGER NOT NULL, id TEXT, status TEXT, usd TEXT, btc TEXT, price TEXT, at TEXT, reason TEXT)"""
+              open_until INTEGER NOT NULL, id TEXT, status TEXT, usd TEXT, btc TEXT, price TEXT, at TEXT,
+              reason TEXT)"""
         )
 
     def find(self, key):
@@ -62,7 +63,8 @@ class PaperVenue:
     def cancel(self, key):
         time.sleep(PAPER_DELAY_MS / 1000)
         self.book.execute(
-            "UPDATE orders SET open_until = 0, status = 'failed', reason = 'cancelled' WHERE key = ? AND open_until > ?",
+            "UPDATE orders SET open_until = 0, status = 'failed', reason = 'cancelled'"
+            " WHERE key = ? AND open_until > ?",
             (key, int(time.time() * 1000)),
         )
 

@@ -1,7 +1,7 @@
 """A partner of tranche: polls for instructions, buys each of them once, and confirms it until that is recorded.
 
-It may be killed at any moment and started again. Each step is in the journal, on disk, before the next is taken, and the
-venue knows every order by the key it was placed under. To go live, replace the paper venue with your own.
+It may be killed at any moment and started again. Each step is in the journal, on disk, before the next is taken, and
+the venue knows every order by the key it was placed under. To go live, replace the paper venue with your own.
 It needs Python 3.9 or later, and nothing else.
 """
 
@@ -51,11 +51,11 @@ journal.executescript(
       amount_usd TEXT NOT NULL, report TEXT, answer TEXT)"""
 )
 
-# The venue has three methods, and an order is a dict with id, status (open, filled, partial or failed), usd, btc, price,
-# at and reason; its amounts are decimal strings, never numbers.
+# The venue has three methods, and an order is a dict with id, status (open, filled, partial or failed), usd, btc,
+# price, at and reason; its amounts are decimal strings, never numbers.
 #   find(key) answers the order that was placed under this key, or None.
-#   place(key, usd) buys for at most this much; under a key it has seen before, the venue must buy nothing more. An order
-#     that the venue refuses is failed. It raises when nobody knows whether the order arrived.
+#   place(key, usd) buys for at most this much; under a key it has seen before, the venue must buy nothing more. An
+#     order that the venue refuses is failed. It raises when nobody knows whether the order arrived.
 #   cancel(key) ends an order that is still open.
 venue = open_paper_venue()
 

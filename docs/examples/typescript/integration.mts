@@ -22,8 +22,8 @@ export interface Venue {
   /** The order that was placed under this key, if there is one. */
   find(key: string): Promise<Order | undefined>
   /**
-   * Buys for at most this much; under a key it has seen before, the venue must buy nothing more. An order that the venue
-   * refuses is `failed`. Throws when nobody knows whether the order arrived.
+   * Buys for at most this much; under a key it has seen before, the venue must buy nothing more. An order that the
+   * venue refuses is `failed`. Throws when nobody knows whether the order arrived.
    */
   place(key: string, usd: string): Promise<Order>
   /** Ends an order that is still open. */

@@ -27,8 +27,8 @@ export function openPaperVenue(): Venue {
   const book = new DatabaseSync(PAPER_FILE)
   // `asked`: how often somebody tried to place an order under the key. Only the first buys.
   book.exec(`PRAGMA journal_mode = WAL;
-    CREATE TABLE IF NOT EXISTS orders (key TEXT PRIMARY KEY, asked INTEGER NOT NULL DEFAULT 1, open_until INTEGER NOT NULL,
-      id TEXT, status TEXT, usd TEXT, btc TEXT, price TEXT, at TEXT, reason TEXT)`)
+    CREATE TABLE IF NOT EXISTS orders (key TEXT PRIMARY KEY, asked INTEGER NOT NULL DEFAULT 1,
+      open_until INTEGER NOT NULL, id TEXT, status TEXT, usd TEXT, btc TEXT, price TEXT, at TEXT, reason TEXT)`)
   const delay = Number(PAPER_DELAY_MS)
 
   async function find(key: string): Promise<Order | undefined> {
@@ -47,8 +47,8 @@ export function openPaperVenue(): Venue {
     const bought = (spent * 10n ** 8n) / cents(PAPER_PRICE)
     const status = failed ? 'failed' : part ? 'partial' : 'filled'
     book
-      .prepare(`INSERT INTO orders (key, open_until, id, status, usd, btc, price, at, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-        ON CONFLICT (key) DO UPDATE SET asked = asked + 1`)
+      .prepare(`INSERT INTO orders (key, open_until, id, status, usd, btc, price, at, reason)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET asked = asked + 1`)
       .run(
         key,
         Date.now() + Number(PAPER_OPEN_MS),
