@@ -15,6 +15,21 @@ export function periodOf(month: string): Period {
   return { month, start: utc(year, index), end: earlier(utc(year, index + 1), LATEST) }
 }
 
+/** Ten years: the most months that one report covers. */
+export const RANGE_MONTHS_MAX = 120
+
+/** The months from one to another, both included; none when the first is the later one. At most `RANGE_MONTHS_MAX` + 1. */
+export function monthsFrom(first: string, last: string): string[] {
+  const months: string[] = []
+  let [year, number] = [Number(first.slice(0, 4)), Number(first.slice(5))]
+  for (let month = first; month <= last && months.length <= RANGE_MONTHS_MAX; ) {
+    months.push(month)
+    ;[year, number] = number === 12 ? [year + 1, 1] : [year, number + 1]
+    month = `${String(year).padStart(4, '0')}-${String(number).padStart(2, '0')}`
+  }
+  return months
+}
+
 /** Where a month stands at an instant. */
 export type Stage = 'ahead' | 'running' | 'over'
 
