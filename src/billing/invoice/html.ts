@@ -7,30 +7,30 @@ const STYLE = `
 :root { color-scheme: light; }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 14mm 0; max-width: 174mm; background: #fff; color: #1c1f24;
-  font: 10.5pt/1.45 "Helvetica Neue", Helvetica, Arial, "Liberation Sans", sans-serif; overflow-wrap: anywhere; }
+  font: 10pt/1.4 "Helvetica Neue", Helvetica, Arial, "Liberation Sans", sans-serif; overflow-wrap: anywhere; }
 header { display: flex; justify-content: space-between; align-items: baseline; border-bottom: 1.5pt solid #1c1f24;
   padding-bottom: 3mm; gap: 8mm; }
 h1 { font-size: 20pt; font-weight: 600; margin: 0; letter-spacing: -0.2pt; }
 header p { margin: 0; font-size: 12pt; }
-h2 { font-size: 11pt; font-weight: 600; margin: 8mm 0 2mm; break-after: avoid; }
+h2 { font-size: 11pt; font-weight: 600; margin: 6mm 0 1.5mm; break-after: avoid; }
 .warning { margin: 5mm 0 0; padding: 3mm 4mm; border: 1pt solid #b54708; background: #fff6ed; color: #7a2e0e; font-weight: 600; }
-.parties { display: flex; gap: 12mm; margin: 7mm 0 6mm; }
+.parties { display: flex; gap: 12mm; margin: 5mm 0; }
 .parties section { flex: 1; }
 .parties h2 { margin: 0 0 1mm; font-size: 8.5pt; font-weight: 600; color: #5b6470; }
 .parties p { margin: 0; }
 .parties p:first-of-type { font-weight: 600; }
 table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; vertical-align: top; padding: 1.6mm 3mm 1.6mm 0; border-bottom: 0.5pt solid #d5d9de; }
+th, td { text-align: left; vertical-align: top; padding: 1.1mm 3mm 1.1mm 0; border-bottom: 0.5pt solid #d5d9de; }
 th { font-weight: 600; font-size: 8.5pt; color: #5b6470; }
-tr { break-inside: avoid; }
+tr, section, footer { break-inside: avoid; }
 .amount { text-align: right; padding-right: 0; padding-left: 3mm; white-space: nowrap; }
 .facts th { width: 38mm; font-weight: 400; font-size: inherit; }
 .total td { border-bottom: 0; border-top: 1pt solid #1c1f24; font-weight: 600; font-size: 12pt; padding-top: 2.4mm; }
 .sum td { font-weight: 600; }
 .small { font-size: 9pt; }
 .small td:first-child { white-space: nowrap; }
-code { font: 8.5pt/1.4 "DejaVu Sans Mono", Menlo, Consolas, "Liberation Mono", monospace; }
-footer { margin-top: 8mm; padding-top: 3mm; border-top: 0.5pt solid #d5d9de; font-size: 9pt; color: #3d444d; }
+code { font: 8pt/1.4 "DejaVu Sans Mono", Menlo, Consolas, "Liberation Mono", monospace; }
+footer { margin-top: 6mm; padding-top: 2.5mm; border-top: 0.5pt solid #d5d9de; font-size: 9pt; color: #3d444d; }
 footer p { margin: 0 0 1mm; }
 @page { size: A4; margin: 16mm 18mm 18mm; }
 @media print { body { padding: 0; max-width: none; } }
@@ -72,9 +72,10 @@ ${hasAdjustments ? `<table class="small">\n<thead>${row(words.adjustments.column
   foot: (
     words,
     hasAdjustments,
-  ) => `${hasAdjustments ? '</table>\n' : ''}<h2>${escaped(words.evidence.heading)}</h2>
+  ) => `${hasAdjustments ? '</table>\n' : ''}<section><h2>${escaped(words.evidence.heading)}</h2>
 <p>${escaped(words.evidence.text)}</p>
 ${words.evidence.facts.length === 0 ? '' : facts(words.evidence.facts, 'code')}
+</section>
 <footer>
 ${words.notes.map((note) => `<p>${escaped(note)}</p>`).join('\n')}
 </footer>

@@ -1,6 +1,6 @@
 // What stands on an invoice that a person reads, in words and in its order; how it looks is the layouts' business.
 
-import { formatInstant } from '../../core/instant.ts'
+import { formatInstant, type Instant } from '../../core/instant.ts'
 import { formatBtc, formatUsd } from '../../core/money.ts'
 import type { AdjustmentLine } from '../../store/months.ts'
 import {
@@ -57,10 +57,8 @@ export function wordsOf(invoice: Invoice): Words {
       { heading: 'To', lines: parties ? partyLines(parties.partner) : [tenant.partnerSlug] },
     ],
     facts: [
-      ['Invoice number', numberOf(statement)],
       ['Invoice date', dateOf(statement)],
       ['Period', `${firstDayOf(statement)} to ${lastDayOf(statement)} (UTC)`],
-      ['Partner', tenant.partnerSlug],
       ['Tier', `${tier.name}: ${terms(invoice)}`],
       ['Why this tier', tierReason(statement)],
     ],
@@ -98,8 +96,11 @@ export function wordsOf(invoice: Invoice): Words {
 
 function terms({ statement: { tier } }: Invoice): string {
   const percent = `${Math.floor(tier.rateBps / 100)}.${String(tier.rateBps % 100).padStart(2, '0')} %`
-  const perUser = `${formatUsd(tier.perActiveUser)} for each active user`
-  return `${tier.rateBps} basis points (${percent}) of the volume, ${perUser}, at least ${formatUsd(tier.monthlyMinimum)} a month`
+  return [
+    `${tier.rateBps} basis points (${percent}) of the volume`,
+    ...(tier.perActiveUser > 0n ? [`${formatUsd(tier.perActiveUser)} for each active user`] : []),
+    ...(tier.monthlyMinimum > 0n ? [`at least ${formatUsd(tier.monthlyMinimum)} a month`] : []),
+  ].join(', ')
 }
 
 const partyLines = ({ name, address, taxId }: Party): string[] => [
@@ -108,6 +109,8 @@ const partyLines = ({ name, address, taxId }: Party): string[] => [
   ...(taxId === null ? [] : [`Tax id ${taxId}`]),
 ]
 
+const dayOf = (at: Instant): string => formatInstant(at).slice(0, 10)
+
 export function adjustmentCells({ adjustment, original, ...line }: AdjustmentLine): AdjustmentCells {
   const { report } = original
   const was =
@@ -115,8 +118,8 @@ export function adjustmentCells({ adjustment, original, ...line }: AdjustmentLin
       ? `${formatUsd(report.usdAmount)} USD for ${formatBtc(report.btcAmount)} BTC`
       : report.status
   return [
-    formatInstant(adjustment.recordedAt).slice(0, 10),
-    `Order ${line.partnerOrderId}, ${line.executionId}, confirmed ${formatInstant(original.recordedAt)} as ${was}`,
+    dayOf(adjustment.recordedAt),
+    `Order ${line.partnerOrderId}, confirmed ${dayOf(original.recordedAt)}: ${was} (${line.executionId})`,
     adjustment.reason,
     formatUsd(adjustment.usd),
     formatBtc(adjustment.btc),
