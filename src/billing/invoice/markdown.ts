@@ -43,5 +43,9 @@ const tableHead = (titles: readonly string[]): string =>
 const row = (cells: readonly string[]): string =>
   `| ${cells.map((cell) => (cell.startsWith('**') ? cell : escaped(cell))).join(' | ')} |`
 
-/** Somebody else's words stay words: none of them begins a heading, a link or a tag. */
-const escaped = (text: string): string => visibleCell(text).replace(/[\\`*_{}[\]()#+!|<>~&]/g, '\\$&')
+/** Somebody else's words stay words: none of them begins a heading, a list, an emphasis, a link or a tag. */
+const escaped = (text: string): string =>
+  visibleCell(text)
+    .replace(/[\\`*{}[\]!|<>~&]|(?<!\w)_|_(?!\w)/g, '\\$&')
+    .replace(/^([#+=-])/, '\\$1')
+    .replace(/^(\d+)([.)])/, '$1\\$2')
