@@ -8,7 +8,9 @@ export const MARKDOWN: Layout = {
     [
       `# ${escaped(words.title)} ${escaped(words.number)}`,
       ...(words.warning === null ? [] : [`**${escaped(words.warning)}**`]),
-      ...words.parties.map(({ heading, lines }) => `**${heading}**\\\n${lines.map(escaped).join('\\\n')}`),
+      ...words.parties.map(
+        ({ heading, lines }) => `**${heading}**\\\n${lines.map(escapedLine).join('\\\n')}`,
+      ),
       table(['', ''], words.facts),
       '## Fees',
       table(['Item', 'Arithmetic', 'USD'], [...words.fees, ['**Total**', '', words.total[1]]]),
@@ -25,7 +27,7 @@ export const MARKDOWN: Layout = {
       `## ${words.evidence.heading}`,
       words.evidence.text,
       ...(words.evidence.facts.length === 0 ? [] : [evidence(words)]),
-      words.notes.map(escaped).join('\n\n'),
+      words.notes.map(escapedLine).join('\n\n'),
     ].join('\n\n')}\n`,
 }
 
@@ -43,9 +45,12 @@ const tableHead = (titles: readonly string[]): string =>
 const row = (cells: readonly string[]): string =>
   `| ${cells.map((cell) => (cell.startsWith('**') ? cell : escaped(cell))).join(' | ')} |`
 
-/** Somebody else's words stay words: none of them begins a heading, a list, an emphasis, a link or a tag. */
+/** Somebody else's words stay words: none of them makes an emphasis, a link, a tag or a cell. */
 const escaped = (text: string): string =>
-  visibleCell(text)
-    .replace(/[\\`*{}[\]!|<>~&]|(?<!\w)_|_(?!\w)/g, '\\$&')
-    .replace(/^([#+=-])/, '\\$1')
+  visibleCell(text).replace(/[\\`*{}[\]!|<>~&]|(?<!\w)_|_(?!\w)/g, '\\$&')
+
+/** At the beginning of a line they could make a heading or a list as well. */
+const escapedLine = (text: string): string =>
+  escaped(text)
+    .replace(/^[#+=-]/, '\\$&')
     .replace(/^(\d+)([.)])/, '$1\\$2')
