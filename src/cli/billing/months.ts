@@ -45,6 +45,9 @@ export async function monthsOf(
     throw new Problem('usage', `--from ${first} is after ${end}.`)
   }
   if (months.length > RANGE_MONTHS_MAX)
-    throw new Problem('usage', `A range is at most ${RANGE_MONTHS_MAX} months; ask for the years one by one.`)
+    throw new Problem(
+      'usage',
+      `--from ${first} to ${last} is more than ${RANGE_MONTHS_MAX} months; ask for fewer at a time.`,
+    )
   return months
 }
