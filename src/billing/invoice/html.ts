@@ -28,13 +28,14 @@ tr, section, footer { break-inside: avoid; }
 .total td { border-bottom: 0; border-top: 1pt solid #1c1f24; font-weight: 600; font-size: 12pt; padding-top: 2.4mm; }
 .sum td { font-weight: 600; }
 .small { font-size: 9pt; }
-.small td:first-child { white-space: nowrap; }
+td:first-child { white-space: nowrap; }
 code { font: 8pt/1.4 "DejaVu Sans Mono", Menlo, Consolas, "Liberation Mono", monospace; }
 footer { margin-top: 6mm; padding-top: 2.5mm; border-top: 0.5pt solid #d5d9de; font-size: 9pt; color: #3d444d; }
 footer p { margin: 0 0 1mm; }
 @page { size: A4; margin: 16mm 18mm 18mm; }
 @media print { body { padding: 0; max-width: none; } }
-@media (max-width: 700px) and (not print) { body { padding: 5mm; } .parties { flex-direction: column; gap: 4mm; } }
+@media print, (min-width: 600px) { .small td:nth-child(3) { min-width: 32mm; } }
+@media screen and (max-width: 720px) { body { padding: 5mm; } .facts th { width: 26mm; } }
 `
 
 export const HTML: Layout = {

@@ -9,7 +9,7 @@ import { periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import type { NoFill, Report } from '../../../src/core/report.ts'
 import { advanceSandbox } from '../../../src/engine/sandbox.ts'
-import type { AdjustmentLine, FixedPeriod, TradeLine } from '../../../src/store/months.ts'
+import type { FixedPeriod, TradeLine } from '../../../src/store/months.ts'
 import type { TenantFilter } from '../../../src/store/partners.ts'
 import {
   AUDIT,
@@ -61,18 +61,6 @@ async function linesOf({ store }: World, limit: number): Promise<TradeLine[]> {
   }
 }
 const JANUARY_WHOLE = whole(JANUARY)
-/** The adjustments of January alone, in the same way. */
-async function adjustmentsOf({ store }: World, limit: number): Promise<AdjustmentLine[]> {
-  const lines: AdjustmentLine[] = []
-  for (;;) {
-    const after = lines.at(-1) ?? null
-    const page = await store.readAdjustmentLines(JANUARY_WHOLE, EVERYBODY, { after, limit })
-    lines.push(...page)
-    if (page.length < limit) return lines
-    assert.ok(lines.length <= LINES_MAX, 'the pages do not end')
-  }
-}
-
 const LINES_MAX = 100
 
 export const monthContract: Contract = {
@@ -184,23 +172,6 @@ export const monthContract: Contract = {
     assert.deepEqual(keys, [...keys].sort(), 'by instant, execution, and the trade before its adjustments')
     assert.equal(new Set(keys).size, keys.length)
     for (const limit of [1, 2, 3, 5]) assert.deepEqual(await linesOf(world, limit), all)
-    const adjustments = all.flatMap(({ entry, ...line }) =>
-      entry.kind === 'adjustment' ? [{ ...line, ...entry }] : [],
-    )
-    for (const limit of [1, 2, 3, 1_000]) {
-      const alone = await adjustmentsOf(world, limit)
-      assert.deepEqual(
-        alone.map(({ original: _, ...line }) => ({ kind: 'adjustment', ...line })),
-        adjustments,
-      )
-      for (const { executionId, original } of alone)
-        assert.deepEqual(original, (await store.findExecution(executionId))?.trade)
-    }
-    const ofBolt = { slug: 'bolt', environment: 'test' } as const
-    const theirs = await store.readAdjustmentLines(JANUARY_WHOLE, ofBolt, { after: null, limit: 100 })
-    assert.deepEqual(new Set(theirs.map(({ tenant }) => tenant.tenantId)), new Set([bolt.tenantId]))
-    const none = await store.readAdjustmentLines(whole(FEBRUARY), EVERYBODY, { after: null, limit: 100 })
-    assert.deepEqual(none, [])
     const mine = await store.readTradeLines(
       JANUARY_WHOLE,
       { slug: 'bolt', environment: 'test' },
