@@ -30,8 +30,6 @@ type Export = { store: Store; months: readonly string[]; filter: TenantFilter; o
 
 export async function exportMonths(cli: Cli, { store, months, filter, options }: Export): Promise<void> {
   const { output } = options
-  // Rows live for a moment. Left to itself V8 would rather grow its nursery to many times what they need.
-  setFlagsFromString('--semi-space-growth-factor=1')
   refuseTarget(cli, options)
   const periods = []
   for (const month of months) periods.push(await fixPeriodFor(cli, store, { month, filter }))
@@ -86,6 +84,8 @@ async function countLines({ store, periods, filter }: Reading): Promise<number> 
 
 /** An export as text, in pieces: month after month under one header, and a last row of totals if asked for. */
 export async function* textOf(reading: Reading, form: Form): AsyncGenerator<{ text: string; rows: number }> {
+  // Rows live for a moment. Left to itself V8 would rather grow its nursery to many times what they need.
+  setFlagsFromString('--semi-space-growth-factor=1')
   const { columns } = EXPORTS[form.report]
   const json = form.format === 'json'
   let text = (form.bom ? BOM : '') + (json ? '[' : csvHeader(columns))
