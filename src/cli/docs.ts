@@ -49,7 +49,7 @@ async function show(cli: Cli, asked: string, pager: string): Promise<void> {
   if (cli.globals().json || !out.isTTY) return print(cli, { topic, title, text }, () => text.trimEnd())
   const { screenText } = await import('./docs/screen-text.ts')
   const paint = createPaint(out, cli.globals().color)
-  await throughPager(out, `${screenText(page, pages, paint, out.columns ?? HELP_COLUMNS)}\n`, pager)
+  await throughPager(out, `${screenText(page, pages, paint, out.columns || HELP_COLUMNS)}\n`, pager)
 }
 
 async function writeManPages(cli: Cli, program: Command, folder: string): Promise<void> {

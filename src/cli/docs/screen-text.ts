@@ -134,18 +134,15 @@ function layRecords(
 ): string[] {
   return rows.flatMap((cells, at) => [
     ...(at === 0 ? [] : ['']),
-    ...wrap(cells[0] ?? '', width),
-    ...cells.slice(1).flatMap((cell, i) => {
-      const title = plainText(head[i + 1] ?? '')
+    ...cells.flatMap((cell, i) => {
+      const title = plainText(head[i] ?? '')
+      const lead = title === '' ? '' : `${paint('dim', title)}: `
       return cell === ''
         ? []
-        : indented(wrap(`${title === '' ? '' : `${paint('dim', title)}: `}${cell}`, width - 4))
+        : wrap(lead + cell, width - 4).map((line, n) => (i + n === 0 ? '' : n === 0 ? GAP : GAP + GAP) + line)
     }),
   ])
 }
-
-const indented = (lines: readonly string[]): string[] =>
-  lines.map((line, at) => `${at === 0 ? GAP : GAP + GAP}${line}`)
 
 /** Lines of at most `width`, unless a word is longer. */
 function wrap(text: string, width: number): string[] {
