@@ -1,4 +1,4 @@
-// docs: the guides, for who has only the executable; also as man pages, with those of the commands.
+// docs: the guides, read from the executable itself; also as man pages, with those of the commands.
 
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

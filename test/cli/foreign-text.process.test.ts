@@ -148,7 +148,7 @@ function accountLines(): Line[] {
 }
 
 /** Commands that print nothing but what was built into them, and serve, whose log is tested below. */
-const WITHOUT = ['serve', 'openapi', 'completion', 'version', 'demo']
+const WITHOUT = ['serve', 'openapi', 'completion', 'version', 'demo', 'docs']
 
 /** A service, a feed and a receiver that put such text wherever they can. */
 async function startHostile(t: TestContext): Promise<string> {
