@@ -1,6 +1,7 @@
 // Makes dist/tranche: one executable that needs no Node on the machine. The source is bundled into scripts, and they,
-// the migrations and the SQLite addon are put into a copy of the Node that runs this; with --target, into the Node of
-// another system, of the same version. The same commit gives the same bytes wherever and whenever it is built.
+// the migrations, the guides and the SQLite addon are put into a copy of the Node that runs this; with --target, into
+// the Node of another system, of the same version. The same commit gives the same bytes wherever and whenever it is
+// built.
 
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -16,7 +17,8 @@ import {
 } from 'node:fs'
 import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
-import { HASHES_ASSET } from '../src/resources.ts'
+import { brotliCompressSync } from 'node:zlib'
+import { findPages, HASHES_ASSET, PAGES_ASSET } from '../src/resources.ts'
 import { ADDON_ASSET } from '../src/store/sqlite/file/addon.ts'
 import { type Bundle, bundle } from './bundle.ts'
 import { licenceNotice } from './licences.ts'
@@ -54,10 +56,13 @@ function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): st
   const sql = readdirSync(join(ROOT, 'sql'))
     .filter((name) => name.endsWith('.sql'))
     .sort()
+  const pages = join(scratch, PAGES_ASSET)
+  writeFileSync(pages, brotliCompressSync(JSON.stringify(findPages(ROOT))))
   const files: Record<string, string> = {
     ...Object.fromEntries(sql.map((name) => [`sql/${name}`, join(ROOT, 'sql', name)])),
     ...others,
     [ADDON_ASSET]: addon,
+    [PAGES_ASSET]: pages,
   }
   const hashes = join(scratch, HASHES_ASSET)
   writeFileSync(hashes, JSON.stringify(hashesOf(files)))

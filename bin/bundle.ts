@@ -19,7 +19,7 @@ const START_PACKAGES = ['commander', 'decimal.js', 'better-sqlite3']
 const LEFT_OUT = ['@parcel/watcher', '@parcel/watcher-wasm', 'crossws/*', 'jiti', 'tinyclip', 'untun']
 
 /** Modules of Node that take milliseconds to load, and that a start may never come to use. */
-const COSTLY_MODULES = ['child_process', 'crypto']
+const COSTLY_MODULES = ['child_process', 'crypto', 'zlib']
 
 export type Bundle = {
   /** The script to start from. */

@@ -1,9 +1,10 @@
 // Files that travel with the program: beside the source in a checkout, inside the executable when it is built.
 
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
+import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { getAsset, getAssetKeys, getRawAsset, isSea } from 'node:sea'
+import { brotliDecompressSync } from 'node:zlib'
 
 const SQL = 'sql/'
 
@@ -33,6 +34,25 @@ function findMigrations(): Migration[] {
     const text = readFileSync(join(folder, name), 'utf8')
     return { name, text, sha256: createHash('sha256').update(text).digest('hex') }
   })
+}
+
+/** The guides, the decisions, and the pages beside them that they link to. */
+const PAGES = ['docs/**/*.md', 'deploy/README.md', 'README.md', 'CHANGELOG.md']
+
+/** The asset with all pages. Compressed, and unpacked only for somebody who reads one. */
+export const PAGES_ASSET = 'pages.json.br'
+
+/** The pages as Markdown, by their paths in the source. */
+export function readPages(): Record<string, string> {
+  const packed = embedded(PAGES_ASSET)
+  if (!packed) return findPages(join(import.meta.dirname, '..'))
+  return JSON.parse(String(brotliDecompressSync(packed.bytes))) as Record<string, string>
+}
+
+/** The pages of the checkout in `root`; the executable is built from these. */
+export function findPages(root: string): Record<string, string> {
+  const paths = globSync(PAGES, { cwd: root }).map((path) => path.replaceAll('\\', '/'))
+  return Object.fromEntries(paths.sort().map((path) => [path, readFileSync(join(root, path), 'utf8')]))
 }
 
 /** A file embedded in the executable, to be read only; null when running from a checkout. */

@@ -17,14 +17,18 @@ import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isQuick } from './support/kinds.ts'
 import { scratch } from './support/scratch.ts'
+import { spread } from './support/spread.ts'
 import { isMissing, TOOLS } from './support/tools.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const CORES = availableParallelism()
 
+/** They take next to no processor time, so they may run beside everything else. */
+const WAITING = 3
+
 /** The kinds of test files in the order they are started, and how many processes share the files of each. */
 const KINDS: { has: (file: string) => boolean; processes: number }[] = [
-  { has: (file) => file.endsWith('.wait.test.ts'), processes: 2 },
+  { has: (file) => file.endsWith('.wait.test.ts'), processes: WAITING },
   { has: (file) => file.endsWith('.process.test.ts'), processes: 2 * CORES },
   { has: isQuick, processes: CORES },
   { has: (file) => file.endsWith('.long.test.ts'), processes: CORES },
@@ -43,8 +47,7 @@ const files = all.filter((file) => !args.includes('--fast') || isQuick(file)).so
 const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
 try {
   const batches = writeBatches(folder, files)
-  // Two more than there are cores, because some of it waits.
-  const flags = ['--import', 'tsx', '--test', `--test-concurrency=${CORES + 2}`, ...options]
+  const flags = ['--import', 'tsx', '--test', `--test-concurrency=${CORES + WAITING}`, ...options]
   const child = spawn(process.execPath, [...flags, ...batches], {
     cwd: ROOT,
     stdio: 'inherit',
@@ -68,15 +71,12 @@ if (missing.length > 0) process.stderr.write(`\nNOT TESTED, because not installe
 
 /** A file of imports for each process, named in the order they are to be started. */
 function writeBatches(folder: string, files: readonly string[]): string[] {
-  return KINDS.flatMap(({ has, processes }, kind) => {
-    const own = files.filter(has)
-    return Array.from({ length: Math.min(processes, own.length) }, (_, i) => {
-      // In turn, so that a folder of slow tests is everybody's.
-      const batch = own.filter((_, at) => at % processes === i)
+  return KINDS.flatMap(({ has, processes }, kind) =>
+    spread(files.filter(has), processes).map((batch, i) => {
       const name = join(folder, `${kind}-${i}.mjs`)
       const imports = batch.map((file) => `import '${pathToFileURL(resolve(ROOT, file))}'\n`)
       writeFileSync(name, imports.join(''))
       return name
-    })
-  })
+    }),
+  )
 }

@@ -1,4 +1,5 @@
-// What --help adds to every command: an example or two, and exit codes where they say more than done or failed.
+// What --help says beside options: the groups of commands, and for every command an example or two, and exit codes where
+// they say more than done or failed.
 
 import type { Command } from 'commander'
 import { everyCommand } from './every-command.ts'
@@ -6,7 +7,18 @@ import { everyCommand } from './every-command.ts'
 /** Where help wraps when nobody says how wide a line is. */
 export const HELP_COLUMNS = 80
 
-type Help = { examples: string[]; exits?: string }
+export type Help = { examples: string[]; exits?: string }
+
+/** The commands by what somebody comes for, in the order of `tranche --help`. */
+export const GROUPS: readonly { heading: string; commands: readonly string[] }[] = [
+  { heading: 'Run the service and watch it:', commands: ['serve', 'tick', 'status', 'check', 'health'] },
+  { heading: 'Partners and their users:', commands: ['partner', 'key', 'tier', 'user', 'webhook'] },
+  { heading: 'Plans, purchases and prices:', commands: ['plan', 'execution', 'trade', 'price'] },
+  { heading: 'Billing and records:', commands: ['billing', 'audit'] },
+  { heading: 'The database file:', commands: ['backup', 'restore', 'migrate'] },
+  { heading: 'Try it without money:', commands: ['demo', 'sandbox', 'partner-sim', 'backtest'] },
+  { heading: 'Help and reference:', commands: ['docs', 'openapi', 'completion', 'version', 'help'] },
+]
 
 /** Keyed by the words of the command. */
 const HELP: Record<string, Help> = {
@@ -161,6 +173,10 @@ const HELP: Record<string, Help> = {
   },
   health: { examples: ['health'], exits: '0 it is up, 1 it is not.' },
   migrate: { examples: ['migrate --status'], exits: '12 the database is newer than this program.' },
+  docs: {
+    examples: ['docs operations', 'docs levers#a-key-has-leaked', 'docs --man ~/.local/share/man'],
+    exits: '2 there is no such topic.',
+  },
   openapi: { examples: ['openapi > openapi.json'] },
   completion: { examples: ['completion bash > ~/.local/share/bash-completion/completions/tranche'] },
   version: { examples: ['version --json'] },
@@ -174,9 +190,27 @@ const OF_ALL: Help = {
     '11 the database is locked, 12 the database is newer than this program, 130 interrupted.',
 }
 
+/** What is added to the help of a command, named by its words; of the program, named by none. */
+export const helpOf = (path: readonly string[]): Help | undefined =>
+  path.length === 0 ? OF_ALL : HELP[path.join(' ')]
+
+/** Puts the program's commands under it in the order of the groups, each under the heading of its own. */
+export function addInGroups(program: Command, commands: readonly Command[]): void {
+  const grouped = GROUPS.flatMap(({ heading, commands: names }) => {
+    const own = commands.filter((command) => names.includes(command.name()))
+    own.sort((a, b) => names.indexOf(a.name()) - names.indexOf(b.name()))
+    return own.map((command) => command.helpGroup(heading))
+  })
+  for (const command of new Set([...grouped, ...commands])) program.addCommand(command)
+  // The parser's own, and whatever is in no group.
+  program.commandsGroup(GROUPS.at(-1)?.heading ?? '')
+  program.helpCommand('help [command]', 'show the help of a command')
+}
+
+/** Adds examples and exit codes to the help of every command. */
 export function addExamples(program: Command): void {
   everyCommand(program, (command, path) => {
-    const help = path.length === 0 ? OF_ALL : HELP[path.join(' ')]
+    const help = helpOf(path)
     // Made when it is asked for: a start pays for none of it.
     if (help) command.addHelpText('after', ({ error }) => textOf(help, command, error))
   })

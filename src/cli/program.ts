@@ -12,11 +12,12 @@ import { checkCommand } from './check.ts'
 import { completionCommand } from './completion.ts'
 import { type Cli, createCli, dbOption, type Globals, type Streams } from './context.ts'
 import { demoCommand } from './demo.ts'
+import { docsCommand } from './docs.ts'
 import { everyCommand } from './every-command.ts'
 import { executionCommand } from './execution.ts'
 import { EXIT } from './exit-codes.ts'
 import { healthCommand } from './health.ts'
-import { addExamples, HELP_COLUMNS } from './help-text.ts'
+import { addExamples, addInGroups, HELP_COLUMNS } from './help-text.ts'
 import { keyCommand } from './key.ts'
 import { migrateCommand } from './migrate.ts'
 import { openapiCommand } from './openapi.ts'
@@ -84,12 +85,13 @@ export function createProgram(
     restoreCommand(cli),
     migrateCommand(cli),
     healthCommand(cli),
+    docsCommand(cli, program),
     openapiCommand(cli),
     completionCommand(cli, program),
     versionCommand(cli),
     demoCommand(cli),
   ]
-  for (const command of commands) program.addCommand(command)
+  addInGroups(program, commands)
   addExamples(program)
   everyCommand(program, (command) => {
     refuseEmpty(command)

@@ -5,11 +5,9 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { everyCommand } from '../../src/cli/every-command.ts'
-import { createProgram } from '../../src/cli/program.ts'
 import { DAY_MS } from '../../src/core/instant.ts'
-import { machineAt } from '../../src/machine.ts'
-import { capture } from '../support/command.ts'
-import { fill, PLAN, T0, USER } from '../support/service.ts'
+import { commandTree } from '../support/command.ts'
+import { fill, PLAN, USER } from '../support/service.ts'
 import { openShell, type Shell, succeed, withPartner } from '../support/shell.ts'
 
 type Scene = {
@@ -60,6 +58,7 @@ const OTHERS = [
   'check',
   'completion',
   'demo',
+  'docs',
   'execution late-fills',
   'execution list',
   'execution show',
@@ -157,8 +156,7 @@ test('so does a restore, to the log that it brings back', async (t) => {
 })
 
 test('every command there is has been asked, or changes nothing that belongs there', () => {
-  const streams = { out: capture(false), err: capture(false), in: process.stdin }
-  const { program } = createProgram({ streams, machine: machineAt(T0).machine, exitWith: () => {} }, () => '')
+  const program = commandTree()
   const leaves: string[] = []
   everyCommand(program, (command, path) => {
     if (path.length > 0 && command.commands.length === 0) leaves.push(path.join(' '))

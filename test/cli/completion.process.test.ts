@@ -23,6 +23,7 @@ const CASES: { typed: string; offered: string[]; not?: string[] }[] = [
   },
   { typed: 'tranche key create acme --env ', offered: ['live', 'test'], not: ['--label'] },
   { typed: 'tranche billing export --report t', offered: ['trades'], not: ['summary', 'users'] },
+  { typed: 'tranche docs o', offered: ['operations'], not: ['levers', 'openapi'] },
   { typed: 'tranche completion ', offered: ['bash', 'zsh', 'fish'] },
 ]
 

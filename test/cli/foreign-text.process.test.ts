@@ -10,10 +10,9 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { everyCommand } from '../../src/cli/every-command.ts'
-import { createProgram } from '../../src/cli/program.ts'
 import { drawScreen } from '../../src/cli/status/watch-screen.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { capture } from '../support/command.ts'
+import { commandTree } from '../support/command.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 
 /** Turned, without width, a filler, a tag: each is a letter of its own to a program, and nothing to a reader. */
@@ -151,7 +150,7 @@ function accountLines(): Line[] {
 }
 
 /** Commands that print nothing but what was built into them, and serve, whose log is tested below. */
-const WITHOUT = ['serve', 'openapi', 'completion', 'version', 'demo']
+const WITHOUT = ['serve', 'openapi', 'completion', 'version', 'demo', 'docs']
 
 /** A service, a feed and a receiver that put such text wherever they can. */
 async function startHostile(t: TestContext): Promise<string> {
@@ -199,9 +198,7 @@ test('every command there is has been asked for foreign text, or has none to sho
   const staged = { shell: openShell(t), late: '', failed: '', filled: '' }
   const asked = linesFor(staged, '').map(([argv]) => argv)
   const leaves: string[][] = []
-  const streams = { out: capture(false), err: capture(false), in: process.stdin }
-  const options = { streams, machine: staged.shell.machine, exitWith: () => {} }
-  everyCommand(createProgram(options, () => '').program, (command, path) => {
+  everyCommand(commandTree(), (command, path) => {
     if (path.length > 0 && command.commands.length === 0) leaves.push([...path])
   })
   const isAsked = (path: string[]) => asked.some((argv) => path.every((word, i) => argv[i] === word))

@@ -3,23 +3,13 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { everyCommand } from '../../src/cli/every-command.ts'
-import { createProgram } from '../../src/cli/program.ts'
+import { GROUPS } from '../../src/cli/help-text.ts'
 import { machineAt } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
 import { VERSION } from '../../src/version.ts'
-import { capture } from '../support/command.ts'
+import { capture, everyPath } from '../support/command.ts'
 import { T0 } from '../support/service.ts'
 import { openShell } from '../support/shell.ts'
-
-/** The words of every command of the tree itself, so that none can hide from the help. */
-function everyPath(): string[][] {
-  const streams = { out: capture(false), err: capture(false), in: process.stdin }
-  const options = { streams, machine: machineAt(T0).machine, exitWith: () => {} }
-  const paths: string[][] = []
-  everyCommand(createProgram(options, () => '').program, (_, path) => paths.push([...path]))
-  return paths
-}
 
 const wordsOf = (line: string): string[] =>
   [...line.matchAll(/"([^"]*)"|(\S+)/g)].map((m) => m[1] ?? m[2] ?? '')
@@ -45,6 +35,19 @@ test('every command has one section of examples, and every example parses', asyn
       for (const flag of flags) assert.ok(known.includes(`${flag} `), `${example}: ${flag}`)
     }
   }
+})
+
+test('--help has every command in one group, and the groups in their order', async (t) => {
+  const { out } = await openShell(t).tranche(['--help'])
+  const commands = everyPath().flatMap(([name, ...more]) => (name && more.length === 0 ? [name] : []))
+  const grouped = GROUPS.flatMap((group) => group.commands)
+  assert.deepEqual([...grouped].sort(), [...commands, 'help'].sort())
+  const [, ...sections] = out.slice(0, out.indexOf('\nExamples:')).split('\n\n').slice(2)
+  const listed = sections.map((section) => {
+    const [heading, ...lines] = section.trim().split('\n')
+    return { heading, commands: lines.flatMap((line) => /^ {2}([a-z-]+)/.exec(line)?.[1] ?? []) }
+  })
+  assert.deepEqual(listed, GROUPS)
 })
 
 test('commands whose exit codes say more tell so', async (t) => {

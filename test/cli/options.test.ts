@@ -4,13 +4,10 @@
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { test } from 'node:test'
-import type { Command, Option } from 'commander'
+import type { Option } from 'commander'
 import { everyCommand } from '../../src/cli/every-command.ts'
-import { createProgram } from '../../src/cli/program.ts'
-import { machineAt } from '../../src/machine.ts'
-import { capture } from '../support/command.ts'
+import { commandTree } from '../support/command.ts'
 import { anyWords, decimal, oneOf, type Row, time, whole, words } from '../support/option-rows.ts'
-import { T0 } from '../support/service.ts'
 import { openShell } from '../support/shell.ts'
 
 /** The longest that Node's timers wait is 2^31 - 1 ms. */
@@ -136,12 +133,20 @@ const ROWS: Record<string, Row> = {
   'audit --until': TIME,
   'audit --format': oneOf('table', 'csv'),
   'status --every': time(TIMER_DAYS),
+  'docs --pager': anyWords('less', 'cat'),
+  'docs --man': anyWords('man'),
   'health --url': anyWords('http://127.0.0.1:8080'),
   'health --port': whole(1, 65_535),
 }
 
 /** What the commands are given where they want an argument. */
-const ARGUMENTS: Record<string, string> = { slug: 'acme', time: '7d', usd: '5.00', shell: 'bash' }
+const ARGUMENTS: Record<string, string> = {
+  slug: 'acme',
+  time: '7d',
+  usd: '5.00',
+  shell: 'bash',
+  topic: 'api',
+}
 
 type Place = { path: readonly string[]; option: Option; row: Row; name: string }
 
@@ -149,16 +154,11 @@ const named = (path: readonly string[], { long }: Option): string => [...path, l
 const rowOf = (path: readonly string[], option: Option): Row | undefined =>
   ROWS[named(path, option)] ?? ROWS[option.long ?? '']
 
-function createTree(): Command {
-  const streams = { out: capture(false), err: capture(false), in: process.stdin }
-  return createProgram({ streams, machine: machineAt(T0).machine, exitWith: () => {} }, () => '').program
-}
-
 const places: Place[] = []
 const unknown: string[] = []
 const known = new Set<string>()
 const commands: { path: readonly string[]; arguments: string[] }[] = []
-everyCommand(createTree(), (command, path) => {
+everyCommand(commandTree(), (command, path) => {
   commands.push({ path, arguments: command.registeredArguments.map((argument) => argument.name()) })
   for (const option of command.options.filter(({ required, optional }) => required || optional)) {
     const name = named(path, option)
@@ -193,7 +193,7 @@ function lineBefore({ path, option }: Pick<Place, 'path' | 'option'>): string[] 
 
 /** What the command is handed for an option, which alone is left of what it would do. */
 async function readBy({ path, option }: Place, line: string[]): Promise<unknown> {
-  const program = createTree()
+  const program = commandTree()
   let read: unknown
   everyCommand(program, (command, its) => {
     if (its.join(' ') === (path.length === 0 ? 'version' : path.join(' ')))
@@ -255,7 +255,7 @@ test('--db and TRANCHE_DB are not empty', async (t) => {
   for (const word of ['', ' ']) {
     assert.equal((await shell.tranche(['status', `--db=${word}`])).code, 2)
     const parsed = withVariable('TRANCHE_DB', word, () =>
-      createTree().parseAsync(['version'], { from: 'user' }),
+      commandTree().parseAsync(['version'], { from: 'user' }),
     )
     await assert.rejects(parsed, /TRANCHE_DB.*must not be empty/)
   }

@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { duration } from '../../src/cli/options/values.ts'
 import { VERSION } from '../../src/version.ts'
+import { everyPath } from '../support/command.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 
 const FOLDER = join(import.meta.dirname, '../../fixtures/transcripts')
@@ -26,8 +27,7 @@ for (const name of files) {
   })
 }
 
-test('every command stands in a transcript, in words and as JSON', async (t) => {
-  const shell = openShell(t)
+test('every command stands in a transcript, in words and as JSON', () => {
   const lines = files.flatMap((name) => readFileSync(join(FOLDER, name), 'utf8').split('\n'))
   const commands = lines.filter((line) => /^[$%] tranche /.test(line)).map((line) => line.slice(2))
   const named = (words: string, json: boolean) =>
@@ -36,24 +36,17 @@ test('every command stands in a transcript, in words and as JSON', async (t) => 
       return plain.startsWith(`tranche ${words}`) && line.includes(' --json') === json
     })
   // The long-running ones have tests of their own.
-  const all = (await leaves(shell, [])).filter(
-    (words) => !/^(serve|demo|partner-sim|help|openapi|completion.*)$/.test(words),
+  const paths = everyPath().map((path) => path.join(' '))
+  const leaves = paths.filter(
+    (words) => words !== '' && !paths.some((other) => other.startsWith(`${words} `)),
   )
-  assert.ok(all.length > 20, 'the help lists the commands')
+  const all = leaves.filter((words) => !/^(serve|demo|partner-sim|docs|openapi|completion)$/.test(words))
+  assert.ok(all.length > 20, 'the tree has its commands')
   for (const words of all) {
     assert.ok(named(words, false), `${words} in words`)
     assert.ok(named(words, true), `${words} --json`)
   }
 })
-
-async function leaves(shell: Shell, path: string[]): Promise<string[]> {
-  const { out } = await shell.tranche([...path, '--help'])
-  const listed = out.split('\nCommands:\n')[1]
-  if (listed === undefined) return [path.join(' ')]
-  const names = [...listed.matchAll(/^ {2}([a-z][a-z-]*)/gm)].map((match) => match[1] ?? '')
-  const inner = names.filter((name) => name !== 'help').map((name) => leaves(shell, [...path, name]))
-  return (await Promise.all(inner)).flat()
-}
 
 async function play(shell: Shell, script: string): Promise<string> {
   const alias = createAliases()

@@ -2,12 +2,14 @@
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync, symlinkSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
+import { EXECUTABLE } from '../support/executable.ts'
 import { freePort } from '../support/free-port.ts'
 import { blocksOf, paste } from '../support/paste.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8')
@@ -35,6 +37,18 @@ test('the five-minute path works by copy and paste', async (t) => {
   assert.match(out, /plans +1 active/)
   assert.match(out, /^ok$/m)
   assert.doesNotMatch(out, /Internal Server Error|"detail"/)
+})
+
+test('who has only the executable checks it, runs it and reads the guides', async (t) => {
+  const folder = temporaryFolder(t)
+  const build = dirname(EXECUTABLE)
+  for (const name of [basename(EXECUTABLE), 'tranche.sha256'])
+    symlinkSync(join(build, name), join(folder, name))
+  const env = { HOME: folder, PATH: '/usr/bin:/bin' }
+  const { code, out, err } = await paste(t, shellOf('The executable alone'), { cwd: folder, env })
+  assert.deepEqual([code, err], [0, ''])
+  assert.match(out, /^tranche: OK\n\d+\.\d+\.\d+\n/)
+  assert.match(out, /^operations +Operating tranche$/m)
 })
 
 test('the README names every command there is', async () => {

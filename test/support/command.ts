@@ -1,6 +1,9 @@
 // Command lines run in this process, where a test sets the clock, the environment, the input and what is a terminal.
 
 import { Readable, Writable } from 'node:stream'
+import type { Command } from 'commander'
+import { everyCommand } from '../../src/cli/every-command.ts'
+import { createProgram } from '../../src/cli/program.ts'
 import { type Machine, machine as thisMachine } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
 
@@ -23,6 +26,19 @@ export async function runHere(
   const stdin = typeof input === 'string' ? Readable.from([Buffer.from(input)]) : input
   const code = await run(argv, { streams: { out, err, in: stdin }, machine, env })
   return { code, out: out.text(), err: err.text() }
+}
+
+/** The command tree itself, in which no command can hide. */
+export function commandTree(): Command {
+  const streams = { out: capture(false), err: capture(false), in: Readable.from([]) }
+  return createProgram({ streams, machine: thisMachine, exitWith: () => {} }, () => '').program
+}
+
+/** The words of every command of the tree, the program's own (none) included. */
+export function everyPath(): string[][] {
+  const paths: string[][] = []
+  everyCommand(commandTree(), (_, path) => paths.push([...path]))
+  return paths
 }
 
 /** A stream that keeps what is written to it. */

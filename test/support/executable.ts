@@ -31,6 +31,9 @@ function isStale(): boolean {
   const sources = [
     'src/**/*.ts',
     'sql/*.sql',
+    'docs/**/*.md',
+    'deploy/README.md',
+    '*.md',
     'bin/{build,bundle,licences,sbom,target}.ts',
     'package.json',
     'package-lock.json',

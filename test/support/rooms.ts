@@ -13,6 +13,7 @@ export const BELOW_CLI = [
   'log',
   'machine',
   'price',
+  'resources',
   'store',
   'store/sqlite',
   'version',

@@ -9,6 +9,8 @@ export const TOOLS = [
   'cc',
   'chromium',
   'fish',
+  'groff',
+  'mandoc',
   'nginx',
   'promtool',
   'systemd-analyze',

@@ -3,7 +3,7 @@
 import { styleText } from 'node:util'
 import type { Streams } from '../context.ts'
 
-export type Style = 'bold' | 'dim' | 'green' | 'yellow' | 'red' | 'blue' | 'cyan'
+export type Style = 'bold' | 'dim' | 'green' | 'yellow' | 'red' | 'blue' | 'cyan' | 'italic' | 'underline'
 export type Paint = (style: Style, text: string) => string
 
 /** Colours only on a terminal, and never against NO_COLOR or --no-color. */

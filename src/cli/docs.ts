@@ -1,0 +1,72 @@
+// docs: the guides, read from the executable itself; also as man pages, with those of the commands.
+
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { Argument, Command, Option } from 'commander'
+import { Problem } from '../core/problem.ts'
+import { quoted } from '../core/quote.ts'
+import type { Cli } from './context.ts'
+import { findPages, findTopic, isListed, topicNames } from './docs/pages.ts'
+import { HELP_COLUMNS } from './help-text.ts'
+import { page as throughPager } from './terminal/pager.ts'
+import { createPaint } from './terminal/paint.ts'
+import { note, print } from './terminal/print.ts'
+import { renderFields } from './terminal/table.ts'
+
+export function docsCommand(cli: Cli, program: Command): Command {
+  const topic = new Argument('[topic]', 'its name, or the beginning of it, with #SECTION for a part')
+  // Only help and completion ask: a start reads no page.
+  Object.defineProperty(topic, 'argChoices', { get: topicNames })
+  return new Command('docs')
+    .description('the guides: without a topic, which there are')
+    .addArgument(topic)
+    .addOption(
+      new Option('--pager <command>', 'what shows a topic on a terminal').env('PAGER').default('less'),
+    )
+    .option('--man <folder>', 'write the guides and the help of all commands into it, as man pages')
+    .action((asked: string | undefined, { pager, man }: { pager: string; man?: string }) => {
+      if (man !== undefined && asked !== undefined)
+        throw new Problem('usage', 'Name a topic or --man, not both.')
+      if (man !== undefined) return writeManPages(cli, program, man)
+      return asked === undefined ? list(cli) : show(cli, asked, pager)
+    })
+}
+
+function list(cli: Cli): void {
+  const topics = findPages()
+    .filter(isListed)
+    .map(({ topic, title }) => ({ topic, title }))
+  print(cli, topics, () => renderFields(Object.fromEntries(topics.map(({ topic, title }) => [topic, title]))))
+  if (cli.streams.out.isTTY) note(cli, '\ntranche docs TOPIC shows one.')
+}
+
+/** As it is for a file or a program; for a person at a terminal, laid out and page by page. */
+async function show(cli: Cli, asked: string, pager: string): Promise<void> {
+  const pages = findPages()
+  const page = findTopic(pages, asked)
+  const { topic, title, text } = page
+  const { out } = cli.streams
+  if (cli.globals().json || !out.isTTY) return print(cli, { topic, title, text }, () => text.trimEnd())
+  const { screenText } = await import('./docs/screen-text.ts')
+  const paint = createPaint(out, cli.globals().color)
+  await throughPager(out, `${screenText(page, pages, paint, out.columns || HELP_COLUMNS)}\n`, pager)
+}
+
+async function writeManPages(cli: Cli, program: Command, folder: string): Promise<void> {
+  const { manPages } = await import('./docs/man-pages.ts')
+  const files = manPages(program, findPages()).map(({ name, section, text }) => {
+    const file = join(folder, `man${section}`, `${name}.${section}`)
+    try {
+      mkdirSync(dirname(file), { recursive: true })
+      writeFileSync(file, text)
+    } catch (error) {
+      throw new Problem('storage_failed', `${file} could not be written (${(error as Error).message}).`)
+    }
+    return file
+  })
+  print(
+    cli,
+    { folder, files },
+    () => `${files.length} man pages are in ${folder}: man -M ${quoted(folder)} tranche`,
+  )
+}

@@ -1,0 +1,82 @@
+// The pages that `docs` shows: what each is called, how one is found, and where its links lead.
+
+import { dirname, join } from 'node:path/posix'
+import { Problem } from '../../core/problem.ts'
+import { quoted } from '../../core/quote.ts'
+import { readPages } from '../../resources.ts'
+import { anchors, headingOf, plainText } from './markdown.ts'
+
+export type Page = {
+  /** What a reader calls it: "operations", "decisions/0001-scheduler-is-opt-in-for-serve". */
+  topic: string
+  /** The path of its file in the source. */
+  path: string
+  title: string
+  text: string
+}
+
+/** All pages, by topic. */
+export function findPages(): Page[] {
+  const pages = Object.entries(readPages()).map(([path, text]) => {
+    return { topic: topicOf(path), path, title: plainText(headingOf(text)), text }
+  })
+  return pages.sort((a, b) => (a.topic < b.topic ? -1 : 1))
+}
+
+/** What the list of topics has: all but the single decisions, which have a list of their own. */
+export const isListed = ({ topic }: Page): boolean => !topic.includes('/')
+
+export const topicNames = (): string[] =>
+  findPages()
+    .filter(isListed)
+    .map(({ topic }) => topic)
+
+/**
+ * The page, or the section of one, that `asked` names: "operations", its beginning, or as a link in a page has it,
+ * "operations.md#backups". Throws usage when there is none, or more than one.
+ */
+export function findTopic(pages: readonly Page[], asked: string): Page {
+  const [name = '', anchor] = asked.split('#')
+  const page = pageNamed(pages, name.replace(/^docs\/(?=.)/, ''))
+  if (anchor === undefined) return page
+  const part = anchors(page.text).find((one) => one.anchor === anchor)
+  if (!part) {
+    const known = anchors(page.text).map((one) => one.anchor)
+    throw new Problem('usage', `${page.topic} has no section ${quoted(anchor)}; it has ${known.join(', ')}.`)
+  }
+  return { ...page, title: plainText(part.title), text: part.text }
+}
+
+function pageNamed(pages: readonly Page[], name: string): Page {
+  const exact = pages.find(({ topic, path }) => [topic, `${topic}.md`, path].includes(name))
+  if (exact) return exact
+  const among = name.includes('/') ? pages : pages.filter(isListed)
+  const begun = name === '' ? [] : among.filter(({ topic }) => topic.startsWith(name))
+  const [only] = begun
+  if (only && begun.length === 1) return only
+  const names = (begun.length > 0 ? begun : pages.filter(isListed)).map(({ topic }) => topic).join(', ')
+  const problem = begun.length > 0 ? 'may be any of' : 'is not a topic; the topics are'
+  throw new Problem('usage', `${quoted(name)} ${problem} ${names}.`)
+}
+
+/** Where a link leads: to a section of the same page, to an address, to a topic, or to a file of the source. */
+export type Link = { kind: 'here' | 'address' | 'topic' | 'source'; name: string }
+
+export function linkOf(page: Page, target: string, pages: readonly Page[]): Link {
+  if (target.startsWith('#')) return { kind: 'here', name: target }
+  if (/^[a-z]+:/.test(target)) return { kind: 'address', name: target }
+  const [file = '', anchor] = target.split('#')
+  const path = join(dirname(page.path), file)
+  const linked = pages.find((one) => one.path === path || dirname(one.path) === path.replace(/\/$/, ''))
+  if (!linked) return { kind: 'source', name: path }
+  // The number says which decision it is, and its beginning is enough.
+  const short = linked.topic.replace(/^(decisions\/\d+)-.*/, '$1')
+  return { kind: 'topic', name: anchor === undefined ? short : `${short}#${anchor}` }
+}
+
+const topicOf = (path: string): string =>
+  path
+    .replace(/^docs\//, '')
+    .replace(/(?<=.)\/README\.md$/, '')
+    .replace(/\.md$/, '')
+    .toLowerCase()

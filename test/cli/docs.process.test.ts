@@ -1,0 +1,101 @@
+// The guides in the executable: all of them, through a pager on a real terminal, and as man pages.
+
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { stripVTControlCharacters, styleText } from 'node:util'
+import { everyCommand } from '../../src/cli/every-command.ts'
+import { commandTree, runHere } from '../support/command.ts'
+import { EXECUTABLE } from '../support/executable.ts'
+import { finish } from '../support/process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { hasTool } from '../support/tools.ts'
+
+test('the executable has every page that the source has, and writes the same man pages', async (t) => {
+  const cwd = temporaryFolder(t)
+  const all = (await finish(t, ['docs', '--man', 'man'], { cwd })).out
+  assert.equal(
+    all,
+    `45 man pages are in man: man -M man tranche\n`.replace('45', String(manFiles(cwd).length)),
+  )
+  const source = join(cwd, 'source')
+  await runHere(['docs', '--man', join(source, 'man')])
+  assert.deepEqual(manFiles(cwd), manFiles(source))
+  for (const file of manFiles(cwd))
+    assert.equal(readFileSync(join(cwd, file), 'utf8'), readFileSync(join(source, file), 'utf8'), file)
+  // One of the pages that have no man page of their own.
+  const asked = ['docs', 'decisions/0003', '--json']
+  assert.deepEqual(await finish(t, asked, { cwd }), await runHere(asked))
+})
+
+/** Of docs/compatibility.md, as a terminal shows it. */
+const TITLE = 'WHAT MAY CHANGE, AND WHAT MAY NOT'
+
+test('a page goes through $PAGER on a terminal, and as it is without one that works', (t) => {
+  const cwd = temporaryFolder(t)
+  const onTerminal = (env: Record<string, string>, line: string): string => {
+    const { status, stdout } = spawnSync('script', ['-qec', line, '/dev/null'], {
+      cwd,
+      env: { PATH: process.env.PATH, TERM: 'xterm', TRANCHE_CACHE: cwd, ...env },
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    assert.equal(status, 0, stdout)
+    return stdout.replaceAll('\r\n', '\n')
+  }
+  const paged = onTerminal({ PAGER: `sed 's/^/> /'` }, `${EXECUTABLE} docs compatibility`)
+  assert.ok(paged.includes(`> ${styleText('bold', TITLE, { validateStream: false })}\n`), paged)
+  assert.match(paged, /^> .*\/partner\/v1/m)
+  const plain = onTerminal({ PAGER: 'cat', NO_COLOR: '1' }, `${EXECUTABLE} docs compatibility`)
+  assert.equal(plain.split('\n')[0], TITLE)
+  assert.equal(plain, stripVTControlCharacters(plain))
+  const missing = onTerminal({ PAGER: 'no-such-pager' }, `${EXECUTABLE} docs compatibility`)
+  assert.ok(missing.includes(TITLE), missing)
+  // Somebody who has seen enough.
+  onTerminal({ PAGER: 'true' }, `${EXECUTABLE} docs operations`)
+  writeFileSync(join(cwd, 'page.md'), '')
+  assert.match(onTerminal({ PAGER: 'false' }, `${EXECUTABLE} docs api > page.md; cat page.md`), /^# The API/)
+})
+
+test('man pages: one for each command and guide, without a warning of groff or mandoc', async (t) => {
+  const folder = temporaryFolder(t)
+  await runHere(['docs', '--man', join(folder, 'man')])
+  const files = manFiles(folder)
+  everyCommand(commandTree(), (command, words) => {
+    const page = readFileSync(
+      join(folder, `man/man1/${['tranche', ...words.slice(0, 1)].join('-')}.1`),
+      'utf8',
+    )
+    const typed = page.replaceAll('\\-', '-').replace(/\\f[BIP]/g, '')
+    for (const word of [...words, ...command.options.map(({ long }) => long ?? '')])
+      assert.ok(typed.includes(word), `${words.join(' ')}: ${word}`)
+  })
+  const guides = globSync('docs/*.md', { cwd: join(import.meta.dirname, '../..') })
+  for (const guide of guides) {
+    const name = guide.replace(/^docs\/|\.md$/g, '')
+    assert.ok(files.includes(`man/man7/tranche-${name}.7`), name)
+  }
+  if (hasTool(t, 'groff')) {
+    const args = ['-ww', '-man', '-Tutf8', '-z', ...files]
+    assert.equal(spawnSync('groff', args, { cwd: folder, encoding: 'utf8' }).stderr, '')
+    const text = execFileSync('groff', ['-man', '-Tascii', '-P-cbou', 'man/man1/tranche-key.1'], {
+      cwd: folder,
+      encoding: 'utf8',
+    })
+    assert.match(text, /tranche key create \[options\] <slug>/)
+    assert.match(text, /\$ tranche key create acme --env live --label prod --expires-in 90d/)
+  }
+  if (hasTool(t, 'mandoc')) {
+    const { stdout } = spawnSync('mandoc', ['-T', 'lint', '-W', 'warning', ...files], {
+      cwd: folder,
+      encoding: 'utf8',
+    })
+    // A date would differ from one build of the same source to the next.
+    const warnings = stdout.split('\n').filter((line) => line !== '' && !line.includes('missing date'))
+    assert.deepEqual(warnings, [])
+  }
+})
+
+const manFiles = (folder: string): string[] => globSync('man/*/*', { cwd: folder }).sort()

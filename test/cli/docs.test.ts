@@ -1,0 +1,160 @@
+// tranche docs: every guide is a topic, every link of a page leads somewhere, and what a terminal shows of it.
+
+import assert from 'node:assert/strict'
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { test } from 'node:test'
+import { anchors, blocksOf, plainText } from '../../src/cli/docs/markdown.ts'
+import { findPages, findTopic, linkOf } from '../../src/cli/docs/pages.ts'
+import { screenText } from '../../src/cli/docs/screen-text.ts'
+import { runHere } from '../support/command.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const PAGES = findPages()
+const GUIDES = globSync('docs/*.md', { cwd: ROOT }).map((file) => basename(file, '.md'))
+const as = (_: string, text: string): string => text
+
+/** The links of a page outside its code blocks. */
+const linksOf = (text: string): string[] =>
+  [...text.replace(/^ *```[\s\S]*?^ *```/gm, '').matchAll(/\]\(([^)]+)\)/g)].map(([, target = '']) => target)
+
+test('every guide is a topic, with a line that is its title', async () => {
+  const { code, out, err } = await runHere(['docs', '--json'])
+  assert.deepEqual([code, err], [0, ''])
+  const topics = JSON.parse(out) as { topic: string; title: string }[]
+  const names = topics.map(({ topic }) => topic)
+  assert.deepEqual(names, [...GUIDES, 'changelog', 'decisions', 'deploy', 'readme'].sort())
+  for (const { topic, title } of topics) assert.match(title, /^\S.*\S$/, topic)
+  const words = await runHere(['docs'])
+  for (const { topic, title } of topics)
+    assert.match(words.out, new RegExp(`^${topic} +${title.slice(0, 9)}`, 'm'))
+})
+
+test('a topic in a file or a pipe is the page itself', async () => {
+  for (const name of GUIDES) {
+    const source = readFileSync(join(ROOT, 'docs', `${name}.md`), 'utf8')
+    assert.deepEqual(await runHere(['docs', name]), { code: 0, out: source, err: '' })
+    const { text, topic } = JSON.parse((await runHere(['docs', name, '--json'])).out)
+    assert.deepEqual([topic, text], [name, source])
+  }
+})
+
+test('a topic is found by its beginning, by its file, and with a section as a link has it', async () => {
+  for (const asked of ['operations', 'op', 'operations.md', 'docs/operations.md', 'docs/operations'])
+    assert.equal(findTopic(PAGES, asked).topic, 'operations', asked)
+  assert.equal(findTopic(PAGES, 'decisions/0003').path, 'docs/decisions/0003-the-instant-of-a-write.md')
+  assert.equal(findTopic(PAGES, 'README.md').topic, 'readme')
+  assert.equal(findTopic(PAGES, 'deploy/README.md').topic, 'deploy')
+  const { out } = await runHere(['docs', 'operations.md#the-drill'])
+  assert.match(out, /^### The drill\n/)
+  const whole = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
+  assert.ok(whole.includes(out.trimEnd()) && out.match(/^#{1,3} /gm)?.length === 1, out)
+})
+
+test('a topic there is not is a usage error that names those there are', async () => {
+  const cases: [asked: string, says: RegExp][] = [
+    ['nonsense', /nonsense is not a topic; the topics are api, .*webhooks\./],
+    ['s', /s may be any of sandbox, security\./],
+    ['#backups', /'' is not a topic/],
+    ['operations#nonsense', /operations has no section nonsense; it has .*backups/],
+    ['decisions/9999', /decisions\/9999 is not a topic/],
+    ['../../etc/passwd', /is not a topic/],
+    ['constructor', /is not a topic/],
+  ]
+  for (const [asked, says] of cases) {
+    const { code, out, err } = await runHere(['docs', asked])
+    assert.deepEqual([code, out], [2, ''], asked)
+    assert.match(err, says)
+  }
+  assert.equal((await runHere(['docs', 'api', '--man', '/nowhere'])).code, 2)
+})
+
+test('every link of every page leads to a topic and a section of it, or to a file of the source', () => {
+  let seen = 0
+  for (const page of PAGES) {
+    for (const target of linksOf(page.text)) {
+      const { kind, name } = linkOf(page, target, PAGES)
+      if (kind === 'here') assert.ok(findTopic(PAGES, page.topic + name), `${page.path}: ${target}`)
+      if (kind === 'topic') assert.ok(findTopic(PAGES, name), `${page.path}: ${target}`)
+      if (kind === 'source') assert.ok(existsSync(join(ROOT, name)), `${page.path}: ${target}`)
+      seen += 1
+    }
+  }
+  assert.ok(seen > 200, `${seen} links`)
+  const levers = findTopic(PAGES, 'levers')
+  const leadsTo = (target: string) => linkOf(levers, target, PAGES)
+  assert.deepEqual(leadsTo('operations.md#backups'), { kind: 'topic', name: 'operations#backups' })
+  assert.deepEqual(leadsTo('decisions/0023-erasing-a-user.md'), { kind: 'topic', name: 'decisions/0023' })
+  assert.deepEqual(leadsTo('../deploy/README.md'), { kind: 'topic', name: 'deploy' })
+  assert.deepEqual(leadsTo('../deploy/'), { kind: 'topic', name: 'deploy' })
+  assert.deepEqual(leadsTo('../fixtures/x.json'), { kind: 'source', name: 'fixtures/x.json' })
+})
+
+test('a page on a terminal has every word of the source, fits the width, and has none of the marks', () => {
+  for (const columns of [60, 80, 200]) {
+    for (const page of PAGES) {
+      const shown = screenText(page, PAGES, as, columns)
+      const prose = shown.split('\n').filter((line) => !line.startsWith('    '))
+      const tooLong = prose.filter(
+        (line) => line.length > Math.min(columns, 100) && /\S \S/.test(line.trim()),
+      )
+      // Where one word is as long as the line, what is beside it cannot help.
+      const long = tooLong.filter((line) => !line.split(/\s+/).some((word) => word.length > 40))
+      assert.deepEqual(long, [], `${page.path} at ${columns}`)
+      assert.doesNotMatch(prose.join('\n'), /\*\*|<br>|\]\(|^#+ |<!--/m, page.path)
+      const letters = (text: string) => text.replace(/[^\p{L}\p{N}]+/gu, ' ').toLowerCase()
+      const words = new Set(letters(shown).split(' '))
+      const source = letters(plainText(page.text.replace(/<!--.*-->|^```\w*$|\]\([^)]*\)/gm, ' ')))
+      const lost = source.split(' ').filter((word) => word !== '' && !words.has(word))
+      assert.deepEqual(lost, [], page.path)
+    }
+  }
+})
+
+test('lists, tables, code and links, as a terminal shows them', () => {
+  const text = [
+    '# A page',
+    '',
+    '- one `a b`,',
+    '  still one',
+    '- two ([backups](operations.md#backups), [here](#a-page))',
+    '',
+    '  ```',
+    '  code   as it is',
+    '  ```',
+    '',
+    '| what | limit |',
+    '|---|---|',
+    '| a \\| b | **ten** of them |',
+    '',
+  ].join('\n')
+  const page = { topic: 'x', path: 'docs/x.md', title: 'A page', text }
+  assert.equal(
+    screenText(page, PAGES, as, 40),
+    `A PAGE
+
+• one \`a b\`, still one
+• two (backups [operations#backups],
+  here)
+
+      code   as it is
+
+what   limit
+─────  ───────────
+a | b  ten of them
+
+In brackets is what to read there: tranche docs NAME`,
+  )
+  assert.deepEqual(
+    blocksOf(text).map(({ kind }) => kind),
+    ['heading', 'list', 'table'],
+  )
+})
+
+test('the anchors are those that code hosts make', () => {
+  const page = '# A\n## What `check` finds, & more\n```\n## no heading\n```\n## A\n### _b_ (c)\n'
+  assert.deepEqual(
+    anchors(page).map(({ anchor }) => anchor),
+    ['a', 'what-check-finds--more', 'a-1', '_b_-c'],
+  )
+})
