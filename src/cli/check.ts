@@ -74,8 +74,10 @@ function mendOf({ kind, subject }: Pick<Finding, 'kind' | 'subject'>, tranche: s
       return `${tranche} execution late-fills`
     case 'windows_ahead':
       return `${tranche} plan bring-back --partner ${tenant}`
-    case 'webhook_paused':
+    case 'webhook_failing':
       return `${tranche} webhook test ${tenant}`
+    case 'webhook_paused':
+      return `${tranche} webhook test ${tenant} && ${tranche} webhook resume ${tenant}`
     case 'clock_back':
     case 'clock_disputed':
       return 'timedatectl status'

@@ -100,6 +100,7 @@ const HELP: Record<string, Help> = {
   },
   webhook: { examples: ['webhook show acme --env live'] },
   'webhook show': { examples: ['webhook show acme --env live'] },
+  'webhook resume': { examples: ['webhook resume acme --env live'] },
   'webhook test': { examples: ['webhook test acme --env test'], exits: '1 it was not delivered.' },
   'webhook verify': {
     examples: ['webhook verify --signature "$SIGNATURE" --secret-file secret.txt < body.json'],

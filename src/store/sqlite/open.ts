@@ -117,7 +117,7 @@ function assemble(
     ...createWindowStore(connection, ledger, audit),
     ...createExecutionStore(connection, trading),
     ...createTradeStore(connection, trading),
-    ...createWebhookStore(connection),
+    ...createWebhookStore(connection, audit),
     ...createPassStore(connection, { book, runPage, writeWakeUps, sandboxDue, file }),
     ...createClockStore(connection),
     ...createPriceStore(connection, book, file),
