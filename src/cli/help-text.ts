@@ -65,7 +65,10 @@ const HELP: Record<string, Help> = {
   'plan show': { examples: ['plan show plan-1'] },
   execution: { examples: ['execution list --stuck'] },
   'execution list': {
-    examples: ['execution list --stuck', 'execution list --partner acme --status sent --json'],
+    examples: [
+      'execution list --partner acme --since 24h',
+      'execution list --status failed --limit 20 --json',
+    ],
   },
   'execution show': { examples: ['execution show exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'] },
   'execution late-fills': { examples: ['execution late-fills'] },

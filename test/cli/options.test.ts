@@ -59,6 +59,14 @@ const ROWS: Record<string, Row> = {
   '--month': MONTH,
   '--from': MONTH,
   '--reason': REASON,
+  'execution list --since': words(
+    [
+      ['2026-01-31', Date.UTC(2026, 0, 31)],
+      ['2026-01-31T08:00:00+01:00', Date.UTC(2026, 0, 31, 7)],
+    ],
+    ['2026-01-31T08:00:00', '2026-02-30', '2026-01', '24', '0h', '5y', 'today', '9'.repeat(30)],
+  ),
+  'execution list --limit': whole(1, 999_999_999),
   '--price': PRICE,
   '--price-feed': anyWords('none', 'static:64250'),
   '--seed': SEED,

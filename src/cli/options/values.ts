@@ -1,7 +1,15 @@
 // Readers of option values: each turns a word into a value or says what it should have been.
 
 import { InvalidArgumentError, Option } from 'commander'
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../core/instant.ts'
+import {
+  DAY_MS,
+  HOUR_MS,
+  type Instant,
+  MINUTE_MS,
+  parseInstant,
+  plus,
+  SECOND_MS,
+} from '../../core/instant.ts'
 import { isMonth } from '../../core/month.ts'
 import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../../core/partner.ts'
 import { REASON_MAX } from '../../core/text.ts'
@@ -32,6 +40,18 @@ export const duration = timeUpTo(DURATION_MAX_DAYS)
 export const interval = timeUpTo(TIMER_MAX_DAYS)
 
 export const intervalOrOff = (text: string): number | 'off' => (text === 'off' ? text : interval(text))
+
+/** An instant, or a time such as 24h that has passed since. */
+export const momentBefore =
+  (clock: () => Instant) =>
+  (text: string): Instant => {
+    if (/^\d+[a-z]$/.test(text)) return plus(clock(), -duration(text))
+    const parsed = parseInstant(text)
+    if (parsed.ok) return parsed.at
+    throw new InvalidArgumentError(
+      'Give a day such as 2026-01-31, a time such as 2026-01-31T08:00:00Z, or 24h.',
+    )
+  }
 
 export function slug(text: string): string {
   if (PARTNER_SLUG_PATTERN.test(text)) return text

@@ -3,7 +3,7 @@
 import { visible } from '../../core/visible.ts'
 import type { PageRequest } from '../../store/paging.ts'
 import type { Cli } from '../context.ts'
-import { type Column, renderTable } from './table.ts'
+import { type Column, layTable } from './table.ts'
 
 /** Prints a command's one result: as JSON for a script, in words for a person. */
 export function print(cli: Cli, value: unknown, words: () => string): void {
@@ -24,7 +24,10 @@ export function warn(cli: Cli, text: string): void {
 
 const PAGE_MAX = 1_000
 
-/** Prints a listing: one JSON array, each row written as it is read, or a table, which needs them all. */
+/**
+ * Prints a listing, row by row as it is read: one JSON array, or a table whose columns may widen from one page to the
+ * next. `after` is the cursor to begin behind, `limit` the most rows.
+ */
 export async function printList<R, J extends object>(
   cli: Cli,
   listing: {
@@ -32,27 +35,29 @@ export async function printList<R, J extends object>(
     cursor: (row: R) => number | string
     json: (row: R) => J
     columns: Column<J>[]
+    after?: PageRequest['after']
+    limit?: number
   },
 ): Promise<void> {
-  const { json } = cli.globals()
   const { out } = cli.streams
-  const table: J[] = []
+  const { limit = Number.POSITIVE_INFINITY } = listing
+  const table = cli.globals().json ? null : await layTable(listing.columns)
   let rows = 0
-  for (let after: number | string | null = null; ; ) {
-    const page: R[] = await listing.read({ after, limit: PAGE_MAX })
-    for (const row of page) {
-      const value = listing.json(row)
-      if (json) await write(out, `${rows === 0 ? '[' : ',\n'}${JSON.stringify(value)}`)
-      else table.push(value)
-      rows += 1
-    }
+  for (let after = listing.after ?? null; rows < limit; ) {
+    const wanted = Math.min(PAGE_MAX, limit - rows)
+    const page = await listing.read({ after, limit: wanted })
+    const values = page.map(listing.json)
+    if (table && values.length > 0) await write(out, `${table(values)}\n`)
+    if (!table)
+      for (const [i, value] of values.entries())
+        await write(out, `${rows + i === 0 ? '[' : ',\n'}${JSON.stringify(value)}`)
+    rows += page.length
     const last = page.at(-1)
-    if (page.length < PAGE_MAX || last === undefined) break
+    if (page.length < wanted || last === undefined) break
     after = listing.cursor(last)
   }
-  if (json) out.write(rows === 0 ? '[]\n' : ']\n')
-  else if (rows > 0) out.write(`${await renderTable(listing.columns, table)}\n`)
-  else note(cli, 'none')
+  if (!table) out.write(rows === 0 ? '[]\n' : ']\n')
+  else if (rows === 0) note(cli, 'none')
 }
 
 /** Waits when the reader is slower than we are, so that a long listing takes no memory. */

@@ -6,47 +6,31 @@ type Value = string | number | boolean | null
 
 export type Column<T> = { title: string; of: (row: T) => Value; right?: boolean }
 
-/** The titles and one line a row, in columns as wide as their widest cell. */
+/** The titles and one line a row, in columns as wide as their widest cell, two spaces between them. */
 export async function renderTable<T>(columns: Column<T>[], rows: T[]): Promise<string> {
-  const [{ default: Table }, { default: stringWidth }] = await Promise.all([
-    import('cli-table3'),
-    import('string-width'),
-  ])
-  const lines = [columns.map(({ title }) => title)]
-  for (const row of rows) lines.push(columns.map((column) => shown(column.of(row))))
-  const colWidths = columns.map((_, i) =>
-    lines.reduce((widest, cells) => Math.max(widest, stringWidth(cells[i] ?? '')), 1),
-  )
-  const colAligns = columns.map(({ right }) => (right ? 'right' : 'left'))
-  // Each line is a table of its own: the work of laying out many together grows with the square of their number.
-  const layOut = (cells: string[]): string => {
-    const table = new Table({ ...PLAIN, colAligns, colWidths })
-    table.push(cells)
-    return table.toString()
-  }
-  return lines.map((cells) => layOut(cells).trimEnd()).join('\n')
+  return (await layTable(columns))(rows)
 }
 
-/** No rules and no colours: two spaces between the columns. */
-const PLAIN = {
-  chars: {
-    top: '',
-    'top-mid': '',
-    'top-left': '',
-    'top-right': '',
-    bottom: '',
-    'bottom-mid': '',
-    'bottom-left': '',
-    'bottom-right': '',
-    left: '',
-    'left-mid': '',
-    mid: '',
-    'mid-mid': '',
-    right: '',
-    'right-mid': '',
-    middle: '  ',
-  },
-  style: { 'padding-left': 0, 'padding-right': 0, head: [], border: [] },
+/**
+ * Lays a table out in parts, for listings without end: what it answers gives the lines of some rows, the titles first of
+ * all. A column is as wide as its widest cell so far, so a part never gets narrower than the one before.
+ */
+export async function layTable<T>(columns: Column<T>[]): Promise<(rows: T[]) => string> {
+  const { default: stringWidth } = await import('string-width')
+  const widths = columns.map(() => 1)
+  let lines: string[][] = [columns.map(({ title }) => title)]
+  return (rows) => {
+    for (const row of rows) lines.push(columns.map((column) => shown(column.of(row))))
+    const measured = lines.map((cells) => cells.map((text) => ({ text, width: stringWidth(text) })))
+    for (const cells of measured)
+      for (const [i, { width }] of cells.entries()) widths[i] = Math.max(widths[i] ?? 1, width)
+    lines = []
+    const aligned = ({ text, width }: { text: string; width: number }, i: number): string => {
+      const blanks = ' '.repeat((widths[i] ?? width) - width)
+      return columns[i]?.right ? blanks + text : text + blanks
+    }
+    return measured.map((cells) => cells.map(aligned).join('  ').trimEnd()).join('\n')
+  }
 }
 
 const shown = (value: Value): string => {
