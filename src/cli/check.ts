@@ -89,7 +89,8 @@ function mendOf({ kind, subject }: Pick<Finding, 'kind' | 'subject'>, tranche: s
       return `${tranche} price import FILE`
   }
   const plan = /^\S+ (?:test|live) plan (.*?)(?: window \d\S+Z)?$/s.exec(subject)?.[1]
-  // Plans of several partners and environments may have one name.
+  // Plans of several partners and environments may have one name, and a name may look like an option.
+  if (plan?.startsWith('-')) return `${tranche} plan show --partner ${tenant} -- ${quoted(plan)}`
   if (plan !== undefined) return `${tranche} plan show ${quoted(plan)} --partner ${tenant}`
   const execution = /^(?:execution|trade) (exec_\w+)$/.exec(subject)?.[1]
   if (execution !== undefined) return `${tranche} execution show ${execution}`

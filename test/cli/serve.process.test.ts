@@ -123,6 +123,18 @@ suite('serve', { concurrency: 4 }, () => {
     assert.ok(served.err().includes('"msg":"stopped"'))
   })
 
+  test('--log-format pretty has one line for each call', async (t) => {
+    const { cwd, key } = await withKey(t)
+    const pretty = start(t, ['serve', '--port', '0', '--log-format', 'pretty'], { cwd })
+    const [url = ''] = /http:\S+/.exec(await pretty.line('listening')) ?? []
+    assert.equal((await me(url, key)).status, 200)
+    assert.match(
+      await pretty.line('request'),
+      /^\[[\d:]+\] INFO: request method=GET route=\/partner\/v1\/me partner_slug=acme environment=test status=200 duration_ms=[\d.]+$/,
+    )
+    assert.equal(pretty.err().trimEnd().split('\n').length, 2)
+  })
+
   test('--log-format pretty has colour only where it is wanted', async (t) => {
     const looks = async (argv: string[], env: Record<string, string>): Promise<boolean> => {
       const cwd = temporaryFolder(t)

@@ -3,6 +3,7 @@
 
 import { statSync } from 'node:fs'
 import { UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../../core/alarms.ts'
+import { counted } from '../../../core/counted.ts'
 import { STUCK_DELIVERIES } from '../../../core/execution.ts'
 import { DAY_MS, formatInstant, type Instant, plus } from '../../../core/instant.ts'
 import { formatUsd, type Usd } from '../../../core/money.ts'
@@ -153,7 +154,7 @@ function unspentWindows(db: Database): Look {
     sql.all({ since: plus(now, -UNSPENT_DAYS * DAY_MS) }).map(({ place, plan, n, released, most }) => ({
       kind: 'windows_unspent',
       subject: `${place} plan ${plan}`,
-      message: `${formatUsd(most as Usd)} USD of this plan were not spent; in all ${n} windows of ${place} ended with ${formatUsd(released as Usd)} USD left in ${UNSPENT_DAYS} days`,
+      message: `${formatUsd(most as Usd)} USD of this plan were not spent; in all ${counted(Number(n), 'window')} of ${place} ended with ${formatUsd(released as Usd)} USD left in ${UNSPENT_DAYS} days`,
     }))
 }
 
@@ -186,7 +187,7 @@ function leftImport(db: Database): Look {
     // Somebody is at it.
     if (!release) return []
     release()
-    const message = `${rows} rows of an import that was cut off; none of them counts, and the next import clears them`
+    const message = `${counted(Number(rows), 'row')} of an import that was cut off; none of them counts, and the next import clears them`
     return [{ kind: 'import_left', subject: 'price import', message }]
   }
 }
