@@ -34,15 +34,28 @@ export function createLog(format: LogFormat, level: LogLevel = 'info'): Log {
       done()
     },
   })
-  const pretty = pino(options, PinoPretty({ destination, translateTime: 'HH:MM:ss', ignore: 'request_id' }))
+  const pretty = pino(options, PinoPretty({ destination, translateTime: 'HH:MM:ss' }))
   const legible =
     (level: LogLevel) =>
-    (fields: object, message: string): void =>
-      pretty[level](legibly(fields) as object, visible(message))
+    (fields: object, message: string): void => {
+      const { err, ...rest } = fields as { err?: unknown }
+      pretty[level](err === undefined ? {} : { err: legibly(err) }, visible(message + inOneLine(rest)))
+    }
   return { debug: legible('debug'), info: legible('info'), warn: legible('warn'), error: legible('error') }
 }
 
-/** Fields whose texts a person may read; JSON needs none of it. Of a stack, the lines stay lines. */
+/** Fields as name=value; an id that only a program looks for, and what is not there, are left out. */
+function inOneLine(fields: object): string {
+  return Object.entries(fields)
+    .filter(([name, value]) => name !== 'request_id' && value !== null && value !== undefined)
+    .map(([name, value]) => {
+      const text = typeof value === 'string' ? value : JSON.stringify(value)
+      return ` ${name}=${/[\s"=]/.test(text) ? JSON.stringify(text) : text}`
+    })
+    .join('')
+}
+
+/** An error whose texts a person may read; JSON needs none of it. Of a stack, the lines stay lines. */
 function legibly(value: unknown): unknown {
   if (typeof value === 'string') return visibleLines(value)
   if (value instanceof Error) return legibly(pino.stdSerializers.err(value))

@@ -1,5 +1,6 @@
 // Reconciling a month: the same figures by three ways, and every trade against its execution.
 
+import { counted } from '../core/counted.ts'
 import { formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { CheckStore, Finding } from '../store/check.ts'
@@ -128,4 +129,4 @@ const same = (a: Sums, b: Sums): boolean =>
   a.trades === b.trades && a.volume === b.volume && a.btc === b.btc && a.fees === b.fees
 
 const inWords = (sums: Sums): string =>
-  `${sums.trades} trades, ${formatUsd(sums.volume as Usd)} USD, ${formatBtc(sums.btc as never)} BTC`
+  `${counted(Number(sums.trades), 'trade')}, ${formatUsd(sums.volume as Usd)} USD, ${formatBtc(sums.btc as never)} BTC`

@@ -16,8 +16,8 @@ type AuditOptions = { since?: Instant; until?: Instant; partner?: string; format
 export function auditCommand(cli: Cli): Command {
   return new Command('audit')
     .description('what operators changed, when and who')
-    .option('--since <time>', 'from this date or time on, in UTC', time)
-    .option('--until <time>', 'before this date or time, which is not part of it', time)
+    .option('--since <time>', 'from this date or time on, in UTC, or 24h ago', time(cli.machine.clock))
+    .option('--until <time>', 'before this date or time, which is not part of it', time(cli.machine.clock))
     .option('--partner <slug>', 'about this partner, its keys, users, plans and executions', slug)
     .addOption(new Option('--format <format>', 'how').choices(['table', 'csv']).default('table'))
     .action((options: AuditOptions) => {

@@ -1,6 +1,7 @@
 // backtest: the timing engine over a price history.
 
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { counted } from '../core/counted.ts'
 import { FREQUENCIES, type Frequency } from '../core/frequency.ts'
 import { Problem } from '../core/problem.ts'
 import type { Layout } from '../core/schedule-state.ts'
@@ -108,7 +109,7 @@ function tableOf(reports: BacktestReport[]): Promise<string> {
   const rows = reports.flatMap((report): Row[] => {
     const { lump, clock, minimum } = report.baselines
     const blank = { drift: '', skill: '' }
-    const title = `${report.frequency} (${report.windows} windows)`
+    const title = `${report.frequency} (${counted(report.windows, 'window')})`
     const skill = `${signed(report.skill_bp)} ${interval(report.skill_bp_ci95)}`
     return [
       { ...report, name: title, drift: signed(report.drift_bp), skill },

@@ -1,6 +1,7 @@
 // billing: what a month costs, shown, exported, invoiced and proved.
 
 import { Command, Option } from 'commander'
+import { counted } from '../core/counted.ts'
 import { monthOf } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
@@ -15,7 +16,6 @@ import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { partnerNamed } from './find.ts'
 import { environmentOption, slug } from './options/values.ts'
-import { counted } from './terminal/numbers.ts'
 import { note, print } from './terminal/print.ts'
 import { type Column, renderTable } from './terminal/table.ts'
 

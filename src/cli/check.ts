@@ -1,6 +1,7 @@
 // check: faults of the file and the ledger, and what an operator should look after before it becomes one.
 
 import { Command } from 'commander'
+import { counted } from '../core/counted.ts'
 import { Problem } from '../core/problem.ts'
 import { quoted } from '../core/quote.ts'
 import { visible } from '../core/visible.ts'
@@ -8,7 +9,6 @@ import type { Finding } from '../store/check.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { sandboxJson, sandboxLines } from './status/sandboxes.ts'
-import { counted } from './terminal/numbers.ts'
 import { note, print } from './terminal/print.ts'
 
 type Level = 'error' | 'warning'
@@ -74,8 +74,10 @@ function mendOf({ kind, subject }: Pick<Finding, 'kind' | 'subject'>, tranche: s
       return `${tranche} execution late-fills`
     case 'windows_ahead':
       return `${tranche} plan bring-back --partner ${tenant}`
-    case 'webhook_paused':
+    case 'webhook_failing':
       return `${tranche} webhook test ${tenant}`
+    case 'webhook_paused':
+      return `${tranche} webhook test ${tenant} && ${tranche} webhook resume ${tenant}`
     case 'clock_back':
     case 'clock_disputed':
       return 'timedatectl status'
@@ -87,7 +89,8 @@ function mendOf({ kind, subject }: Pick<Finding, 'kind' | 'subject'>, tranche: s
       return `${tranche} price import FILE`
   }
   const plan = /^\S+ (?:test|live) plan (.*?)(?: window \d\S+Z)?$/s.exec(subject)?.[1]
-  // Plans of several partners and environments may have one name.
+  // Plans of several partners and environments may have one name, and a name may look like an option.
+  if (plan?.startsWith('-')) return `${tranche} plan show --partner ${tenant} -- ${quoted(plan)}`
   if (plan !== undefined) return `${tranche} plan show ${quoted(plan)} --partner ${tenant}`
   const execution = /^(?:execution|trade) (exec_\w+)$/.exec(subject)?.[1]
   if (execution !== undefined) return `${tranche} execution show ${execution}`

@@ -7,6 +7,7 @@ import {
   type ExecutionStatus,
   STUCK_DELIVERIES,
 } from '../core/execution.ts'
+import type { Instant } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { ListedExecution } from '../store/executions.ts'
@@ -15,12 +16,19 @@ import type { Cli } from './context.ts'
 import { type adjustmentJson, executionJson, type Outcome, showJson } from './execution/json.ts'
 import { addLateFillCommands } from './execution/late-fills.ts'
 import { partnerNamed } from './find.ts'
-import { environmentOption, reasonOption, slug } from './options/values.ts'
+import { environmentOption, reasonOption, slug, time, wholeNumber } from './options/values.ts'
 import { confirmOnTerminal } from './terminal/confirm.ts'
 import { print, printList } from './terminal/print.ts'
 import { type Column, renderFields, renderTable } from './terminal/table.ts'
 
-type ListOptions = { partner?: string; env?: Environment; status?: ExecutionStatus; stuck?: boolean }
+type ListOptions = {
+  partner?: string
+  env?: Environment
+  status?: ExecutionStatus
+  since?: Instant
+  limit?: number
+  stuck?: boolean
+}
 
 export function executionCommand(cli: Cli): Command {
   const execution = new Command('execution').description('the instructions the scheduler created')
@@ -32,7 +40,18 @@ export function executionCommand(cli: Cli): Command {
     .option('--partner <slug>', 'of this partner only', slug)
     .addOption(environmentOption())
     .addOption(new Option('--status <status>', 'in this state only').choices(EXECUTION_STATUSES))
-    .action(({ partner, env, status, stuck }: ListOptions) =>
+    .addOption(
+      new Option(
+        '--since <time>',
+        'created then or later: 2026-01-31, 2026-01-31T08:00:00Z, or 24h for the last day',
+      ).argParser(time(cli.machine.clock)),
+    )
+    .addOption(
+      new Option('--limit <number>', 'the newest so many, still oldest first').argParser(
+        wholeNumber(1, 999_999_999),
+      ),
+    )
+    .action(({ partner, env, status, since, limit, stuck }: ListOptions) =>
       cli.withStore(async (store) => {
         if (partner !== undefined) await partnerNamed(store, partner)
         const filter = {
@@ -40,12 +59,18 @@ export function executionCommand(cli: Cli): Command {
           environment: env ?? null,
           status: status ?? null,
           stuck: stuck ?? false,
+          since,
+        }
+        const counted = limit !== undefined && {
+          after: await store.cursorOfNewest(filter, limit),
+          limit,
         }
         await printList(cli, {
           read: (page) => store.listExecutions(filter, page),
           cursor: (row) => row.executionId,
           json: executionJson,
           columns: COLUMNS,
+          ...counted,
         })
       }),
     )
@@ -99,6 +124,8 @@ const prefixed = (prefix: string, fields: object): Record<string, string | null>
 
 const COLUMNS: Column<ReturnType<typeof executionJson>>[] = [
   { title: 'EXECUTION', of: (row) => row.execution_id },
+  { title: 'PARTNER', of: (row) => row.partner_slug },
+  { title: 'ENV', of: (row) => row.environment },
   { title: 'PLAN', of: (row) => row.partner_plan_id },
   { title: 'STATUS', of: (row) => row.status },
   { title: 'USD', of: (row) => row.amount_usd, right: true },

@@ -77,7 +77,10 @@ const HELP: Record<string, Help> = {
   'plan show': { examples: ['plan show plan-1'] },
   execution: { examples: ['execution list --stuck'] },
   'execution list': {
-    examples: ['execution list --stuck', 'execution list --partner acme --status sent --json'],
+    examples: [
+      'execution list --partner acme --since 24h',
+      'execution list --status failed --limit 20 --json',
+    ],
   },
   'execution show': { examples: ['execution show exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'] },
   'execution late-fills': { examples: ['execution late-fills'] },
@@ -112,6 +115,7 @@ const HELP: Record<string, Help> = {
   },
   webhook: { examples: ['webhook show acme --env live'] },
   'webhook show': { examples: ['webhook show acme --env live'] },
+  'webhook resume': { examples: ['webhook resume acme --env live'] },
   'webhook test': { examples: ['webhook test acme --env test'], exits: '1 it was not delivered.' },
   'webhook verify': {
     examples: ['webhook verify --signature "$SIGNATURE" --secret-file secret.txt < body.json'],

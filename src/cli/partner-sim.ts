@@ -1,6 +1,7 @@
 // partner-sim: plays a partner over HTTP, so that an integration can be watched before the real one is written.
 
 import { Command, Option } from 'commander'
+import { counted } from '../core/counted.ts'
 import { formatPrice, type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import { visible } from '../core/visible.ts'
@@ -154,5 +155,5 @@ function line(outcome: Outcome): string {
 }
 
 const inWords = (tally: Readonly<Tally>): string =>
-  `${tally.delivered} instructions, ${tally.redelivered} delivered again: ${tally.filled} filled, ` +
+  `${counted(tally.delivered, 'instruction')}, ${tally.redelivered} delivered again: ${tally.filled} filled, ` +
   `${tally.partial} in part, ${tally.failed} failed, ${tally.silent} left unanswered.`

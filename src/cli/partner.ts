@@ -1,8 +1,9 @@
 // partner: the partners of an installation, and how each is treated.
 
 import { Command, Option } from 'commander'
-import { formatInstant, monthOf } from '../core/instant.ts'
+import { formatInstant, monthOf, plus } from '../core/instant.ts'
 import { formatUsd, usd } from '../core/money.ts'
+import { periodOf } from '../core/month.ts'
 import {
   MIN_TRANCHE_LEAST,
   type Partner,
@@ -122,7 +123,7 @@ export function partnerCommand(cli: Cli): Command {
           auditEntry(cli, 'partner.set-tier', partnerSlug, { tier, from: from ?? null }),
         )
         await show(cli, store, await partnerNamed(store, partnerSlug))
-        note(cli, `${partnerSlug} is charged by ${override.tierName ?? 'its volume'} from ${begins} on.`)
+        note(cli, await chargedWords(cli, store, { partnerSlug, tierName: override.tierName, begins }))
       }),
     )
 
@@ -147,6 +148,21 @@ export function partnerCommand(cli: Cli): Command {
     )
 
   return partner
+}
+
+/** What a partner is charged by from a month on and until when, and what by before, where that is still to come. */
+async function chargedWords(
+  cli: Cli,
+  store: Store,
+  { partnerSlug, tierName, begins }: { partnerSlug: string; tierName: string | null; begins: string },
+): Promise<string> {
+  const by = (tier: string | null): string => tier ?? 'its volume'
+  const [next] = await store.listTierOverridesAfter(partnerSlug, begins)
+  const end = next ? `until ${next.fromMonth}, and then by ${by(next.tierName)}` : 'on'
+  const head = `${partnerSlug} is charged by ${by(tierName)} from ${begins} ${end}`
+  if (begins <= monthOf(cli.machine.clock())) return `${head}.`
+  const monthBefore = monthOf(plus(periodOf(begins).start, -1))
+  return `${head}; until ${begins} by ${by(await store.findTierOverride(partnerSlug, monthBefore))}.`
 }
 
 async function changeStatus(cli: Cli, partnerSlug: string, status: PartnerStatus): Promise<void> {

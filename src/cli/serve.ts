@@ -1,5 +1,6 @@
 // serve: the partner API over an open database, and the scheduler beside it.
 
+import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { SECOND_MS } from '../core/instant.ts'
 import { Problem } from '../core/problem.ts'
@@ -40,6 +41,7 @@ type ServeOptions = WebhookOptions &
     logLevel: LogLevel
     opsTokenFile?: string
     drainLimit: number
+    create?: boolean
   }
 
 /** As the parser hands it over: it has no word for nothing. */
@@ -48,6 +50,7 @@ type Given = Omit<ServeOptions, 'tickEvery'> & { tickEvery: number | 'off' }
 export function serveCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('serve'))
     .description('answer the partner API; with --tick-every also run the scheduler')
+    .option('--create', 'make the database if there is none at --db; without this, serve refuses')
     .addOption(new Option('--host <address>', 'where to listen').env('TRANCHE_HOST').default('127.0.0.1'))
     .addOption(
       new Option('--port <number>', '0 for any free one')
@@ -174,7 +177,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   )
   if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listener)
   renewal.now = () => renewCertificate(log, listener, options)
-  const db = cli.globals().db
+  const { db } = cli.globals()
   // As a rule the first line says that all is ready. Only whoever has to wait is told what for.
   const waiting = setTimeout(
     () => log.info({ url: listener.url, db }, 'opening the database'),
@@ -198,7 +201,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         await options.ops.opened(store)
         await run(cli, store, { ...options, listener, stopped })
       },
-      { create: true, checkpointsAside: true },
+      { create: options.create ?? false, checkpointsAside: true },
     )
   }
   const served = openAndRun()
@@ -226,7 +229,9 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
     options.tickEvery === null
       ? null
       : startScheduler({ store, machine: cli.machine, observe, deliver, log }, options.tickEvery)
-  log.info({ url: listener.url, db: cli.globals().db, tick_every_ms: options.tickEvery }, 'listening')
+  const db = resolve(cli.globals().db)
+  log.info({ url: listener.url, db, tick_every_ms: options.tickEvery }, 'listening')
+  if ((await store.listPartners()).length === 0) log.warn({ db }, NO_PARTNER)
 
   const signal = await options.stopped
   log.info({ signal }, 'stopping: finishing what is in flight')
@@ -235,6 +240,9 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   if (!inTime) log.warn({ waited_ms: options.drainLimit }, 'stopped with calls still in flight')
   log.info({}, 'stopped')
 }
+
+const NO_PARTNER =
+  'this database has no partner yet, so every call is answered 401: add one with `tranche partner create`, or name another database with --db'
 
 const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref())
 

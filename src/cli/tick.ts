@@ -1,6 +1,7 @@
 // tick: one pass of the scheduler, for cron.
 
 import { Command, Option } from 'commander'
+import { counted } from '../core/counted.ts'
 import { price } from '../core/money.ts'
 import type { Feed } from '../price/feed.ts'
 import type { Cli } from './context.ts'
@@ -62,7 +63,7 @@ function inWords(json: ReturnType<typeof passJson>): string {
   if (json.skipped) return 'Another tick is running; this one did nothing.'
   const at = json.price_usd === null ? 'without a price' : `at ${json.price_usd} USD`
   return (
-    `${json.executions_created} fired of ${json.plans_evaluated} plans looked at, ${at}, ` +
-    `${json.windows_rolled} windows rolled, in ${json.duration_ms} ms.`
+    `${json.executions_created} fired of ${counted(json.plans_evaluated, 'plan')} looked at, ${at}, ` +
+    `${counted(json.windows_rolled, 'window')} rolled, in ${json.duration_ms} ms.`
   )
 }

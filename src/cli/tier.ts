@@ -1,9 +1,11 @@
 // tier: the pricing tiers and their versions.
 
 import { Command, Option } from 'commander'
+import { monthOf } from '../core/instant.ts'
 import { formatUsd, usd } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import {
+  besideVersion,
   RATE_BPS_MAX,
   setTier,
   TIER_NAME_MAX,
@@ -14,7 +16,7 @@ import {
 import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
 import { dollars, month, wholeNumber } from './options/values.ts'
-import { print, printList } from './terminal/print.ts'
+import { note, print, printList } from './terminal/print.ts'
 import { type Column, renderFields } from './terminal/table.ts'
 
 export function tierCommand(cli: Cli): Command {
@@ -38,9 +40,9 @@ export function tierCommand(cli: Cli): Command {
     .command('set')
     .description('add a tier, or a new version of one from a month on; what is left out stays as it was')
     .argument('<name>')
-    .requiredOption(
+    .option(
       '--rate-bps <number>',
-      'charged on volume, in hundredths of a percent',
+      'charged on volume, in hundredths of a percent; a new tier needs it',
       wholeNumber(0, RATE_BPS_MAX),
     )
     .addOption(new Option('--min-volume-usd <usd>', 'the monthly volume it begins at').argParser(dollars))
@@ -73,16 +75,28 @@ export function tierCommand(cli: Cli): Command {
           (versions, now) => setTier(versions, terms, now),
           (tier) => auditEntry(cli, 'tier.set', name, tierJson(tier)),
         )
-        const json = tierJson(made)
+        const { before, next } = besideVersion(await store.listTiers(), made)
+        const json = { ...tierJson(made), until_month: next?.fromMonth ?? null }
         print(cli, json, () => renderFields(json))
+        note(cli, inForceWords(made, { before, next, thisMonth: monthOf(cli.machine.clock()) }))
       }),
     )
 
   return tier
 }
 
+/** From when to when a version holds, and what holds until then. */
+function inForceWords(
+  { name, fromMonth }: Tier,
+  { before, next, thisMonth }: { before: Tier | null; next: Tier | null; thisMonth: string },
+): string {
+  const end = next === null ? 'on' : `until its version of ${next.fromMonth} begins`
+  const until = before ? `its version of ${before.fromMonth} holds` : 'there is no such tier'
+  return `${name} is charged like this from ${fromMonth} ${end}${fromMonth > thisMonth ? `; until then ${until}` : ''}.`
+}
+
 type SetOptions = {
-  rateBps: number
+  rateBps?: number
   minVolumeUsd?: string
   perActiveUserUsd?: string
   monthlyMinimumUsd?: string

@@ -3,9 +3,11 @@
 import { buffer } from 'node:stream/consumers'
 import { Command, Option } from 'commander'
 import type { ExecutionId } from '../core/execution-id.ts'
-import type { Environment } from '../core/partner.ts'
+import type { Environment, Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
+import { resume, type Webhook } from '../core/webhook.ts'
 import { webhookJson } from '../http/resource-json.ts'
+import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { tenantNamed } from './find.ts'
@@ -43,6 +45,25 @@ export function webhookCommand(cli: Cli): Command {
     )
 
   webhook
+    .command('resume')
+    .description('lift a pause and keep the secret; `webhook test` shows first whether the receiver answers')
+    .argument('<slug>', 'the partner', slug)
+    .addOption(environmentOption().makeOptionMandatory())
+    .action((partnerSlug: string, { env }: { env: Environment }) =>
+      cli.withStore(async (store) => {
+        const tenant = await tenantNamed(store, partnerSlug, env)
+        const audit = auditEntry(cli, 'webhook.resume', `${partnerSlug} ${env}`)
+        const resumed = await store.changeWebhook(
+          tenant,
+          (seen, now) => resume(existing(tenant, seen), now),
+          audit,
+        )
+        const json = webhookJson(tenant, resumed)
+        print(cli, json, () => renderFields(json))
+      }),
+    )
+
+  webhook
     .command('verify')
     .description(
       'check a signature against the payload on stdin, and say what may be wrong; exits 3 when it does not match',
@@ -55,6 +76,11 @@ export function webhookCommand(cli: Cli): Command {
   return webhook
 }
 
+function existing({ partnerSlug, environment }: Tenant, webhook: Webhook | null): Webhook {
+  if (webhook) return webhook
+  throw new Problem('webhook_not_found', `${partnerSlug} has no webhook in ${environment}.`)
+}
+
 async function test(
   cli: Cli,
   partnerSlug: string,
@@ -62,9 +88,8 @@ async function test(
 ): Promise<void> {
   await cli.withStore(async (store) => {
     const tenant = await tenantNamed(store, partnerSlug, options.env)
-    const webhook = await store.findWebhook(tenant)
-    if (!webhook) throw new Problem('webhook_not_found', `${partnerSlug} has no webhook in ${options.env}.`)
-    const { deliver } = await webhooksOf(options)
+    const webhook = existing(tenant, await store.findWebhook(tenant))
+    const { deliver } = await webhooksOf(options, { namesAddresses: true })
     const started = performance.now()
     const attempt = await deliver({ tenant, webhook, count: 0, earliest: NO_EXECUTION })
     const json = {

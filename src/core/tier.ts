@@ -22,16 +22,22 @@ export const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MA
 export const RATE_BPS_MAX = 10_000
 
 /** What is given of a tier. Null means the present month; what is left out stays as in the version before. */
-export type TierTerms = Pick<Tier, 'name' | 'rateBps'> & { fromMonth: string | null } & {
+export type TierTerms = Pick<Tier, 'name'> & { fromMonth: string | null; rateBps?: number | undefined } & {
   [term in 'minVolume' | 'perActiveUser' | 'monthlyMinimum']?: Usd | undefined
 }
 
-/** The version of a tier that comes of its terms; a tier that is new has 0.00 where nothing is given. Throws month_closed. */
+/**
+ * The version of a tier that comes of its terms; a tier that is new needs a rate, and has 0.00 where nothing is given.
+ * Throws month_closed and usage.
+ */
 export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instant): Tier {
-  const { name, rateBps } = terms
+  const { name } = terms
   const fromMonth = terms.fromMonth ?? monthOf(now)
   refusePastMonth(fromMonth, monthOf(now))
   const before = tiersInForce(versions, fromMonth).find((tier) => tier.name === name)
+  const rateBps = terms.rateBps ?? before?.rateBps
+  if (rateBps === undefined)
+    throw new Problem('usage', `There is no tier ${name} in ${fromMonth} yet: give its --rate-bps.`)
   return {
     name,
     fromMonth,
@@ -39,6 +45,18 @@ export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instan
     rateBps,
     perActiveUser: terms.perActiveUser ?? before?.perActiveUser ?? ZERO_USD,
     monthlyMinimum: terms.monthlyMinimum ?? before?.monthlyMinimum ?? ZERO_USD,
+  }
+}
+
+/** The months in which a tier changes, other than by this version: what held before it, and when the next one begins. */
+export function besideVersion(
+  versions: readonly Tier[],
+  { name, fromMonth }: Tier,
+): { before: Tier | null; next: Tier | null } {
+  const own = versions.filter((tier) => tier.name === name).sort((a, b) => order(a.fromMonth, b.fromMonth))
+  return {
+    before: own.findLast((tier) => tier.fromMonth < fromMonth) ?? null,
+    next: own.find((tier) => tier.fromMonth > fromMonth) ?? null,
   }
 }
 

@@ -5,7 +5,7 @@
  * Control characters, line and paragraph ends, halves of a pair, and what has no shape of its own: marks that turn the
  * direction of text, joiners, fillers, tags.
  */
-const UNSEEN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
+export const UNSEEN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
 
 const NAMES: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
 

@@ -6,6 +6,8 @@ export const WEBHOOK_URL_MAX = 2083
 /** Failures in a row after which a webhook is paused, and after which an operator is warned. */
 export const FAILURES_TO_PAUSE = 10
 export const FAILURES_TO_WARN = 5
+/** Some of what a reason says is the receiver's: the names in its certificate, say. */
+const FAILURE_REASON_MAX = 500
 
 export type Webhook = {
   url: string
@@ -16,6 +18,8 @@ export type Webhook = {
   lastDeliveredAt: Instant | null
   lastStatusCode: number | null
   consecutiveFailures: number
+  /** Of the last attempt that failed, also when later ones did not. */
+  lastFailure: { at: Instant; reason: string } | null
 }
 
 /** How an attempt ended. `statusCode` is null when no answer came; `reason` is null when it counts as delivered. */
@@ -32,7 +36,15 @@ export function register(seen: Webhook | null, url: string, secret: string, now:
     lastDeliveredAt: null,
     lastStatusCode: null,
     consecutiveFailures: 0,
+    lastFailure: null,
   }
+}
+
+/** Lifts a pause: the same secret, and as many failures to the next one as at the start. */
+export function resume(seen: Webhook, now: Instant): Webhook {
+  return seen.status === 'active'
+    ? seen
+    : { ...seen, status: 'active', updatedAt: now, consecutiveFailures: 0 }
 }
 
 /** Enters an attempt: a success clears the failures, too many in a row pause the webhook. */
@@ -41,8 +53,8 @@ export function noteAttempt(seen: Webhook, attempt: Attempt, now: Instant): Webh
   if (attempt.reason === null)
     return { ...seen, lastStatusCode, lastDeliveredAt: now, consecutiveFailures: 0 }
   const consecutiveFailures = seen.consecutiveFailures + 1
-  if (consecutiveFailures < FAILURES_TO_PAUSE || seen.status === 'paused') {
-    return { ...seen, lastStatusCode, consecutiveFailures }
-  }
-  return { ...seen, lastStatusCode, consecutiveFailures, status: 'paused', updatedAt: now }
+  const lastFailure = { at: now, reason: [...attempt.reason].slice(0, FAILURE_REASON_MAX).join('') }
+  const failing = { ...seen, lastStatusCode, consecutiveFailures, lastFailure }
+  if (consecutiveFailures < FAILURES_TO_PAUSE || seen.status === 'paused') return failing
+  return { ...failing, status: 'paused', updatedAt: now }
 }

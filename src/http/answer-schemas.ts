@@ -125,6 +125,8 @@ export const webhookAnswer = z.object({
   last_delivered_at: instant('The last delivery answered with a 2xx.').nullable(),
   last_status_code: z.int().nullable().meta(said('The last status the receiver answered.', 204)),
   consecutive_failures: z.int().min(0).nullable().meta(said('Starts again at 0 after a success.', 0)),
+  last_failed_at: instant('The last delivery that failed, also when later ones did not.').nullable(),
+  last_failure_reason: z.string().nullable().meta(said('Why it failed.', 'HTTP 503')),
 })
 
 export const webhookRegisteredAnswer = webhookAnswer.extend({

@@ -44,4 +44,6 @@ export const webhookJson = (tenant: Tenant, webhook: Webhook | null): WebhookJso
   last_delivered_at: webhook?.lastDeliveredAt ? formatInstant(webhook.lastDeliveredAt) : null,
   last_status_code: webhook?.lastStatusCode ?? null,
   consecutive_failures: webhook?.consecutiveFailures ?? null,
+  last_failed_at: webhook?.lastFailure ? formatInstant(webhook.lastFailure.at) : null,
+  last_failure_reason: webhook?.lastFailure?.reason ?? null,
 })

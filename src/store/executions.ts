@@ -12,7 +12,12 @@ import type { PageRequest } from './paging.ts'
 import type { TenantFilter } from './partners.ts'
 
 export type ListedExecution = Execution & { tenant: Tenant }
-export type ExecutionFilter = TenantFilter & { status: ExecutionStatus | null; stuck: boolean }
+/** `since` is the earliest creation, in the time of each tenant. */
+export type ExecutionFilter = TenantFilter & {
+  status: ExecutionStatus | null
+  stuck: boolean
+  since?: Instant | undefined
+}
 
 /** One execution with all that belongs to it. */
 export type ExecutionRecord = {
@@ -41,6 +46,9 @@ export interface ExecutionStore {
     decide: (seen: ExecutionRecord, now: Instant) => { execution: Execution; window: Window },
     audit: AuditEntry,
   ): Promise<void>
+  /** Oldest first; the cursor is the id of an execution. */
   listExecutions(filter: ExecutionFilter, page: PageRequest): Promise<ListedExecution[]>
+  /** The cursor behind which a listing has the newest `count` that it would have; null when there are no more. */
+  cursorOfNewest(filter: ExecutionFilter, count: number): Promise<string | null>
   findExecution(executionId: string): Promise<ExecutionRecord | null>
 }

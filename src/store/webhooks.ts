@@ -4,10 +4,16 @@ import type { Instant } from '../core/instant.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { WakeUp } from '../core/wake-up.ts'
 import type { Webhook } from '../core/webhook.ts'
+import type { AuditEntry } from './audit.ts'
 
 export interface WebhookStore {
   findWebhook(tenant: Tenant): Promise<Webhook | null>
-  changeWebhook(tenant: Tenant, decide: (seen: Webhook | null, now: Instant) => Webhook): Promise<Webhook>
+  /** With an entry of the audit log where it is an operator's change and not the partner's. */
+  changeWebhook(
+    tenant: Tenant,
+    decide: (seen: Webhook | null, now: Instant) => Webhook,
+    audit?: AuditEntry,
+  ): Promise<Webhook>
   /** Whether there was one to delete. */
   deleteWebhook(tenant: Tenant): Promise<boolean>
   /**

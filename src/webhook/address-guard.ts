@@ -12,7 +12,12 @@ export type Cidr = [ipaddr.IPv4 | ipaddr.IPv6, number]
 const METADATA_ADDRESSES = ['168.63.129.16']
 const GLOBAL_UNICAST_V6: Cidr = [ipaddr.IPv6.parse('2000::'), 3]
 
-export type GuardOptions = { allow: Cidr[]; resolve?: Resolve }
+export type GuardOptions = {
+  allow: Cidr[]
+  resolve?: Resolve
+  /** For the operator's eyes: a refusal says which address of a name it is about, whatever it is. */
+  namesAddresses?: boolean
+}
 
 export type Guard = {
   /** Throws webhook_refused when the URL's host does not resolve, or has an address that is not allowed. */
@@ -23,12 +28,17 @@ export type Guard = {
   refuseLiteral: (hostname: string) => Problem | null
 }
 
-export function createGuard({ allow, resolve = createResolve() }: GuardOptions): Guard {
+export function createGuard(options: GuardOptions): Guard {
+  const { allow, resolve = createResolve(), namesAddresses = false } = options
+  const refuse = (host: string, address: string): Problem | null => {
+    const reason = refusal(address, allow)
+    return reason === null ? null : refused(host, address, { reason, namesAddresses })
+  }
   const allowed = async (host: string): Promise<string[]> => {
     const addresses = ipaddr.isValid(host) ? [host] : await resolveName(host, resolve)
     for (const address of addresses) {
-      const refused = refuse(host, address, allow)
-      if (refused) throw refused
+      const problem = refuse(host, address)
+      if (problem) throw problem
     }
     return addresses
   }
@@ -49,7 +59,7 @@ export function createGuard({ allow, resolve = createResolve() }: GuardOptions):
     },
     refuseLiteral: (hostname) => {
       const host = bare(hostname)
-      return ipaddr.isValid(host) ? refuse(host, host, allow) : null
+      return ipaddr.isValid(host) ? refuse(host, host) : null
     },
   }
 }
@@ -57,15 +67,23 @@ export function createGuard({ allow, resolve = createResolve() }: GuardOptions):
 /** A URL writes an IPv6 address in brackets. */
 const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '')
 
-function refuse(host: string, address: string, allow: Cidr[]): Problem | null {
-  const reason = refusal(address, allow)
-  if (reason === null) return null
-  // A partner reads this: it must not learn which address an internal name has. Those of localhost are no secret, and
-  // who has allowed only one of them has to know which one is meant.
-  const which = /^localhost\.?$/.test(host) ? `${reason}, ${address}` : reason
+/**
+ * Says which address is meant, because a name may have several, and which flag allows it. A partner reads this too: it
+ * must not learn which address an internal name has. Those of loopback are no secret.
+ */
+function refused(
+  host: string,
+  address: string,
+  { reason, namesAddresses }: { reason: string; namesAddresses: boolean },
+): Problem {
+  const which = host === address ? reason : `${reason}, ${address}`
+  const isOpen = (namesAddresses || reason === 'loopback') && ipaddr.isValid(address)
+  const why = isOpen
+    ? `(${which}); --webhook-allow-cidr ${address}/${ipaddr.process(address).kind() === 'ipv6' ? 128 : 32} allows it`
+    : `(${reason})`
   return new Problem(
     'webhook_refused',
-    `Webhook URL is refused: ${host} is not on the public internet (${which}).`,
+    `Webhook URL is refused: ${host} is not on the public internet ${why}.`,
   )
 }
 

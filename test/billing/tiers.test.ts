@@ -79,11 +79,11 @@ test('set-tier says what it has set, and a partner shows what is still to come',
   const later = await office.tranche('partner set-tier acme scale --from 2026-03')
   assert.match(later.out, /^pricing_tier_override +-$/m)
   assert.match(later.out, /^pending_overrides +scale from 2026-03$/m)
-  assert.equal(later.err, 'acme is charged by scale from 2026-03 on.\n')
+  assert.equal(later.err, 'acme is charged by scale from 2026-03 on; until 2026-03 by its volume.\n')
   const ended = await office.tranche('partner set-tier acme none --from 2026-04')
-  assert.equal(ended.err, 'acme is charged by its volume from 2026-04 on.\n')
+  assert.equal(ended.err, 'acme is charged by its volume from 2026-04 on; until 2026-04 by scale.\n')
   const atOnce = await office.tranche('partner set-tier acme growth')
-  assert.equal(atOnce.err, 'acme is charged by growth from 2026-01 on.\n')
+  assert.equal(atOnce.err, 'acme is charged by growth from 2026-01 until 2026-03, and then by scale.\n')
   assert.match(
     await office.read('partner show acme'),
     /^pending_overrides +scale from 2026-03, none from 2026-04$/m,
@@ -92,6 +92,40 @@ test('set-tier says what it has set, and a partner shows what is still to come',
   const shown = JSON.parse(await office.read('partner show acme --json'))
   assert.equal(shown.pricing_tier_override, 'scale')
   assert.deepEqual(shown.pending_overrides, [{ from_month: '2026-04', tier: null }])
+})
+
+test('tier set keeps what is left out, the rate too, and says from when until when it holds', async (t) => {
+  const office = await openOffice(t, utc(2026, 0))
+  const words = async (line: string) => (await office.tranche(line)).err
+  assert.equal(
+    await words('tier set growth --monthly-minimum-usd 100 --from 2026-03'),
+    'growth is charged like this from 2026-03 on; until then its version of 1970-01 holds.\n',
+  )
+  const set = JSON.parse(
+    await office.read('tier set growth --per-active-user-usd 0.10 --from 2026-02 --json'),
+  )
+  assert.deepEqual(set, {
+    name: 'growth',
+    from_month: '2026-02',
+    min_volume_usd: '1000000.00',
+    rate_bps: 35,
+    per_active_user_usd: '0.10',
+    monthly_minimum_usd: '0.00',
+    until_month: '2026-03',
+  })
+  assert.equal(
+    await words('tier set growth --rate-bps 30'),
+    'growth is charged like this from 2026-01 until its version of 2026-02 begins.\n',
+  )
+  assert.equal(
+    await words('tier set gold --rate-bps 5 --from 2026-06'),
+    'gold is charged like this from 2026-06 on; until then there is no such tier.\n',
+  )
+  const early = await office.tranche('tier set gold --monthly-minimum-usd 1')
+  assert.deepEqual(
+    [early.code, early.err],
+    [2, 'error: There is no tier gold in 2026-01 yet: give its --rate-bps.\n'],
+  )
 })
 
 test('a tier is never changed in a month that is over', async (t) => {
@@ -115,6 +149,7 @@ test('a new version keeps what is not said of it, and a new tier takes nobody ov
   await office.read('tier set growth --rate-bps 35 --monthly-minimum-usd 7500.00 --from 2026-02')
   const version = JSON.parse(await office.read('--json tier set growth --rate-bps 34 --from 2026-03'))
   assert.deepEqual(version, {
+    until_month: null,
     name: 'growth',
     from_month: '2026-03',
     min_volume_usd: '1000000.00',

@@ -34,6 +34,7 @@ const AUDITED: Row[] = [
   ['key create', () => ['beta', '--env', 'test']],
   ['key rotate', ({ keyId }) => [keyId]],
   ['key revoke', ({ keyId }) => [keyId]],
+  ['webhook resume', () => ['acme', '--env', 'test']],
   ['plan bring-back', () => ['--partner', 'acme']],
   ['execution cancel', ({ pending }) => [pending, '--reason', 'x']],
   ['execution accept-late', ({ lateToAccept }) => [lateToAccept, '--report', '1']],
@@ -103,6 +104,8 @@ async function stage(shell: Shell): Promise<Scene> {
     )
     return { status: answer.status, body: JSON.parse(answer.text) }
   }
+  const webhook = { url: 'https://partner.example/hook' }
+  assert.equal((await call(test.key, 'webhooks', webhook)).status, 200)
   for (const { key } of [test, live]) assert.equal((await call(key, 'users', USER)).status, 200)
   for (const partner_plan_id of ['pending', 'filled', 'accepted', 'dismissed'])
     assert.equal((await call(test.key, 'plans', { ...PLAN, partner_plan_id })).status, 200)

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chmodSync, constants, copyFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { after, test } from 'node:test'
 import { filled, trancheHere } from '../store/copies.ts'
 import { EXECUTABLE } from '../support/executable.ts'
 import { CACHE } from '../support/process.ts'
@@ -32,6 +32,17 @@ function mounted(file: string, script: string) {
   const env = { ...process.env, ...CACHE, PROGRAM: EXECUTABLE, FOLDER: dirname(file), TRANCHE_DB: file }
   return spawnSync('unshare', ['-m', 'sh', '-c', script], { env, encoding: 'utf8' })
 }
+
+test('a folder that is not there is named', async (t) => {
+  const folder = join(temporaryFolder(t), 'nowhere')
+  for (const argv of [['serve', '--create'], ['partner', 'create', 'acme', '--name', 'A'], ['migrate']]) {
+    const { code, err } = await trancheHere(join(folder, 'db'), ...argv)
+    assert.deepEqual(
+      [code, err],
+      [1, `error: There is no folder ${folder}: make it, or name another file.\n`],
+    )
+  }
+})
 
 test('a read-only disk and a full one get one sentence, and a copy elsewhere works', async (t) => {
   const file = await filled(t)
@@ -62,40 +73,98 @@ test('a read-only disk and a full one get one sentence, and a copy elsewhere wor
   )
 })
 
-/** Runs the program as nobody, which root alone can do; from a place that nobody may enter too. */
-function asNobody(t: TestContext, file: string, ...argv: string[]) {
-  const place = temporaryFolder(t)
-  const program = join(place, 'tranche')
-  copyFileSync(EXECUTABLE, program, constants.COPYFILE_FICLONE)
-  chmodSync(place, 0o755)
-  return spawnSync(program, ['--db', file, ...argv], {
+/** Runs the program as nobody, which root alone can do. */
+function asNobody(file: string, ...argv: string[]) {
+  return spawnSync(programForAll(), ['--db', file, ...argv], {
     uid: 65_534,
     gid: 65_534,
     env: { TMPDIR: '/tmp' },
     encoding: 'utf8',
     cwd: '/',
+    timeout: 60_000,
   })
+}
+
+let program: string | undefined
+
+/** A copy in a place that nobody may enter too. */
+function programForAll(): string {
+  if (program) return program
+  const place = temporaryFolder({ after: (end) => after(end as () => void) })
+  program = join(place, 'tranche')
+  copyFileSync(EXECUTABLE, program, constants.COPYFILE_FICLONE)
+  chmodSync(place, 0o755)
+  return program
 }
 
 if (process.getuid?.() === 0) {
   test('a folder that may not be entered is not taken for an empty one', async (t) => {
     const file = await filled(t)
-    const folder = dirname(file)
-    const { status, stderr } = asNobody(t, file, 'status')
-    assert.equal(status, 1, stderr)
-    assert.match(
-      stderr,
-      /cannot be reached: the folder \S+ belongs to user 0 \(mode 700\) and may not be entered/,
-    )
-    assert.ok(stderr.includes(folder))
+    const closed = `the folder ${dirname(file)} belongs to root (mode 700) and may not be entered; run the command as that user, with \`sudo -u root\` before it`
+    for (const argv of [['status'], ['serve', '--create'], ['partner', 'create', 'beta', '--name', 'B']]) {
+      const { status, stderr } = asNobody(file, ...argv)
+      assert.deepEqual(
+        [status, stderr],
+        [1, `error: ${file} cannot be reached: ${closed}.\n`],
+        argv.join(' '),
+      )
+    }
   })
 
   test('a folder that cannot be written says whose it is', async (t) => {
     const file = await filled(t)
     chmodSync(dirname(file), 0o755)
     chmodSync(file, 0o644)
-    const { status, stderr } = asNobody(t, file, 'status')
+    const { status, stderr } = asNobody(file, 'status')
     assert.equal(status, 1, stderr)
-    assert.match(stderr, /^error: \S+tranche\.db cannot be written, .*belongs to user 0 \(mode 755\).*\n$/)
+    assert.match(
+      stderr,
+      /^error: \S+tranche\.db cannot be written, .*belongs to root \(mode 755\), the file to root \(mode 644\); run the command as that user, with `sudo -u root` before it.*\n$/,
+    )
+    const made = join(dirname(file), 'made.db')
+    for (const argv of [['serve', '--create'], ['partner', 'create', 'beta', '--name', 'B'], ['migrate']]) {
+      const { status, stderr } = asNobody(made, ...argv)
+      assert.equal(status, 1, stderr)
+      assert.match(
+        stderr,
+        /^error: \S+made\.db cannot be written: the folder \S+ belongs to root \(mode 755\), and this user may not write in it; run .*\n$/,
+      )
+    }
+  })
+
+  test('a restore or a backup without the rights to it says what is whose', async (t) => {
+    const file = await filled(t)
+    const mine = temporaryFolder(t)
+    const [copy, closed] = [join(mine, 'copy.db'), join(temporaryFolder(t), 'copy.db')]
+    for (const name of [copy, closed]) copyFileSync(file, name)
+    chmodSync(mine, 0o755)
+    chmodSync(copy, 0o644)
+    const said = (database: string, ...argv: string[]) => {
+      const { status, stderr } = asNobody(database, ...argv)
+      assert.equal(status, 1, stderr)
+      assert.equal(stderr.split('\n').length, 2, stderr)
+      return stderr
+    }
+    assert.match(
+      said(copy, 'restore', closed),
+      /^error: \S+copy\.db cannot be reached: the folder \S+ belongs to root \(mode 700\)/,
+    )
+    assert.match(said(file, 'restore', copy), /^error: \S+tranche\.db cannot be reached: the folder/)
+    assert.match(
+      said(join(mine, 'other.db'), 'restore', copy),
+      /other\.db cannot be written: the folder \S+ belongs to root/,
+    )
+    assert.match(said(copy, 'backup', join(mine, 'other.db')), /cannot be written/)
+    chmodSync(mine, 0o777)
+    assert.match(
+      said(copy, 'backup', join(dirname(closed), 'other.db')),
+      /other\.db cannot be written: the folder \S+ belongs to root \(mode 700\)/,
+    )
+    assert.match(said(join(mine, 'other.db'), 'restore', mine), /is a folder: name the copy in it/)
+    chmodSync(copy, 0o600)
+    assert.match(
+      said(join(mine, 'other.db'), 'restore', copy),
+      /copy\.db cannot be read: it belongs to root \(mode 600\); .*sudo -u root/,
+    )
   })
 }

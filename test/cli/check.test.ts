@@ -140,6 +140,9 @@ for (const [what, { sql, found }] of Object.entries(FAULTS)) {
     assert.equal(words.code, 3)
     for (const { subject, message, mend } of faults) {
       for (const said of [subject, message, mend]) assert.ok(words.out.includes(said), said)
+      if (mend.endsWith(' restore BACKUP')) continue
+      const [, ...argv] = mend.split(' ')
+      assert.equal((await shell.tranche(argv)).code, 0, mend)
     }
   })
 }

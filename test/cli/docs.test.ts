@@ -23,7 +23,7 @@ test('every guide is a topic, with a line that is its title', async () => {
   assert.deepEqual([code, err], [0, ''])
   const topics = JSON.parse(out) as { topic: string; title: string }[]
   const names = topics.map(({ topic }) => topic)
-  assert.deepEqual(names, [...GUIDES, 'changelog', 'decisions', 'deploy', 'readme'].sort())
+  assert.deepEqual(names, [...GUIDES, 'changelog', 'decisions', 'deploy', 'examples', 'readme'].sort())
   for (const { topic, title } of topics) assert.match(title, /^\S.*\S$/, topic)
   const words = await runHere(['docs'])
   for (const { topic, title } of topics)

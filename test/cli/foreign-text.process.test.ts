@@ -111,6 +111,7 @@ function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Lin
     [['audit'], mark('because')],
     [['sandbox', 'reset', 'acme', '--yes'], null],
     [['webhook', 'show', ...of], null],
+    [['webhook', 'resume', ...of], null],
     [['webhook', 'test', ...of, '--webhook-allow-cidr', '127.0.0.0/8'], null],
     [['webhook', 'verify', '--signature', mark('sha256='), '--secret-file', file('nothing')], null],
     [['price', 'fetch', '--price-feed', feed], null],

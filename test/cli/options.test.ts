@@ -24,10 +24,10 @@ const MONTH = words(
 )
 const TIME = words(
   [
-    ['2026-01-05', T0],
-    ['2026-01-05T01:00:00+01:00', T0],
+    ['2026-01-31', Date.UTC(2026, 0, 31)],
+    ['2026-01-31T08:00:00+01:00', Date.UTC(2026, 0, 31, 7)],
   ],
-  ['2026-01-32', '2026-01-05T00:00:00', 'yesterday', '0', '-1'],
+  ['2026-01-31T08:00:00', '2026-02-30', '2026-01', '24', '0h', '5y', 'today', '-1', '9'.repeat(30)],
 )
 const ENVIRONMENT = oneOf('test', 'live')
 const SLUG = words(
@@ -64,6 +64,8 @@ const ROWS: Record<string, Row> = {
   '--from': MONTH,
   '--to': MONTH,
   '--reason': REASON,
+  'execution list --since': TIME,
+  'execution list --limit': whole(1, 999_999_999),
   '--price': PRICE,
   '--price-feed': anyWords('none', 'static:64250'),
   '--seed': SEED,

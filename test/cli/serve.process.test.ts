@@ -1,7 +1,9 @@
 // serve as a process: when it says it listens, how it stops, the scheduler inside it, and what its log holds.
 
 import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
 import { Agent, request } from 'node:http'
+import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { finish, start, startServe } from '../support/process.ts'
 import { halfSent, me, withKey } from '../support/serve.ts'
@@ -101,6 +103,19 @@ suite('serve', { concurrency: 4 }, () => {
     })
   }
 
+  test('a folder without a database is refused, with its path; --create makes one and says that it is empty', async (t) => {
+    const cwd = temporaryFolder(t)
+    const refused = await finish(t, ['serve', '--port', '0'], { cwd })
+    assert.deepEqual([refused.code, readdirSync(cwd)], [4, []])
+    assert.equal(
+      refused.err,
+      `error: There is no database at ${join(cwd, 'tranche.db')}: name the right one with --db, or begin one with \`tranche partner create\`.\n`,
+    )
+    const served = await startServe(t, ['--create'], { cwd })
+    const { level, db } = JSON.parse(await served.line('this database has no partner yet'))
+    assert.deepEqual([level, db], ['warn', join(cwd, 'tranche.db')])
+  })
+
   test('one SIGINT stops as gently, and exits 130', async (t) => {
     const served = await startServe(t, [], { cwd: temporaryFolder(t) })
     served.child.kill('SIGINT')
@@ -108,10 +123,23 @@ suite('serve', { concurrency: 4 }, () => {
     assert.ok(served.err().includes('"msg":"stopped"'))
   })
 
+  test('--log-format pretty has one line for each call', async (t) => {
+    const { cwd, key } = await withKey(t)
+    const pretty = start(t, ['serve', '--port', '0', '--log-format', 'pretty'], { cwd })
+    const [url = ''] = /http:\S+/.exec(await pretty.line('listening')) ?? []
+    assert.equal((await me(url, key)).status, 200)
+    assert.match(
+      await pretty.line('request'),
+      /^\[[\d:]+\] INFO: request method=GET route=\/partner\/v1\/me partner_slug=acme environment=test status=200 duration_ms=[\d.]+$/,
+    )
+    assert.equal(pretty.err().trimEnd().split('\n').length, 2)
+  })
+
   test('--log-format pretty has colour only where it is wanted', async (t) => {
     const looks = async (argv: string[], env: Record<string, string>): Promise<boolean> => {
       const cwd = temporaryFolder(t)
-      const pretty = start(t, ['serve', '--port', '0', '--log-format', 'pretty', ...argv], { cwd, env })
+      const format = ['--log-format', 'pretty', ...argv]
+      const pretty = start(t, ['serve', '--create', '--port', '0', ...format], { cwd, env })
       await pretty.line('listening')
       return pretty.err().includes('\u001b')
     }

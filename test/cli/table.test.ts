@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Column, renderFields, renderTable } from '../../src/cli/terminal/table.ts'
+import { type Column, layTable, renderFields, renderTable } from '../../src/cli/terminal/table.ts'
 
 type Row = { name: string; count: number | null; ok: boolean }
 const COLUMNS: Column<Row>[] = [
@@ -46,6 +46,13 @@ test('the widest row sets the width of its column for every row, however far dow
   const lines = (await renderTable(COLUMNS, rows)).split('\n')
   assert.equal(lines.length, 501)
   assert.deepEqual(new Set(lines.slice(1).map((line) => line.indexOf('yes'))), new Set([49]))
+})
+
+test('laid out in parts, a table has its titles once, and no column gets narrower', async () => {
+  const lay = await layTable(COLUMNS)
+  assert.equal(lay([row('abcdefgh')]), 'NAME      COUNT  OK\nabcdefgh      1  yes')
+  assert.equal(lay([row('a', 123_456)]), 'a         123456  yes')
+  assert.equal(lay([row('b')]), 'b              1  yes')
 })
 
 test('without rows there are the titles', async () => {

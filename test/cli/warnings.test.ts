@@ -38,7 +38,7 @@ function plain(shell: Shell, mend: string): string {
   if (!mend.startsWith('tranche ')) return mend
   const named = `tranche --db ${shell.file} `
   assert.ok(mend.startsWith(named), mend)
-  return mend.replace(named, 'tranche ')
+  return mend.replaceAll(named, 'tranche ')
 }
 
 /** The one warning there is, as the three things a reader acts on. */
@@ -157,15 +157,22 @@ test('executions that were delivered five times', async (t) => {
   assert.ok(JSON.parse(out).length > 0)
 })
 
-test('a webhook that is paused', async (t) => {
+test('a webhook that fails, and one that is paused for it, with the reason', async (t) => {
   const { shell } = await withPartner(t)
   tamper(
     shell,
-    `insert into webhooks select tenant_id, 'https://partner.example/', 'sse_whsec_x', 'paused', 0, 0, null, 500, 10
+    `insert into webhooks select tenant_id, 'https://partner.example/', 'sse_whsec_x', 'active', 0, 0, null, 500, 4, 0, 'HTTP 500'
      from tenants where environment = 'live'`,
   )
-  const mend = 'tranche webhook test acme --env live'
+  assert.deepEqual(await warningsOf(shell), [])
+  tamper(shell, 'update webhooks set consecutive_failures = 5')
+  const test = 'tranche webhook test acme --env live'
+  assert.deepEqual(await onlyWarning(shell), ['webhook_failing', 'acme live', test])
+  tamper(shell, "update webhooks set consecutive_failures = 10, status = 'paused'")
+  const mend = `${test} && tranche webhook resume acme --env live`
   assert.deepEqual(await onlyWarning(shell), ['webhook_paused', 'acme live', mend])
+  const [{ message } = { message: '' }] = await warningsOf(shell)
+  assert.match(message, /^paused after 10 failures in a row \(the last: HTTP 500\), last delivered never; /)
 })
 
 /** What the first tranche of a plan came to, in the words of its partner. */

@@ -20,6 +20,8 @@ const FIRST = {
   last_delivered_at: null,
   last_status_code: null,
   consecutive_failures: 0,
+  last_failed_at: null,
+  last_failure_reason: null,
 }
 
 test('a registration is answered whole with its secret, and read back without it', async (t) => {
@@ -55,7 +57,14 @@ test('registering again replaces the address and the secret, restarts the counte
   for (const status of ['active', 'paused'] as const) {
     await service.store.changeWebhook(tenant, (seen) => {
       assert.ok(seen)
-      return { ...seen, status, consecutiveFailures: 10, lastStatusCode: 500, lastDeliveredAt: T0 }
+      return {
+        ...seen,
+        status,
+        consecutiveFailures: 10,
+        lastStatusCode: 500,
+        lastDeliveredAt: T0,
+        lastFailure: { at: T0, reason: 'HTTP 500' },
+      }
     })
     assert.deepEqual(await succeed(service, 'GET', WEBHOOKS), {
       ...FIRST,
@@ -65,6 +74,8 @@ test('registering again replaces the address and the secret, restarts the counte
       consecutive_failures: 10,
       last_status_code: 500,
       last_delivered_at: AT_T0,
+      last_failed_at: AT_T0,
+      last_failure_reason: 'HTTP 500',
     })
     service.advance(60_000)
     const again = await succeed(service, 'POST', WEBHOOKS, { url: URL_B })

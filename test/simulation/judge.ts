@@ -205,7 +205,7 @@ function judgeWakeUps(
   if (action.hanging && seen.hanging) judgeCall(state, action.hanging.call, [seen.hanging])
   const sent = sentTo(action.receivers, wakeUps)
   for (const _ of wake(state, sent));
-  const delivered = sent.filter(({ attempt }) => attempt.delivered).length
+  const delivered = sent.filter(({ attempt }) => attempt.failure === null).length
   const woken = { sent: delivered, failed: sent.length - delivered }
   if (!isDeepStrictEqual(woken, seen.woken)) throw differ('how many wake-ups were sent', woken, seen.woken)
 }

@@ -99,13 +99,13 @@ export async function finish(
   return { code, out: started.out(), err: started.err() }
 }
 
-/** Starts `serve` on a free port and resolves with its address once it listens. */
+/** Starts `serve` on a free port, on a new database where there is none, and resolves with its address once it listens. */
 export async function startServe(
   t: Ending,
   argv: readonly string[],
   options: StartOptions,
 ): Promise<Started & { url: string }> {
-  const started = start(t, ['serve', '--port', '0', ...argv], options)
+  const started = start(t, ['serve', '--create', '--port', '0', ...argv], options)
   const { url } = JSON.parse(await started.line('"msg":"listening"'))
   return { ...started, url }
 }
@@ -117,7 +117,7 @@ export async function startQuietServe(
   { headers = {}, ...options }: StartOptions & { headers?: Record<string, string> },
 ): Promise<Started & { url: string }> {
   const port = await freePort()
-  const started = start(t, ['serve', '--port', String(port), ...argv], options)
+  const started = start(t, ['serve', '--create', '--port', String(port), ...argv], options)
   const url = `http://127.0.0.1:${port}`
   const isReady = () =>
     fetch(`${url}/readyz`, { headers }).then(

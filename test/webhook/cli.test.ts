@@ -156,7 +156,10 @@ test('test sends a signed wake-up of nothing and changes no counter', async (t) 
 
   const refused = await run()
   assert.equal(refused.code, 1)
-  assert.match(JSON.parse(refused.out).reason, /not on the public internet \(loopback\)/)
+  assert.match(
+    JSON.parse(refused.out).reason,
+    /not on the public internet \(loopback\); --webhook-allow-cidr 127\.0\.0\.1\/32 allows it\.$/,
+  )
   assert.deepEqual(await stage.webhook(), before)
 
   await stage.register(receiver.port, '/broken')

@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import Database from 'better-sqlite3'
 import type { Instant } from '../../src/core/instant.ts'
 import { type Attempt, noteAttempt, type Webhook } from '../../src/core/webhook.ts'
+import { runHere } from '../support/command.ts'
 import { freePort } from '../support/free-port.ts'
 import { T0 } from '../support/service.ts'
 import { type Answering, startReceiver } from './receiver.ts'
@@ -14,36 +15,42 @@ const LATER = (T0 + 60_000) as Instant
 const SEEN: Webhook = deliveryTo('https://hook.example/').webhook
 const ANSWERED: Attempt = { statusCode: 503, reason: 'HTTP 503' }
 const UNREACHED: Attempt = { statusCode: null, reason: 'ECONNREFUSED' }
+const HTTP_503 = { at: LATER, reason: 'HTTP 503' }
+const REFUSED = { at: LATER, reason: 'ECONNREFUSED' }
 const TAKEN: Attempt = { statusCode: 202, reason: null }
 
 /** What is seen, how the attempt ended, and the members that change. */
 const OUTCOMES: Record<string, [seen: Partial<Webhook>, attempt: Attempt, change: Partial<Webhook>]> = {
   'a first success': [{}, TAKEN, { lastStatusCode: 202, lastDeliveredAt: LATER }],
   'a success after failures': [
-    { consecutiveFailures: 9, lastStatusCode: 500 },
+    { consecutiveFailures: 9, lastStatusCode: 500, lastFailure: { at: T0, reason: 'HTTP 500' } },
     TAKEN,
     { consecutiveFailures: 0, lastStatusCode: 202, lastDeliveredAt: LATER },
   ],
-  'a failure with an answer': [{}, ANSWERED, { consecutiveFailures: 1, lastStatusCode: 503 }],
+  'a failure with an answer': [
+    {},
+    ANSWERED,
+    { consecutiveFailures: 1, lastStatusCode: 503, lastFailure: HTTP_503 },
+  ],
   'a failure without one': [
     { lastStatusCode: 200, lastDeliveredAt: T0 },
     UNREACHED,
-    { consecutiveFailures: 1 },
+    { consecutiveFailures: 1, lastFailure: REFUSED },
   ],
   'the ninth failure': [
     { consecutiveFailures: 8 },
     ANSWERED,
-    { consecutiveFailures: 9, lastStatusCode: 503 },
+    { consecutiveFailures: 9, lastStatusCode: 503, lastFailure: HTTP_503 },
   ],
   'the tenth failure': [
     { consecutiveFailures: 9 },
     UNREACHED,
-    { consecutiveFailures: 10, status: 'paused', updatedAt: LATER },
+    { consecutiveFailures: 10, status: 'paused', updatedAt: LATER, lastFailure: REFUSED },
   ],
   'a failure that was under way at the pause': [
     { consecutiveFailures: 10, status: 'paused' },
     UNREACHED,
-    { consecutiveFailures: 11 },
+    { consecutiveFailures: 11, lastFailure: REFUSED },
   ],
   'a success that was under way at the pause': [
     { consecutiveFailures: 10, status: 'paused' },
@@ -57,6 +64,11 @@ test('each outcome changes these members and no other', () => {
     const before = { ...SEEN, ...seen }
     assert.deepEqual(noteAttempt(before, attempt, LATER), { ...before, ...change }, name)
   }
+})
+
+test('what a reason says is bounded, and a receiver decides some of it', () => {
+  const { lastFailure } = noteAttempt(SEEN, { statusCode: null, reason: '\u{1f600}'.repeat(10_000) }, LATER)
+  assert.equal(lastFailure?.reason, '\u{1f600}'.repeat(500))
 })
 
 /** A stage with one receiver whose answers the test sets. */
@@ -94,6 +106,7 @@ test('the tenth failure in a row pauses: nothing is sent until the webhook is re
   assert.equal(paused.status, 'paused')
   assert.equal(paused.consecutive_failures, 10)
   assert.equal(paused.last_status_code, 503)
+  assert.deepEqual([paused.last_failure_reason, paused.last_failed_at], ['HTTP 503', paused.updated_at])
   assert.equal(paused.last_delivered_at, null)
   assert.equal(paused.secret, undefined)
   assert.deepEqual(
@@ -117,6 +130,35 @@ test('the tenth failure in a row pauses: nothing is sent until the webhook is re
   assert.equal(again.last_status_code, 200)
   assert.deepEqual((await stage.store.readStatus(T0)).pausedWebhooks, [])
   assert.ok(!JSON.stringify(stage.warnings).includes('sse_whsec_'))
+})
+
+test('an operator lifts a pause: the same secret, the counters at the start, the last reason kept', async (t) => {
+  const { stage, passAnswering, seen } = await withReceiver(t)
+  const tranche = (...argv: string[]) => runHere(['--db', stage.file, '--json', ...argv])
+  const resume = () => tranche('webhook', 'resume', 'acme', '--env', 'test')
+  const none = await resume()
+  assert.deepEqual([none.code, JSON.parse(none.err).error.code], [4, 'webhook_not_found'])
+  const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
+  const secret = await stage.register(receiver.port, '/paused')
+  const tenant = await stage.tenant()
+  for (let n = 0; n < 10; n += 1)
+    await stage.store.changeWebhook(tenant, (webhook) =>
+      noteAttempt(webhook ?? assert.fail('none'), ANSWERED, LATER),
+    )
+  assert.deepEqual(await passAnswering(200), { sent: 0, failed: 0 })
+
+  const resumed = await resume()
+  assert.equal(resumed.code, 0, resumed.err)
+  assert.deepEqual(JSON.parse(resumed.out), await seen())
+  const { status, consecutive_failures, last_failure_reason } = await seen()
+  assert.deepEqual([status, consecutive_failures, last_failure_reason], ['active', 0, 'HTTP 503'])
+  assert.equal((await stage.webhook()).secret, secret)
+  assert.deepEqual(await passAnswering(200), { sent: 1, failed: 0 })
+  const audit = JSON.parse((await tranche('audit')).out).at(-1)
+  assert.deepEqual([audit.action, audit.subject], ['webhook.resume', 'acme test'])
+  const before = await stage.webhook()
+  assert.equal((await resume()).code, 0, 'one that is not paused stays as it is')
+  assert.deepEqual(await stage.webhook(), before)
 })
 
 test('nine failures and a success begin the count anew', async (t) => {

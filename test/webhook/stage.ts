@@ -103,6 +103,7 @@ export const deliveryTo = (url: string) => ({
     lastDeliveredAt: null,
     lastStatusCode: null,
     consecutiveFailures: 0,
+    lastFailure: null,
   } satisfies Webhook,
 })
 

@@ -1,20 +1,8 @@
 // Panel 2: how the savings of single windows spread. The middle 98 % are drawn, and what lies outside is counted.
 
+import { counted } from '../../core/counted.ts'
 import { mean, quantile } from '../../engine/backtest/statistics.ts'
-import {
-  axisLabels,
-  CENTRED,
-  count,
-  INK,
-  PALE,
-  POLICY,
-  QUIET,
-  RULE,
-  SMALL,
-  signed,
-  TAIL,
-  TITLE,
-} from './style.ts'
+import { axisLabels, CENTRED, INK, PALE, POLICY, QUIET, RULE, SMALL, signed, TAIL, TITLE } from './style.ts'
 import { type Box, element, group, line, type Scale, scale, text, ticks } from './svg.ts'
 
 const BINS = 44
@@ -110,7 +98,7 @@ function tails(
 ): string[] {
   const below = savings.filter((value) => value < low).length
   const above = savings.filter((value) => value > high).length
-  const outside = (n: number): string => `${count(n)} ${n === 1 ? 'window' : 'windows'} outside`
+  const outside = (n: number): string => `${counted(n, 'window')} outside`
   const end = { ...SMALL, 'text-anchor': 'end' }
   return [
     text(left, top, `\u25C2 ${outside(below)}`, { ...SMALL, fill: TAIL }),

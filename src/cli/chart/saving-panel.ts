@@ -1,6 +1,7 @@
 // Panel 1: what each way of buying cost against the time-weighted average price, as mean and interval, with the win
 // rate and the tails in words beside it: a win rate alone would promise what the mean does not keep.
 
+import { counted } from '../../core/counted.ts'
 import { type BacktestReport, BLOCKS_MIN, type Blocks, type Summary } from '../../engine/backtest/report.ts'
 import { axisLabels, CENTRED, INK, POLICY, QUIET, RIGHT, RULE, SMALL, signed, TITLE } from './style.ts'
 import { type Box, element, group, line, type Scale, scale, text, ticks } from './svg.ts'
@@ -36,7 +37,7 @@ export function drawCost(report: BacktestReport, blocks: Blocks, box: Box): stri
 }
 
 const basis = ({ count, days }: Blocks): string =>
-  `intervals by drawing from ${count} calendar ${count === 1 ? 'block' : 'blocks'} of ${days} days` +
+  `intervals by drawing from ${counted(count, 'calendar block')} of ${days} days` +
   (count < BLOCKS_MIN ? ': too few to lean on' : '')
 
 function rowsOf({ baselines, drift_bp, ...policy }: BacktestReport): Row[] {

@@ -1,6 +1,7 @@
 // Panel 3: one window as it was played: the price, the slots, every tranche where it fired and why, and the two
 // averages. The window is the one with the median saving, so that nobody chose it.
 
+import { counted } from '../../core/counted.ts'
 import { TRIGGERS, type Trigger } from '../../core/execution.ts'
 import { DAY_MS, formatInstant, HOUR_MS, type Instant } from '../../core/instant.ts'
 import type { History } from '../../engine/backtest/history.ts'
@@ -66,7 +67,7 @@ const dollars = (value: number): string => {
 }
 
 function inWords(window: WindowResult): string {
-  const tranches = `${window.fires.length} ${window.fires.length === 1 ? 'tranche' : 'tranches'}`
+  const tranches = counted(window.fires.length, 'tranche')
   return `${day(window.start)} UTC on: ${tranches}, ${signed(saving(window, window.cost), 1)} bp against the TWAP`
 }
 

@@ -1,9 +1,9 @@
 // Draws a window over time: its prices, and under them a lane for each reason to fire.
 
 import { unreachable } from '../../core/assert.ts'
+import { counted, grouped } from '../../core/counted.ts'
 import { type ExecutionStatus, TRIGGERS, type Trigger } from '../../core/execution.ts'
 import { type Usd, usd, ZERO_USD } from '../../core/money.ts'
-import { grouped } from '../terminal/numbers.ts'
 import type { Paint, Style } from '../terminal/paint.ts'
 import { TRIGGER_NAME } from '../trigger-name.ts'
 import { dayOfMonth, shortDate, weekday } from './dates.ts'
@@ -51,7 +51,7 @@ function title(timeline: Timeline, paint: Paint): string {
     timeline.frequency === 'daily'
       ? `${weekday(window_start)} ${shortDate(window_start)}`
       : `${shortDate(window_start)} to ${shortDate(window_end)}`
-  const spent = `${grouped(spent_usd)} of ${grouped(budget_usd)} USD in ${tranches.length} tranches`
+  const spent = `${grouped(spent_usd)} of ${grouped(budget_usd)} USD in ${counted(tranches.length, 'tranche')}`
   return `${paint('bold', partner_plan_id)}  ${when}: ${spent}`
 }
 

@@ -57,11 +57,14 @@ export async function lazyWebhooks(options: WebhookOptions): Promise<() => Promi
   }
 }
 
-export async function webhooksOf(options: WebhookOptions): Promise<Webhooks> {
+export async function webhooksOf(
+  options: WebhookOptions,
+  { namesAddresses = false }: { namesAddresses?: boolean } = {},
+): Promise<Webhooks> {
   const { createGuard, parseCidr } = await import('../../webhook/address-guard.ts')
   const { createDeliver } = await import('../../webhook/deliver.ts')
   try {
-    const guard = createGuard({ allow: options.webhookAllowCidr.map(parseCidr) })
+    const guard = createGuard({ allow: options.webhookAllowCidr.map(parseCidr), namesAddresses })
     const { webhookHeaderPrefix: headerPrefix, webhookCa } = options
     return { guard, deliver: createDeliver({ guard, headerPrefix, caFile: webhookCa ?? null }) }
   } catch (error) {

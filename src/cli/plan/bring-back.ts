@@ -1,6 +1,7 @@
 // plan bring-back: windows that a clock ahead has rolled into the future, back to their place on the grid.
 
 import { clockDisputed } from '../../core/clock.ts'
+import { counted } from '../../core/counted.ts'
 import { formatInstant } from '../../core/instant.ts'
 import { formatUsd } from '../../core/money.ts'
 import type { AuditEntry } from '../../store/audit.ts'
@@ -32,7 +33,7 @@ export async function bringBack(cli: Cli, filter: TenantFilter, dryRun: boolean)
     }
     const json = { dry_run: dryRun, brought_back: dryRun ? 0 : rows.length, plans: rows }
     const table = rows.length === 0 ? '' : `\n\n${await renderTable(COLUMNS, rows)}`
-    const head = `${rows.length} ${rows.length === 1 ? 'window' : 'windows'} ${dryRun ? 'to bring back' : 'brought back'}.`
+    const head = `${counted(rows.length, 'window')} ${dryRun ? 'to bring back' : 'brought back'}.`
     print(cli, json, () => head + table)
   })
 }

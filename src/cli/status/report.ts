@@ -1,6 +1,7 @@
 // A status as JSON for a script, and in words for a person.
 
 import { UNSPENT_DAYS } from '../../core/alarms.ts'
+import { counted } from '../../core/counted.ts'
 import { formatInstant, type Instant, SECOND_MS } from '../../core/instant.ts'
 import { formatUsd } from '../../core/money.ts'
 import { latenessInWords, type SchedulerSeen, schedulerLateness } from '../../core/scheduler-lateness.ts'
@@ -73,7 +74,7 @@ export function statusInWords(json: StatusJson): string {
     'paused webhooks':
       json.paused_webhooks.map((paused) => `${paused.partner_slug} ${paused.environment}`).join(', ') ||
       'none',
-    'ended unspent': `${unspent.count} windows in ${UNSPENT_DAYS} days, ${unspent.released_usd} USD`,
+    'ended unspent': `${counted(unspent.count, 'window')} in ${UNSPENT_DAYS} days, ${unspent.released_usd} USD`,
     // Money may have moved, and nobody has decided on it yet.
     ...(json.late_fills_undecided > 0 && {
       'late fills': `${json.late_fills_undecided} to decide on: tranche execution late-fills`,

@@ -1,13 +1,13 @@
 // The live screen of status: what needs a look first, then the numbers, then what happened last.
 
 import { DUE_LATE_MS, UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../core/alarms.ts'
+import { counted, grouped } from '../../core/counted.ts'
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import { formatPrice, formatUsd } from '../../core/money.ts'
 import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
 import { spellSpan } from '../../core/span.ts'
 import { visibleCell } from '../../core/visible.ts'
 import type { Recent } from '../../store/status.ts'
-import { counted, grouped } from '../terminal/numbers.ts'
 import type { Paint, Style } from '../terminal/paint.ts'
 import type { Health } from './report.ts'
 import type { Screen } from './watch.ts'

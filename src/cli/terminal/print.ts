@@ -3,7 +3,7 @@
 import { visible } from '../../core/visible.ts'
 import type { PageRequest } from '../../store/paging.ts'
 import type { Cli } from '../context.ts'
-import { type Column, renderTable } from './table.ts'
+import { type Column, layTable } from './table.ts'
 
 /** Prints a command's one result: as JSON for a script, in words for a person. */
 export function print(cli: Cli, value: unknown, words: () => string): void {
@@ -24,50 +24,57 @@ export function warn(cli: Cli, text: string): void {
 
 const PAGE_MAX = 1_000
 
-/** Prints a listing: one JSON array, each row written as it is read, or a table, which needs them all. */
-export async function printList<R, J extends object>(
-  cli: Cli,
-  { read, cursor, json, columns }: Listing<R> & { json: (row: R) => J; columns: Column<J>[] },
-): Promise<void> {
-  await printPages(cli, pagesOf({ read, cursor }), { json, columns })
-}
-
 /** A listing that is read page by page, each from the cursor of the last row before it. */
 export type Listing<R> = {
   read: (page: PageRequest) => Promise<R[]>
   cursor: (row: R) => number | string
+  /** The cursor to begin behind. */
+  after?: PageRequest['after']
+  /** The most rows. */
+  limit?: number
 }
 
-export async function* pagesOf<R>({ read, cursor }: Listing<R>): AsyncGenerator<R[]> {
-  for (let after: number | string | null = null; ; ) {
-    const page: R[] = await read({ after, limit: PAGE_MAX })
+export async function* pagesOf<R>({ read, cursor, after = null, limit }: Listing<R>): AsyncGenerator<R[]> {
+  let left = limit ?? Number.POSITIVE_INFINITY
+  for (let from = after; left > 0; ) {
+    const wanted = Math.min(PAGE_MAX, left)
+    const page = await read({ after: from, limit: wanted })
     yield page
+    left -= page.length
     const last = page.at(-1)
-    if (page.length < PAGE_MAX || last === undefined) return
-    after = cursor(last)
+    if (page.length < wanted || last === undefined) return
+    from = cursor(last)
   }
 }
+
+type Shape<R, J> = { json: (row: R) => J; columns: Column<J>[] }
+
+/**
+ * Prints a listing, row by row as it is read: one JSON array, or a table whose columns may widen from one page to the
+ * next.
+ */
+export const printList = <R, J extends object>(cli: Cli, listing: Listing<R> & Shape<R, J>): Promise<void> =>
+  printPages(cli, pagesOf(listing), listing)
 
 /** Prints rows as they come, page by page, in the same two ways. */
 export async function printPages<R, J extends object>(
   cli: Cli,
   pages: AsyncIterable<R[]>,
-  { json, columns }: { json: (row: R) => J; columns: Column<J>[] },
+  { json, columns }: Shape<R, J>,
 ): Promise<void> {
   const { out } = cli.streams
-  const table: J[] = []
+  const table = cli.globals().json ? null : await layTable(columns)
   let rows = 0
   for await (const page of pages) {
-    for (const row of page) {
-      const value = json(row)
-      if (cli.globals().json) await write(out, `${rows === 0 ? '[' : ',\n'}${JSON.stringify(value)}`)
-      else table.push(value)
-      rows += 1
-    }
+    const values = page.map(json)
+    if (table && values.length > 0) await write(out, `${table(values)}\n`)
+    if (!table)
+      for (const [i, value] of values.entries())
+        await write(out, `${rows + i === 0 ? '[' : ',\n'}${JSON.stringify(value)}`)
+    rows += page.length
   }
-  if (cli.globals().json) out.write(rows === 0 ? '[]\n' : ']\n')
-  else if (rows > 0) out.write(`${await renderTable(columns, table)}\n`)
-  else note(cli, 'none')
+  if (!table) out.write(rows === 0 ? '[]\n' : ']\n')
+  else if (rows === 0) note(cli, 'none')
 }
 
 /** Waits when the reader is slower than we are, so that a long listing takes no memory. */

@@ -6,25 +6,37 @@ type Value = string | number | boolean | null
 
 export type Column<T> = { title: string; of: (row: T) => Value; right?: boolean }
 
-/** The titles and one line a row, in columns as wide as their widest cell. */
+/** The titles and one line a row, in columns as wide as their widest cell, two spaces between them. */
 export async function renderTable<T>(columns: Column<T>[], rows: T[]): Promise<string> {
+  return (await layTable(columns))(rows)
+}
+
+/**
+ * Lays a table out in parts, for listings without end: what it answers gives the lines of some rows, the titles first of
+ * all. A column is as wide as its widest cell so far, so a part never gets narrower than the one before.
+ */
+export async function layTable<T>(columns: Column<T>[]): Promise<(rows: T[]) => string> {
   const [{ default: Table }, { default: stringWidth }] = await Promise.all([
     import('cli-table3'),
     import('string-width'),
   ])
-  const lines = [columns.map(({ title }) => title)]
-  for (const row of rows) lines.push(columns.map((column) => shown(column.of(row))))
-  const colWidths = columns.map((_, i) =>
-    lines.reduce((widest, cells) => Math.max(widest, stringWidth(cells[i] ?? '')), 1),
-  )
   const colAligns = columns.map(({ right }) => (right ? 'right' : 'left'))
+  const colWidths = columns.map(() => 1)
+  let lines: string[][] = [columns.map(({ title }) => title)]
   // Each line is a table of its own: the work of laying out many together grows with the square of their number.
   const layOut = (cells: string[]): string => {
     const table = new Table({ ...PLAIN, colAligns, colWidths })
     table.push(cells)
-    return table.toString()
+    return table.toString().trimEnd()
   }
-  return lines.map((cells) => layOut(cells).trimEnd()).join('\n')
+  return (rows) => {
+    for (const row of rows) lines.push(columns.map((column) => shown(column.of(row))))
+    for (const cells of lines)
+      for (const [i, text] of cells.entries()) colWidths[i] = Math.max(colWidths[i] ?? 1, stringWidth(text))
+    const text = lines.map(layOut).join('\n')
+    lines = []
+    return text
+  }
 }
 
 /** No rules and no colours: two spaces between the columns. */

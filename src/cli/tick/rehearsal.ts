@@ -1,5 +1,6 @@
 // What a pass would do: every tranche that would fire, and why.
 
+import { counted } from '../../core/counted.ts'
 import { failsafeStart } from '../../core/failsafe.ts'
 import { formatInstant } from '../../core/instant.ts'
 import { formatPrice, formatUsd } from '../../core/money.ts'
@@ -19,7 +20,7 @@ export async function showRehearsal(cli: Cli, rehearsal: Rehearsal): Promise<voi
     would_fire: rehearsal.fired.map((fired) => firedJson(fired, rehearsal.leadMs)),
   }
   const table = await renderTable(COLUMNS, json.would_fire)
-  const head = `${json.would_fire.length} would fire of ${json.plans_evaluated} plans looked at, price ${json.price_usd ?? 'not live'}.`
+  const head = `${json.would_fire.length} would fire of ${counted(json.plans_evaluated, 'plan')} looked at, price ${json.price_usd ?? 'not live'}.`
   print(cli, json, () => (json.would_fire.length === 0 ? head : `${head}\n\n${table}`))
 }
 

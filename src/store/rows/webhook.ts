@@ -12,6 +12,8 @@ export type WebhookRow = {
   last_delivered_at: bigint | null
   last_status_code: bigint | null
   consecutive_failures: bigint
+  last_failed_at: bigint | null
+  last_failure_reason: string | null
 }
 export const webhookOf = (row: WebhookRow): Webhook => ({
   url: row.url,
@@ -22,6 +24,10 @@ export const webhookOf = (row: WebhookRow): Webhook => ({
   lastDeliveredAt: instantOrNull(row.last_delivered_at),
   lastStatusCode: row.last_status_code === null ? null : Number(row.last_status_code),
   consecutiveFailures: Number(row.consecutive_failures),
+  lastFailure:
+    row.last_failed_at === null || row.last_failure_reason === null
+      ? null
+      : { at: instant(row.last_failed_at), reason: row.last_failure_reason },
 })
 export const webhookParams = (webhook: Webhook) => ({
   url: webhook.url,
@@ -32,4 +38,6 @@ export const webhookParams = (webhook: Webhook) => ({
   last_delivered_at: webhook.lastDeliveredAt,
   last_status_code: webhook.lastStatusCode,
   consecutive_failures: webhook.consecutiveFailures,
+  last_failed_at: webhook.lastFailure?.at ?? null,
+  last_failure_reason: webhook.lastFailure?.reason ?? null,
 })

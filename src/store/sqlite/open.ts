@@ -2,7 +2,6 @@
 
 import { chmodSync, closeSync, openSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'
-import { Problem } from '../../core/problem.ts'
 import type { Store } from '../store.ts'
 import { createAuditLog, createAuditStore } from './accounts/audit.ts'
 import { createKeyStore, type KeyMemory } from './accounts/keys.ts'
@@ -19,7 +18,7 @@ import {
   type Database,
   openFile,
 } from './file/connection.ts'
-import { explained, refuseUnreachable } from './file/explain.ts'
+import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './file/explain.ts'
 import { forgetLogOwner, noteLogOwner } from './file/log-owner.ts'
 import { refuseDoubtfulLog } from './file/log-trust.ts'
 import { createMemory } from './file/memory.ts'
@@ -118,7 +117,7 @@ function assemble(
     ...createWindowStore(connection, ledger, audit),
     ...createExecutionStore(connection, trading),
     ...createTradeStore(connection, trading),
-    ...createWebhookStore(connection),
+    ...createWebhookStore(connection, audit),
     ...createPassStore(connection, { book, runPage, writeWakeUps, sandboxDue, file }),
     ...createClockStore(connection),
     ...createPriceStore(connection, book, file),
@@ -153,7 +152,8 @@ function openDatabase(file: string, create: boolean) {
   refuseUnreachable(file)
   refuseDoubtfulLog(file)
   if (file !== ':memory:' && isMissing(file)) {
-    if (!create) throw new Problem('database_not_found', `There is no database at ${file}.`)
+    if (!create) throw notThere(file)
+    refuseClosedFolder(file)
     // Made private before SQLite opens it: its log and index files take over the mode.
     closeSync(openSync(file, 'a', 0o600))
     chmodSync(file, 0o600)

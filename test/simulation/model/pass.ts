@@ -178,14 +178,15 @@ export const observedBy = ({ clock }: State, { price, told }: Pick<Pass, 'price'
 
 export type Sent = { wakeUp: WakeUp; attempt: Attempt }
 
-const STATUS_CODES = { takes: 204, fails: 500, hangs: null }
+const ATTEMPTS: Record<'takes' | 'fails' | 'hangs', Attempt> = {
+  takes: { statusCode: 204, failure: null },
+  fails: { statusCode: 500, failure: 'HTTP 500' },
+  hangs: { statusCode: null, failure: 'no answer' },
+}
 
 /** How each wake-up goes, by how its receiver behaves: unless it is said, it takes what it is sent. */
 export const sentTo = (receivers: Pass['receivers'], wakeUps: readonly WakeUp[]): Sent[] =>
-  wakeUps.map((wakeUp) => {
-    const how = receivers[wakeUp.tenant.name] ?? 'takes'
-    return { wakeUp, attempt: { statusCode: STATUS_CODES[how], delivered: how === 'takes' } }
-  })
+  wakeUps.map((wakeUp) => ({ wakeUp, attempt: ATTEMPTS[receivers[wakeUp.tenant.name] ?? 'takes'] }))
 
 /** Enters how each went. */
 export function* wake(state: State, sent: readonly Sent[]): Generator<void, void> {

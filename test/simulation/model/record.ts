@@ -49,9 +49,11 @@ function ofTenant({ name, users, webhook }: Tenant, lines: Lines): void {
     lines.users.push(line(name, user.id, email, provider, consent, status, dates))
   }
   if (!webhook) return
-  const { url, status, createdAt, updatedAt, lastDeliveredAt, lastStatusCode, failures } = webhook
+  const { url, status, createdAt, updatedAt, lastDeliveredAt, lastStatusCode, failures, lastFailure } =
+    webhook
+  const failed = lastFailure && `${iso(lastFailure.at)} ${lastFailure.reason}`
   const dates = line(iso(createdAt), iso(updatedAt), isoOrNull(lastDeliveredAt))
-  lines.webhooks.push(line(name, url, status, dates, lastStatusCode, failures))
+  lines.webhooks.push(line(name, url, status, dates, lastStatusCode, failures, failed))
 }
 
 function ofPlan(plan: Plan, lines: Lines): void {

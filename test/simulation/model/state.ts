@@ -37,6 +37,7 @@ export type Webhook = {
   lastDeliveredAt: number | null
   lastStatusCode: number | null
   failures: number
+  lastFailure: { at: number; reason: string } | null
 }
 
 export type Tenant = {

@@ -4,7 +4,7 @@ import { ANY_TEXT, type Expected, ok } from './answer.ts'
 import { presentOf, type State, type Tenant } from './state.ts'
 import { isoOrNull } from './units.ts'
 
-export type Attempt = { statusCode: number | null; delivered: boolean }
+export type Attempt = { statusCode: number | null; failure: string | null }
 
 const json = ({ partner, environment, webhook }: Tenant) => ({
   partner_slug: partner.slug,
@@ -16,6 +16,8 @@ const json = ({ partner, environment, webhook }: Tenant) => ({
   last_delivered_at: isoOrNull(webhook?.lastDeliveredAt ?? null),
   last_status_code: webhook?.lastStatusCode ?? null,
   consecutive_failures: webhook?.failures ?? null,
+  last_failed_at: isoOrNull(webhook?.lastFailure?.at ?? null),
+  last_failure_reason: webhook?.lastFailure?.reason ?? null,
 })
 
 export function postWebhook(state: State, tenant: Tenant, url: string): Expected {
@@ -30,6 +32,7 @@ export function postWebhook(state: State, tenant: Tenant, url: string): Expected
     lastDeliveredAt: null,
     lastStatusCode: null,
     failures: 0,
+    lastFailure: null,
   }
   return ok({ ...json(tenant), secret: ANY_TEXT })
 }
@@ -48,12 +51,13 @@ export function note(state: State, tenant: Tenant, registration: number, attempt
   if (webhook?.registration !== registration) return
   const now = presentOf(state)
   webhook.lastStatusCode = attempt.statusCode ?? webhook.lastStatusCode
-  if (attempt.delivered) {
+  if (attempt.failure === null) {
     webhook.lastDeliveredAt = now
     webhook.failures = 0
     return
   }
   webhook.failures += 1
+  webhook.lastFailure = { at: now, reason: attempt.failure }
   if (webhook.failures < 10 || webhook.status === 'paused') return
   webhook.status = 'paused'
   webhook.updatedAt = now

@@ -64,9 +64,10 @@ async function readTenant(store: Store, tenant: Tenant, lines: Lines): Promise<v
   }
   const webhook = await store.findWebhook(tenant)
   if (!webhook) return
-  const { url, status, createdAt, updatedAt, lastDeliveredAt, lastStatusCode, consecutiveFailures } = webhook
+  const { url, status, createdAt, updatedAt, lastDeliveredAt, lastStatusCode, lastFailure } = webhook
+  const failed = lastFailure && `${iso(lastFailure.at)} ${lastFailure.reason}`
   const dates = line(iso(createdAt), iso(updatedAt), isoOrNull(lastDeliveredAt))
-  lines.webhooks.push(line(name, url, status, dates, lastStatusCode, consecutiveFailures))
+  lines.webhooks.push(line(name, url, status, dates, lastStatusCode, webhook.consecutiveFailures, failed))
 }
 
 async function readPlans(store: Store, lines: Lines): Promise<void> {

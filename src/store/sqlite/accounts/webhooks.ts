@@ -6,16 +6,17 @@ import type { Webhook } from '../../../core/webhook.ts'
 import { type WebhookRow, webhookOf, webhookParams } from '../../rows/webhook.ts'
 import type { WebhookStore } from '../../webhooks.ts'
 import type { Connection } from '../file/connection.ts'
+import type { AuditLog } from './audit.ts'
 import { tenantsById } from './tenants.ts'
 
-export function createWebhookStore({ db, read, write }: Connection): WebhookStore {
+export function createWebhookStore({ db, read, write }: Connection, audit: AuditLog): WebhookStore {
   const sql = {
     find: db.prepare<[number], WebhookRow>('select * from webhooks where tenant_id = ?'),
     put: db.prepare(
       `insert or replace into webhooks (tenant_id, url, secret, status, created_at, updated_at, last_delivered_at,
-         last_status_code, consecutive_failures)
+         last_status_code, consecutive_failures, last_failed_at, last_failure_reason)
        values (:tenant, :url, :secret, :status, :created_at, :updated_at, :last_delivered_at,
-         :last_status_code, :consecutive_failures)`,
+         :last_status_code, :consecutive_failures, :last_failed_at, :last_failure_reason)`,
     ),
     claim: db.prepare<object, { tenant_id: bigint; count: bigint; earliest_execution_id: string }>(
       `update webhook_events set claimed_at = :now where tick_id = :tick_id and claimed_at is null
@@ -36,10 +37,11 @@ export function createWebhookStore({ db, read, write }: Connection): WebhookStor
   return {
     findWebhook: (tenant) => read(() => find(tenant.tenantId)),
 
-    changeWebhook: (tenant, decide) =>
+    changeWebhook: (tenant, decide, entry) =>
       write((now) => {
         const webhook = decide(find(tenant.tenantId), now)
         put(tenant, webhook)
+        if (entry) audit.add(entry, now)
         return webhook
       }),
 

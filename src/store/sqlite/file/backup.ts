@@ -1,11 +1,10 @@
 // A backup of a database in use.
 
 import { existsSync } from 'node:fs'
-import { Problem } from '../../../core/problem.ts'
 import { nameTaken } from '../../../whole-file.ts'
 import { type Database, openFile } from './connection.ts'
 import { copyTo } from './copy.ts'
-import { explained, refuseUnreachable } from './explain.ts'
+import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './explain.ts'
 import { refuseDoubtfulLog } from './log-trust.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseDatabaseFile } from './own-files.ts'
@@ -14,8 +13,9 @@ import { whenFree } from './when-free.ts'
 /** Copies `file` to `copy` while others go on reading and writing. Throws file_exists, database_not_found, bad_file. */
 export async function backUp(file: string, copy: string, { replace }: { replace: boolean }): Promise<void> {
   refuseUnreachable(file)
-  if (!existsSync(file)) throw new Problem('database_not_found', `There is no database at ${file}.`)
+  if (!existsSync(file)) throw notThere(file)
   refuseDoubtfulLog(file)
+  refuseClosedFolder(copy)
   refuseDatabaseFile(copy, file)
   if (!replace && existsSync(copy)) throw nameTaken(copy)
   const db = await openToRead(file)

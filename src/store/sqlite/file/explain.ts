@@ -1,6 +1,6 @@
 // What stands between a command and its database, in one sentence each: the path, whose it is, and the way out.
 
-import { accessSync, closeSync, constants, openSync, statfsSync, statSync } from 'node:fs'
+import { accessSync, closeSync, constants, openSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { devNull } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import SQLite from 'better-sqlite3'
@@ -8,17 +8,63 @@ import { Problem } from '../../../core/problem.ts'
 
 /** Throws bad_file for a name that cannot be a database: a folder, or one behind a folder that may not be entered. */
 export function refuseUnreachable(file: string): void {
-  try {
-    if (!statSync(file).isDirectory()) return
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EACCES') return
-    const closed = closedFolder(file)
+  if (isReachableFolder(file))
     throw new Problem(
       'bad_file',
-      `${file} cannot be reached: the folder ${closed} belongs to ${ownerOf(closed)} and may not be entered; run the command as that user.`,
+      `${file} is a folder: --db takes the file in it, such as ${file}/tranche.db.`,
+    )
+}
+
+/** For a name at which there is nothing. The whole path: a command may stand in another folder than its caller thinks. */
+export const notThere = (file: string): Problem =>
+  new Problem(
+    'database_not_found',
+    `There is no database at ${resolve(file)}: name the right one with --db, or begin one with \`tranche partner create\`.`,
+  )
+
+/** Throws bad_file for a copy that cannot be read: a folder, one behind a closed folder, somebody else's. */
+export function refuseUnreadable(copy: string): void {
+  if (isReachableFolder(copy)) throw new Problem('bad_file', `${copy} is a folder: name the copy in it.`)
+  if (!isDenied(copy, constants.R_OK)) return
+  throw new Problem(
+    'bad_file',
+    `${copy} cannot be read: it belongs to ${ownerOf(copy)}; ${runAs(copy)}, or as root.`,
+  )
+}
+
+/** Throws bad_file when no file can be made or replaced beside `file`: its folder is not there, or this user may not write in it. */
+export function refuseClosedFolder(file: string): void {
+  const folder = dirname(resolve(file))
+  if (!isReachableFolder(folder))
+    throw new Problem('bad_file', `There is no folder ${folder}: make it, or name another file.`)
+  if (!isDenied(folder, constants.W_OK | constants.X_OK)) return
+  throw new Problem(
+    'bad_file',
+    `${file} cannot be written: the folder ${folder} belongs to ${ownerOf(folder)}, and this user may not write in it; ${runAs(folder)}, or as root.`,
+  )
+}
+
+function isReachableFolder(name: string): boolean {
+  try {
+    return statSync(name).isDirectory()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EACCES') return false
+    const closed = closedFolder(name)
+    throw new Problem(
+      'bad_file',
+      `${name} cannot be reached: the folder ${closed} belongs to ${ownerOf(closed)} and may not be entered; ${runAs(closed)}.`,
     )
   }
-  throw new Problem('bad_file', `${file} is a folder: --db takes the file in it, such as ${file}/tranche.db.`)
+}
+
+/** Whether the file is there, and this user has not the right to it. */
+function isDenied(name: string, right: number): boolean {
+  try {
+    accessSync(name, right)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EACCES'
+  }
 }
 
 /** The outermost folder on the way to the file that this user may not enter. */
@@ -42,9 +88,29 @@ function closedFolder(file: string): string {
 function ownerOf(name: string): string {
   try {
     const { uid, mode } = statSync(name)
-    return `user ${uid} (mode ${(mode & 0o777).toString(8)})`
+    return `${userName(uid) ?? `user ${uid}`} (mode ${(mode & 0o777).toString(8)})`
   } catch {
     return 'another user'
+  }
+}
+
+/** What to do about a file of somebody else's. */
+function runAs(name: string): string {
+  try {
+    const { uid } = statSync(name)
+    return `run the command as that user, with \`sudo -u ${userName(uid) ?? `'#${uid}'`}\` before it`
+  } catch {
+    return 'run the command as that user'
+  }
+}
+
+/** What the system calls a user, null for one that its list does not have. */
+export function userName(uid: number): string | null {
+  try {
+    const users = readFileSync('/etc/passwd', 'utf8').split('\n')
+    return users.map((line) => line.split(':')).find((user) => user[2] === String(uid))?.[0] ?? null
+  } catch {
+    return null
   }
 }
 
@@ -97,7 +163,7 @@ function unusable(file: string, folder: string): string {
   )
 }
 
-function freeOn(folder: string): string {
+export function freeOn(folder: string): string {
   try {
     const { bavail, bsize } = statfsSync(folder)
     return ` (${Math.floor((bavail * bsize) / 1024)} KiB are free)`
@@ -108,5 +174,5 @@ function freeOn(folder: string): string {
 
 const unwritable = (file: string, folder: string): string =>
   `${file} cannot be written, and even a reader has to write the log beside it: ${folder} belongs to ${ownerOf(folder)}, ` +
-  'the file to ' +
-  `${ownerOf(file)}; run the command as that user, or on a read-only disk copy the file and its -wal to a folder of yours and name the copy with --db.`
+  `the file to ${ownerOf(file)}; ${runAs(file)}, ` +
+  'or on a read-only disk copy the file and its -wal to a folder of yours and name the copy with --db.'

@@ -22,7 +22,7 @@ import { createAuditLog } from '../accounts/audit.ts'
 import { type Database, openFile } from './connection.ts'
 import { assertWhole } from './copy.ts'
 import { isBusy, isUnreadable } from './errors.ts'
-import { refuseUnreachable } from './explain.ts'
+import { freeOn, refuseClosedFolder, refuseUnreachable, refuseUnreadable, userName } from './explain.ts'
 import { damagedLog } from './log-damage.ts'
 import { hasForeignLog, noteLogOwner } from './log-owner.ts'
 import { refuseDoubtfulLog } from './log-trust.ts'
@@ -52,8 +52,10 @@ export function restore(
 ): Replaced {
   refuseNetworkFile(fileName)
   refuseUnreachable(fileName)
+  refuseUnreadable(copyName)
   if (!existsSync(copyName)) throw new Problem('file_not_found', `There is no file ${copyName}.`)
   const [copy, file] = [realName(copyName), realName(fileName)]
+  refuseClosedFolder(file)
   refuseDoubtfulLog(copy)
   if (isInUse(file)) throw inUse(file)
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
@@ -71,9 +73,14 @@ export function restore(
     return left
   } catch (error) {
     if (error instanceof Problem) throw error
+    const { code = '', message } = error as NodeJS.ErrnoException
+    const isFull = ['ENOSPC', 'EDQUOT', 'SQLITE_FULL'].includes(code)
+    const then = isFull
+      ? `make room in ${dirname(file)}${freeOn(dirname(file))} and run it again`
+      : 'run it again'
     throw new Problem(
       'storage_failed',
-      `The restore failed (${(error as Error).message}): run it again. Until then ${file} is the database that was there, or all of the restored one.`,
+      `The restore failed (${message}): ${then}. Until then ${file} is the database that was there, or all of the restored one.`,
     )
   } finally {
     for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
@@ -242,7 +249,7 @@ function takeOverRights(aside: string, file: string): void {
     if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error
     throw new Problem(
       'usage',
-      `${file} belongs to user ${uid}, group ${gid}: run restore as that user, or as root, which keeps the owner.`,
+      `${file} belongs to ${userName(uid) ?? `user ${uid}`}, group ${gid}: run restore as that user, or as root, which keeps the owner.`,
     )
   }
 }

@@ -3,11 +3,13 @@
 
 import { statSync } from 'node:fs'
 import { UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../../core/alarms.ts'
+import { counted } from '../../../core/counted.ts'
 import { STUCK_DELIVERIES } from '../../../core/execution.ts'
 import { DAY_MS, formatInstant, type Instant, plus } from '../../../core/instant.ts'
 import { formatUsd, type Usd } from '../../../core/money.ts'
 import { Problem } from '../../../core/problem.ts'
 import { latenessInWords, schedulerLateness } from '../../../core/scheduler-lateness.ts'
+import { FAILURES_TO_PAUSE, FAILURES_TO_WARN } from '../../../core/webhook.ts'
 import type { CheckStore, Finding } from '../../check.ts'
 import { instant } from '../../rows/instant.ts'
 import { ENDED_UNSPENT, IN_REAL_TIME, IS_STUCK, TENANT_NAME } from '../expressions.ts'
@@ -29,7 +31,7 @@ type Look = (now: Instant) => Finding[]
 export function createWarnings(connection: Connection): CheckStore['findWarnings'] {
   const { db, read, clock } = connection
   const looks: Look[] = [
-    ...[keysThatEnd, stuckExecutions, pausedWebhooks, unspentWindows].map((look) => look(db)),
+    ...[keysThatEnd, stuckExecutions, failingWebhooks, unspentWindows].map((look) => look(db)),
     undecidedLateFills(db),
     mispricedTrades(db),
     ...clockLooks(db),
@@ -110,17 +112,30 @@ function stuckExecutions(db: Database): Look {
     }))
 }
 
-function pausedWebhooks(db: Database): Look {
-  const sql = db.prepare<[], { place: string; failures: bigint; last: bigint | null }>(
-    `select ${TENANT_NAME} as place, w.consecutive_failures as failures,
-       w.last_delivered_at as last
-     from webhooks w join tenants t using (tenant_id) where w.status = 'paused' order by tenant_id`,
+function failingWebhooks(db: Database): Look {
+  type Row = { place: string; paused: 0n | 1n; failures: bigint; reason: string | null; last: bigint | null }
+  const sql = db.prepare<object, Row>(
+    `select ${TENANT_NAME} as place, w.status = 'paused' as paused, w.consecutive_failures as failures,
+       w.last_failure_reason as reason, w.last_delivered_at as last
+     from webhooks w join tenants t using (tenant_id)
+     where w.status = 'paused' or w.consecutive_failures >= :warn order by tenant_id`,
   )
   return () =>
-    sql.all().map(({ place, failures, last }) => {
+    sql.all({ warn: FAILURES_TO_WARN }).map(({ place, paused, failures, reason, last }) => {
       const when = last === null ? 'never' : formatInstant(instant(last))
-      const message = `paused after ${failures} failures in a row, last delivered ${when}; its partner has to register again`
-      return { kind: 'webhook_paused', subject: place, message }
+      const why = reason === null ? '' : ` (the last: ${reason})`
+      const often = `${failures} failures in a row${why}, last delivered ${when}`
+      return paused
+        ? {
+            kind: 'webhook_paused',
+            subject: place,
+            message: `paused after ${often}; its partner registers again, or \`webhook resume\` lifts the pause`,
+          }
+        : {
+            kind: 'webhook_failing',
+            subject: place,
+            message: `${often}; it is paused after ${FAILURES_TO_PAUSE}`,
+          }
     })
 }
 
@@ -139,7 +154,7 @@ function unspentWindows(db: Database): Look {
     sql.all({ since: plus(now, -UNSPENT_DAYS * DAY_MS) }).map(({ place, plan, n, released, most }) => ({
       kind: 'windows_unspent',
       subject: `${place} plan ${plan}`,
-      message: `${formatUsd(most as Usd)} USD of this plan were not spent; in all ${n} windows of ${place} ended with ${formatUsd(released as Usd)} USD left in ${UNSPENT_DAYS} days`,
+      message: `${formatUsd(most as Usd)} USD of this plan were not spent; in all ${counted(Number(n), 'window')} of ${place} ended with ${formatUsd(released as Usd)} USD left in ${UNSPENT_DAYS} days`,
     }))
 }
 
@@ -172,7 +187,7 @@ function leftImport(db: Database): Look {
     // Somebody is at it.
     if (!release) return []
     release()
-    const message = `${rows} rows of an import that was cut off; none of them counts, and the next import clears them`
+    const message = `${counted(Number(rows), 'row')} of an import that was cut off; none of them counts, and the next import clears them`
     return [{ kind: 'import_left', subject: 'price import', message }]
   }
 }

@@ -1,6 +1,7 @@
 // What the check has to say about the clock: a dispute that stands, and traces of a time when it was wrong.
 
 import { inWords } from '../../../core/clock.ts'
+import { counted } from '../../../core/counted.ts'
 import { formatInstant, type Instant } from '../../../core/instant.ts'
 import { spellSpan } from '../../../core/span.ts'
 import type { Finding } from '../../check.ts'
@@ -64,7 +65,7 @@ function rolledAhead(db: Database): Look {
       subject: `${place} plan ${first.partnerPlanId}`,
       message:
         `its window starts ${formatInstant(first.window.start)}, opened by a clock that was ahead, and it buys nothing ` +
-        `until then; in all ${n} plans of ${place}`,
+        `until then; in all ${counted(n, 'plan')} of ${place}`,
     }))
   }
 }

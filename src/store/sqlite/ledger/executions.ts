@@ -3,7 +3,7 @@
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import type { ExecutionStore } from '../../executions.ts'
+import type { ExecutionFilter, ExecutionStore } from '../../executions.ts'
 import { executionOf } from '../../rows/execution.ts'
 import type { AuditLog } from '../accounts/audit.ts'
 import { IS_STUCK, OF_TENANT, SELECT_LISTED_EXECUTION } from '../expressions.ts'
@@ -48,6 +48,12 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
     return { executions, remaining: dueList.count(tenant, now) }
   }
 
+  /** A cursor behind which is all that was created since; null when nothing was. Nothing before it is read. */
+  function begin(params: { since: Instant | null }): string | null {
+    if (params.since === null) return ''
+    return sql.earliest.get(params)?.slice(0, -1) ?? null
+  }
+
   return {
     async deliverDue(tenant, limit, deliver) {
       for (;;) {
@@ -89,15 +95,34 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
         audit.add(entry, real)
       }),
 
-    listExecutions: ({ slug, environment, status, stuck }, { after, limit }) =>
+    listExecutions: (filter, { after, limit }) =>
       read(() => {
-        const params = { slug, environment, status, stuck: Number(stuck), after: after ?? '', limit }
-        return sql.list.all(params).map(listedExecution)
+        const params = { ...paramsOf(filter), limit }
+        const start = after ?? begin(params)
+        return start === null ? [] : sql.list.all({ ...params, after: start }).map(listedExecution)
+      }),
+
+    cursorOfNewest: (filter, count) =>
+      read(() => {
+        const params = { ...paramsOf(filter), skipped: count }
+        const start = begin(params)
+        return start === null ? null : (sql.newest.get({ ...params, after: start }) ?? null)
       }),
 
     findExecution: (executionId) => read(() => records.find(executionId)),
   }
 }
+
+const paramsOf = ({ stuck, since, ...filter }: ExecutionFilter) => ({
+  ...filter,
+  stuck: Number(stuck),
+  since: since ?? null,
+})
+
+// The plus keeps the order of ids, which is that of the table: a page is read from where it begins, and nothing is sorted.
+const IS_LISTED = `e.execution_id > :after and (:status is null or e.status = :status)
+  and (:stuck = 0 or (${IS_STUCK})) and (:since is null or e.created_at >= :since)
+  and +e.tenant_id in (select t.tenant_id from tenants t where ${OF_TENANT})`
 
 function prepare({ db }: Connection) {
   return {
@@ -113,10 +138,18 @@ function prepare({ db }: Connection) {
        where execution_id = :execution_id`,
     ),
     list: db.prepare<object, ListedExecutionRow>(
-      `${SELECT_LISTED_EXECUTION} where e.execution_id > :after and ${OF_TENANT}
-         and (:status is null or e.status = :status)
-         and (:stuck = 0 or (${IS_STUCK}))
-       order by e.execution_id limit :limit`,
+      `${SELECT_LISTED_EXECUTION} where ${IS_LISTED} order by e.execution_id limit :limit`,
     ),
+    earliest: db
+      .prepare<object, string | null>(
+        `select min(e.execution_id) from tenants t cross join executions e on e.tenant_id = t.tenant_id
+         where ${OF_TENANT} and e.created_at >= :since`,
+      )
+      .pluck(),
+    newest: db
+      .prepare<object, string>(
+        `select execution_id from executions e where ${IS_LISTED} order by execution_id desc limit 1 offset :skipped`,
+      )
+      .pluck(),
   }
 }

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers as people read them, and a number with its noun.
 
 /** 1234567.89 as 1,234,567.89. */
 export function grouped(decimal: string | number): string {

@@ -1,0 +1,74 @@
+// execution list: whose each row is, and the filters an operator narrows it down with.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { HOUR_MS } from '../../src/core/instant.ts'
+import { PLAN, USER } from '../support/service.ts'
+import { openShell, type Shell, succeed } from '../support/shell.ts'
+
+type Row = { execution_id: string; partner_slug: string; environment: string; created_at: string }
+
+/** Two partners whose plans have the same id, and three rounds of tranches eight hours apart. */
+async function withTwoPartners(t: Parameters<typeof openShell>[0]): Promise<Shell> {
+  const shell = openShell(t)
+  for (const slug of ['acme', 'beta']) {
+    await succeed(shell, 'partner', 'create', slug, '--name', slug)
+    const key = (await succeed(shell, 'key', 'create', slug, '--env', 'live')).trim()
+    for (const [path, body] of [
+      ['users', USER],
+      ['plans', PLAN],
+    ] as const)
+      assert.equal((await shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))).status, 200)
+  }
+  for (let round = 0; round < 3; round += 1) {
+    await succeed(shell, 'tick', '--price', '60000')
+    shell.advance(8 * HOUR_MS)
+  }
+  return shell
+}
+
+const list = async (shell: Shell, ...argv: string[]): Promise<Row[]> =>
+  JSON.parse(await succeed(shell, 'execution', 'list', '--json', ...argv))
+
+test('each row says whose it is', async (t) => {
+  const shell = await withTwoPartners(t)
+  const [titles = '', ...rows] = (await succeed(shell, 'execution', 'list')).trimEnd().split('\n')
+  assert.match(titles, /^EXECUTION +PARTNER +ENV +PLAN +STATUS /)
+  assert.equal(rows.length, 6)
+  assert.match(rows[0] ?? '', /^exec_\w+ +acme +live +p1 +pending /)
+  assert.deepEqual(new Set(rows.map((row) => row.split(/ +/)[1])), new Set(['acme', 'beta']))
+})
+
+test('--since and --limit narrow it down, together with the others; the order stays', async (t) => {
+  const shell = await withTwoPartners(t)
+  const all = await list(shell)
+  assert.deepEqual(
+    all.map(({ created_at }) => created_at.slice(11, 13)),
+    ['00', '00', '08', '08', '16', '16'],
+  )
+  const of = (slug: string) => all.filter(({ partner_slug }) => partner_slug === slug)
+  for (const [argv, expected] of [
+    [['--since', '2026-01-05'], all],
+    [['--since', '2026-01-05T08:00:00Z'], all.slice(2)],
+    [['--since', '2026-01-05T08:00:00.001Z'], all.slice(4)],
+    [['--since', '8h'], all.slice(4)],
+    [['--since', '2026-01-06'], []],
+    [['--limit', '1'], all.slice(-1)],
+    [['--limit', '5'], all.slice(-5)],
+    [['--limit', '6'], all],
+    [['--limit', '7'], all],
+    [['--partner', 'beta', '--limit', '2'], of('beta').slice(-2)],
+    [['--partner', 'acme', '--since', '16h', '--limit', '1'], of('acme').slice(-1)],
+    [['--partner', 'acme', '--since', '16h'], of('acme').slice(1)],
+    [['--env', 'test', '--limit', '2'], []],
+    [['--status', 'filled', '--since', '24h'], []],
+  ] as const)
+    assert.deepEqual(await list(shell, ...argv), expected, argv.join(' '))
+  for (const wrong of [
+    ['--since', 'yesterday'],
+    ['--since', '2026-02-30'],
+    ['--since', '5y'],
+    ['--limit', '0'],
+  ])
+    assert.equal((await shell.tranche(['execution', 'list', ...wrong])).code, 2, wrong.join(' '))
+})

@@ -1,0 +1,46 @@
+// What check says to run, run as it is printed: by a shell, whatever a plan is called and however many partners call one so.
+
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { test } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { EXECUTABLE } from '../support/executable.ts'
+import { CACHE } from '../support/process.ts'
+import { PLAN, USER } from '../support/service.ts'
+import { openShell, succeed } from '../support/shell.ts'
+
+const NAMES = ['p1', "it's $HOME `id` p1", '--json', 'in\u200bvisible \u{e0001} \\ name']
+
+test('each command shows the plan that the finding is about', async (t) => {
+  const shell = openShell(t)
+  for (const slug of ['acme', 'beta']) {
+    await succeed(shell, 'partner', 'create', slug, '--name', slug)
+    const key = (await succeed(shell, 'key', 'create', slug, '--env', 'test')).trim()
+    const post = async (path: string, body: object) =>
+      assert.equal((await shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))).status, 200)
+    await post('users', USER)
+    for (const partner_plan_id of NAMES) await post('plans', { ...PLAN, partner_plan_id })
+  }
+  const db = new SQLite(shell.file)
+  db.exec("update plans set status = 'cancelled'")
+  db.close()
+  const { out } = await shell.tranche(['check'])
+  const commands = [...out.matchAll(/^ +> (tranche .*)$/gm)].map(([, command]) => command ?? '')
+  assert.equal(commands.length, 2 * NAMES.length, out)
+
+  const script = `tranche() { "$PROGRAM" --json "$@" | tr -d '\\n'; echo; }\n${commands.join('\n')}\n`
+  const env = { ...process.env, ...CACHE, PROGRAM: EXECUTABLE, HOME: '/nobody' }
+  const { stdout, stderr } = spawnSync('bash', ['-c', script], { env, encoding: 'utf8' })
+  assert.equal(stderr, '')
+  const shown = stdout
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const { partner_slug, partner_plan_id } = JSON.parse(line)
+      return `${partner_slug} ${partner_plan_id}`
+    })
+  assert.deepEqual(
+    shown.sort(),
+    ['acme', 'beta'].flatMap((slug) => NAMES.map((name) => `${slug} ${name}`)).sort(),
+  )
+})
