@@ -153,7 +153,7 @@ function numbers({ stock, backlog, vitals }: Seen, frame: Frame): string[] {
 function findingLines(findings: readonly Finding[], room: number, { self, width, paint }: Frame): string[] {
   const shown = findings.slice(0, Math.max(1, Math.floor((room - 1) / 2)))
   const lines = shown.flatMap((finding) => [
-    `${paint('yellow', '▲')} ${clipped(`${finding.kind}  ${finding.subject}: ${finding.message}`, width - 2)}`,
+    `${paint('yellow', '▲')} ${clipped(`${finding.kind} ${finding.subject}: ${finding.message}`, width - 2)}`,
     `  ${paint('dim', clipped(`> ${commandLine(self, finding.next)}`, width - 2))}`,
   ])
   const more = findings.length - shown.length

@@ -1,10 +1,12 @@
 // What monitoring counts, and what the check finds: every rule of the ledger that a wrong decision can break.
 
 import assert from 'node:assert/strict'
+import { FEED_PASSES_SEEN } from '../../../src/core/alarms.ts'
 import { type Confirmation, confirm, type ExecutionSeen } from '../../../src/core/confirmation.ts'
 import { LEASE_MS } from '../../../src/core/execution.ts'
-import { HOUR_MS, type Instant, MINUTE_MS } from '../../../src/core/instant.ts'
-import { type Usd, usd, ZERO_USD } from '../../../src/core/money.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from '../../../src/core/instant.ts'
+import { price, type Usd, usd, ZERO_USD } from '../../../src/core/money.ts'
+import type { Tenant } from '../../../src/core/partner.ts'
 import { writePlan } from '../../../src/core/plan.ts'
 import { setUserStatus } from '../../../src/core/user.ts'
 import {
@@ -134,21 +136,33 @@ export const monitoringContract: Contract = {
 
   'warnings name keys that end, executions nobody confirms and fills nobody decided on': async (t, open) => {
     const world = await openWorld(t, open)
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme, acmeLive } = world
+    for (const tenant of [acme, acmeLive]) {
+      await link(store, tenant)
+      await sendPlan(store, tenant)
+    }
+    await tick(world, '60000')
     const named = ['executions_stuck', 'key_ends', 'late_fills']
     const warned = async () => kindsOf(await store.findWarnings()).filter((kind) => named.includes(kind))
-    assert.deepEqual(await warned(), [])
-    await store.addKey(keyFor(acme, { lifetimeMs: HOUR_MS }), AUDIT)
-    for (let i = 0; i < 5; i++) {
-      world.advance(LEASE_MS)
-      await poll(store, acme)
+    const neglect = async (tenant: Tenant) => {
+      await store.addKey(keyFor(tenant, { lifetimeMs: HOUR_MS }), AUDIT)
+      for (let i = 0; i < 5; i++) {
+        world.advance(LEASE_MS)
+        await poll(store, tenant)
+      }
+      const [execution] = await store.listExecutions(
+        { slug: 'acme', environment: tenant.environment, status: null, stuck: true },
+        { after: null, limit: 1 },
+      )
+      await report(store, tenant, execution?.executionId ?? '', filled(amount('11'), 'o1'))
     }
-    const [execution] = await store.listExecutions(
-      { slug: null, environment: null, status: null, stuck: true },
-      { after: null, limit: 1 },
-    )
-    await report(store, acme, execution?.executionId ?? '', filled(amount('11'), 'o1'))
+    assert.deepEqual(await warned(), [])
+    await store.changePartner('acme', (seen) => ({ ...seen, held: true }), AUDIT)
+    await poll(store, acmeLive)
+    await neglect(acme)
+    const ofTest = (await store.findWarnings()).filter(({ tenant }) => tenant?.environment === 'test')
+    assert.deepEqual(ofTest, [], 'a test environment sets off no alarm')
+    await neglect(acmeLive)
     assert.deepEqual(await warned(), named)
   },
 
@@ -161,8 +175,9 @@ export const monitoringContract: Contract = {
     }
     await tick(world, '60000')
     const backlog = async () => {
-      const { open, due, oldestDueAt } = await store.readBacklog(now())
-      return [open, due, oldestDueAt]
+      const { test, live } = await store.readBacklog(now())
+      assert.deepEqual(live, { open: 0, due: 0, oldestDueAt: null })
+      return [test.open, test.due, test.oldestDueAt]
     }
     assert.deepEqual(await backlog(), [2, 2, T0])
     world.advance(MINUTE_MS)
@@ -197,7 +212,10 @@ export const monitoringContract: Contract = {
       passes.map(({ at, finishedAt }) => [at, finishedAt]),
       [[world.now(), world.now()]],
     )
-    assert.deepEqual(await store.countPlans(), { active: 2, paused: 1, cancelled: 1 })
+    assert.deepEqual((await store.takeStock(world.now())).plans, {
+      test: { active: 1, paused: 1, cancelled: 1 },
+      live: { active: 1, paused: 0, cancelled: 0 },
+    })
   },
 
   'a probe writes and leaves nothing': async (t, open) => {
@@ -227,7 +245,7 @@ export const monitoringContract: Contract = {
       await tick(world, '60000')
       world.advance(MINUTE_MS)
     }
-    const { passes, executions, price } = await store.readRecent({ passes: 2, executions: 2 })
+    const { passes, executions } = await store.readRecent({ passes: 2, executions: 2 })
     assert.deepEqual(
       passes.map(({ at, finishedAt, plansEvaluated, executionsCreated }) => [
         (at - T0) / MINUTE_MS,
@@ -247,8 +265,93 @@ export const monitoringContract: Contract = {
         ['p2', 'acme test', 'pending'],
       ],
     )
-    assert.equal(price?.at, world.now() - MINUTE_MS)
-    await store.changePartner('bolt', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
-    assert.deepEqual((await store.readStatus(T0)).partners, { active: 1, disabled: 1 })
+  },
+
+  'vitals: the newest price, the feed that was asked last and since when it is down': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, now } = world
+    const vitals = async () => store.readVitals(now(), await store.takeStock(now()))
+    const pass = async (failure: string | null) => {
+      world.advance(MINUTE_MS)
+      const seen = failure === null ? { price: price('60000'), source: 'median' } : null
+      await store.beginPass(seen, { name: 'median', failure })
+      return now()
+    }
+    assert.deepEqual([(await vitals()).feed, (await vitals()).price], [null, null])
+    const priced = await pass(null)
+    assert.deepEqual((await vitals()).feed, { name: 'median', askedAt: priced, down: null })
+    const since = await pass('HTTP 500')
+    const asked = await pass('HTTP 503')
+    // A price given by hand and a pass without a feed say nothing of the feed.
+    await tick(world, '61000')
+    const { feed, price: newest } = await vitals()
+    assert.deepEqual(feed, { name: 'median', askedAt: asked, down: { since, reason: 'HTTP 503' } })
+    assert.deepEqual([newest?.at, newest?.source], [now(), 'test'])
+    for (let passes = 1; passes < FEED_PASSES_SEEN; passes++) await tick(world)
+    assert.equal((await vitals()).feed, null, 'no pass asks it any more')
+  },
+
+  'vitals: when a partner was heard of last, what waits for it, and what came of its orders': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acmeLive, now } = world
+    const acme = async () => {
+      const { partners } = await store.readVitals(now(), await store.takeStock(now()))
+      assert.deepEqual(
+        partners.map(({ tenant }) => tenant.environment),
+        ['live', 'live'],
+      )
+      return partners.find(({ tenant }) => tenant.tenantId === acmeLive.tenantId)
+    }
+    const fresh = await acme()
+    assert.deepEqual(
+      [fresh?.polledAt, fresh?.confirmedAt, fresh?.due, fresh?.plansSince],
+      [null, null, 0, null],
+    )
+    await link(store, acmeLive)
+    for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acmeLive, { partnerPlanId: id })
+    await tick(world, '60000')
+    world.advance(MINUTE_MS)
+    const due = await poll(store, acmeLive)
+    const polledAt = now()
+    const [first, second] = due
+    await report(store, acmeLive, first?.executionId ?? '', filled(amount('10'), 'o1'))
+    await report(store, acmeLive, second?.executionId ?? '', {
+      status: 'failed',
+      partnerOrderId: 'o2',
+      executedAt: null,
+      failureReason: 'venue closed',
+    })
+    world.advance(LEASE_MS)
+    const seen = await acme()
+    assert.deepEqual(
+      [seen?.polledAt, seen?.confirmedAt, seen?.due, seen?.oldestDueAt, seen?.plansSince],
+      [polledAt, polledAt, 1, T0, T0],
+    )
+    assert.deepEqual(seen?.orders, { filled: 1, failed: 1, commonestReason: 'venue closed' })
+    world.advance(DAY_MS)
+    const later = await acme()
+    assert.deepEqual([later?.orders.filled, later?.orders.failed], [0, 0])
+  },
+
+  'a poll leaves its mark once a minute': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acmeLive, now } = world
+    const polledAt = async () => {
+      const { partners } = await store.readVitals(now(), await store.takeStock(now()))
+      return partners.find(({ tenant }) => tenant.tenantId === acmeLive.tenantId)?.polledAt
+    }
+    const pollAfter = async (ms: number) => {
+      world.advance(ms)
+      await poll(store, acmeLive)
+      // Any write behind it: the mark is written beside the poll.
+      await store.probeWrite()
+      return polledAt()
+    }
+    assert.equal(await pollAfter(0), T0)
+    assert.equal(await pollAfter(MINUTE_MS - 1), T0)
+    assert.equal(await pollAfter(1), T0 + MINUTE_MS)
   },
 }

@@ -127,8 +127,8 @@ function prepare({ db }: Connection) {
        from (
          select tenant_id, count(*) as n, min(received_at) as first, 0 as unkept
          from late_reports where decided_at is null group by tenant_id
-         union all select tenant_id, 0, null, sum(unkept_reports)
-         from executions where unkept_reports > 0 group by tenant_id) x
+         union all select tenant_id, 0, null, unkept_reports
+         from executions indexed by executions_unkept where unkept_reports > 0) x
        join tenants t using (tenant_id) where t.environment = 'live' group by tenant_id`,
     ),
     reason: db.prepare<object, { failure_reason: string | null }>(
