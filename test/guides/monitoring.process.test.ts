@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { VITAL_FINDINGS } from '../../src/core/findings.ts'
-import { DAY_MS, HOUR_MS } from '../../src/core/instant.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
 import { createMetrics } from '../../src/http/metrics.ts'
 import { type Monitored, startMonitored } from '../http/monitored.ts'
 import { confirmPath, link, plan, poll, sendFirst, succeed } from '../http/steps.ts'
@@ -106,9 +106,10 @@ test('each failure sets off its alarm, which names the partner', async (t) => {
     const failed = { partner_order_id: id, status: 'failed' }
     await succeed(service, 'POST', confirmPath(id), failed, { key: bolt })
   }
+  service.advance(MINUTE_MS)
+  await service.store.beginPass(null, { name: 'median', failure: 'no source answered' })
   service.advance(3 * HOUR_MS)
   await poll(service, { key: bolt })
-  await service.store.beginPass(null, { name: 'median', failure: 'no source answered' })
   const partner = (slug: string, kind: keyof typeof VITAL_FINDINGS) =>
     JSON.stringify({ partner: slug, kind, severity: VITAL_FINDINGS[kind] })
   await assertAlerts(t, service, {
