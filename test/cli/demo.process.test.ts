@@ -151,8 +151,9 @@ suite('demo', { concurrency: true }, () => {
     const check = await finish(t, ['--db', database, '--json', 'check'], { cwd: ROOT })
     const { ok, findings } = JSON.parse(check.out) as { ok: boolean; findings: { kind: string }[] }
     assert.equal(ok, true)
-    // Its weeks are long over by the clock of this machine, and nobody has decided on its late fill.
-    assert.deepEqual([...new Set(findings.map(({ kind }) => kind))], ['ticks_stopped', 'late_fills'])
+    // Its weeks are long over by the clock of this machine, and nobody has decided on its late fill: but it plays in a
+    // test environment, which sets off no alarm.
+    assert.deepEqual(findings, [])
     const executions = await finish(t, ['--db', database, '--json', 'execution', 'list'], { cwd: ROOT })
     assert.equal(JSON.parse(executions.out).length, ledger.executions)
   })

@@ -164,7 +164,7 @@ test('brought back twice, and reset after it: nothing is spent twice and no key 
   )
   assert.equal(today.length, 4)
   world.advance(HOUR_MS)
-  await sendPlan(world.store, world.acme, { amount: usd('90.00') })
+  await sendPlan(world.store, world.acmeLive, { amount: usd('90.00') })
   const [plan] = await world.store.findPlans('p1')
   assert.equal(plan?.window?.start, world.now(), 'a reset begins now, not behind what fired ahead')
   await assertSound(world)
