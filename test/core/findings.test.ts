@@ -116,7 +116,10 @@ test('a feed is down from the first pass without a price; what that leads to dep
     found({ feed: { name, askedAt: NOW, down }, price })[0]?.message ?? ''
   const priced = (ms: number) => ({ price: 1n as Price, at: ago(ms), source: 'median' })
   assert.deepEqual(kinds({ feed: { name: 'median', askedAt: NOW, down: null } }), [])
-  assert.match(message(null), /^gives no price \(HTTP 503\) for 1 min, since .*; there is no price at all, so tranches fire by the clock$/)
+  assert.match(
+    message(null),
+    /^gives no price \(HTTP 503\) for 1 min, since .*; there is no price at all, so tranches fire by the clock$/,
+  )
   assert.match(message(priced(PRICE_LIVE_MS - 1)), /the newest price is 20 min old$/)
   assert.match(message(priced(PRICE_LIVE_MS)), /20 min old, too old to go by, so tranches fire by the clock$/)
   const next = (name: string) => found({ feed: { name, askedAt: NOW, down } })[0]?.next
