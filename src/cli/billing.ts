@@ -5,7 +5,7 @@ import { counted } from '../core/counted.ts'
 import { monthOf } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import type { Finding } from '../store/check.ts'
+import type { Fault } from '../store/check.ts'
 import type { TenantFilter } from '../store/partners.ts'
 import type { Store } from '../store/store.ts'
 import type { ExportOptions } from './billing/export-file.ts'
@@ -171,7 +171,7 @@ async function prove(cli: Cli, store: Store, scope: Whose & { month: string }): 
   cli.exitWith(EXIT.found)
 }
 
-const FINDING_COLUMNS: Column<Finding>[] = [
+const FINDING_COLUMNS: Column<Fault>[] = [
   { title: 'WHAT', of: (row) => row.kind },
   { title: 'WHERE', of: (row) => row.subject },
   { title: 'FOUND', of: (row) => row.message },

@@ -43,7 +43,7 @@ test('the progress bar is drawn once for each percent, never above 100, and clea
 for (const word of ['plan-1', 'two words', "it's", '$HOME `id` "x"', 'a\nb', 'ü', '*']) {
   test(`a shell takes ${JSON.stringify(word)} for one word`, () => {
     assert.equal(
-      execFileSync('sh', ['-c', `printf '[%s]' ${quoted(word)}`], { encoding: 'utf8' }),
+      execFileSync('bash', ['-c', `printf '[%s]' ${quoted(word)}`], { encoding: 'utf8' }),
       `[${word}]`,
     )
   })

@@ -76,7 +76,7 @@ const REFUSED: Record<string, Case> = {
 
 for (const [what, { first, said, answer, reason, accepted }] of Object.entries(REFUSED)) {
   test(`${what}: refused as ever, kept once, and recorded to the cent once accepted`, async (t) => {
-    const service = await startService(t)
+    const service = await startService(t, { environment: 'live' })
     const id = (await sendFirst(service, ['p'])).get('p') ?? ''
     for (const body of first) await succeed(service, 'POST', confirmPath(id), body)
     for (let time = 0; time < 3; time++) {
@@ -121,7 +121,7 @@ async function waiting(service: Service): Promise<[status: number, check: number
 }
 
 test('an order another execution holds: kept, and never recorded twice', async (t) => {
-  const service = await startService(t)
+  const service = await startService(t, { environment: 'live' })
   const sent = await sendFirst(service, ['p', 'q'])
   const [p, q] = [sent.get('p') ?? '', sent.get('q') ?? '']
   await succeed(service, 'POST', confirmPath(p), fill('o1', '10.00'))
@@ -137,7 +137,7 @@ test('an order another execution holds: kept, and never recorded twice', async (
 })
 
 test('the order of an accepted further purchase is held like that of a trade', async (t) => {
-  const service = await startService(t)
+  const service = await startService(t, { environment: 'live' })
   const sent = await sendFirst(service, ['p', 'q'])
   const [p, q] = [sent.get('p') ?? '', sent.get('q') ?? '']
   await succeed(service, 'POST', confirmPath(p), fill('o1', '10.00'))
@@ -157,7 +157,7 @@ test('the order of an accepted further purchase is held like that of a trade', a
 })
 
 test('a report of failure, and one on what was never handed out, is refused and not kept', async (t) => {
-  const service = await startService(t)
+  const service = await startService(t, { environment: 'live' })
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''
   await succeed(service, 'POST', confirmPath(id), fill('o1', '10.00'))
   assert.equal((await service.call('POST', confirmPath(id), FAILED)).status, 409)
@@ -172,7 +172,7 @@ test('a report of failure, and one on what was never handed out, is refused and 
 })
 
 test('what is dismissed stays listed, and can still be accepted by its number', async (t) => {
-  const service = await startService(t)
+  const service = await startService(t, { environment: 'live' })
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''
   await succeed(service, 'POST', confirmPath(id), FAILED)
   await service.call('POST', confirmPath(id), fill('o1', '8.00'))
@@ -199,7 +199,7 @@ test('what is dismissed stays listed, and can still be accepted by its number', 
 })
 
 test('a further order that was reported before an adjustment is not added to it: it may be in that sum', async (t) => {
-  const service = await startService(t)
+  const service = await startService(t, { environment: 'live' })
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''
   await succeed(service, 'POST', confirmPath(id), FAILED)
   await service.call('POST', confirmPath(id), fill('o2', '6.00'))

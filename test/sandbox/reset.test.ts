@@ -12,7 +12,7 @@ import { AUDIT, fill } from '../support/service.ts'
 import { assertSame, everythingOf, startBench } from './bench.ts'
 
 /** What hangs on a tenant and outlives a reset. */
-const KEPT = ['api_keys', 'webhooks', 'sandboxes', 'tenants']
+const KEPT = ['api_keys', 'polls', 'webhooks', 'sandboxes', 'tenants']
 
 test('every table that hangs on a tenant is either wiped or kept, children before their parents', async (t) => {
   const bench = await startBench(t)

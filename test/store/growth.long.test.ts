@@ -33,9 +33,9 @@ async function worldOnDisk(t: TestContext) {
 }
 
 test('four thousand reports on one cancelled execution add a few kB, and are counted', async (t) => {
-  const world = await worldOnDisk(t)
-  const { store, acme, size } = world
-  const { executionId } = await firstTranche(world)
+  const { acmeLive: acme, size, ...world } = await worldOnDisk(t)
+  const { store } = world
+  const { executionId } = await firstTranche({ ...world, acme, acmeLive: acme })
   await sendPlan(store, acme, { status: 'cancelled' })
   const before = size()
   for (let from = 0; from < CONFIRMATIONS; from += 200) {

@@ -27,7 +27,7 @@ export type Service = {
   store: Store
   file: string
   url: string
-  /** A key of the partner "acme", test environment: the default of every call. */
+  /** A key of the partner "acme", for the test environment unless told otherwise: the default of every call. */
   key: string
   now: () => Instant
   setClock: (now: Instant) => void
@@ -40,6 +40,8 @@ export type Service = {
 
 export type ServiceOptions = {
   rateLimit?: number | null
+  /** Of the default key. */
+  environment?: Environment
   log?: Log
   /** What HTTP sees of the store: the real one with a method that fails, say. */
   wrap?: (store: Store) => Store
@@ -52,7 +54,13 @@ export const AUDIT = { osUser: 'test', action: 'test', subject: 'test', detail: 
 /** Starts the service with a partner and a key; stops it when the test ends. */
 export async function startService(
   t: Pick<TestContext, 'after'>,
-  { rateLimit = null, log = silentLog, wrap = (store) => store, more }: ServiceOptions = {},
+  {
+    rateLimit = null,
+    environment = 'test',
+    log = silentLog,
+    wrap = (store) => store,
+    more,
+  }: ServiceOptions = {},
 ): Promise<Service> {
   const { machine, setClock } = machineAt(T0)
   const file = join(temporaryFolder(t), 'tranche.db')
@@ -73,7 +81,7 @@ export async function startService(
     await store.addKey(record, AUDIT)
     return secret
   }
-  const key = await issueKey('acme', 'test')
+  const key = await issueKey('acme', environment)
 
   return {
     store,

@@ -6,7 +6,7 @@ import type { Tenant } from '../../../core/partner.ts'
 import type { ExecutionFilter, ExecutionStore } from '../../executions.ts'
 import { executionOf } from '../../rows/execution.ts'
 import type { AuditLog } from '../accounts/audit.ts'
-import { IS_STUCK, OF_TENANT, SELECT_LISTED_EXECUTION } from '../expressions.ts'
+import { IS_DUE_LATE, IS_STUCK, OF_TENANT, SELECT_LISTED_EXECUTION } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Confirmations } from './confirmations.ts'
@@ -14,6 +14,7 @@ import type { Stops } from './disable-user.ts'
 import { createDueList } from './due-list.ts'
 import type { LateReports } from './late-reports.ts'
 import type { Ledger } from './ledger.ts'
+import { createPollNotes } from './poll-notes.ts'
 import { type ListedExecutionRow, listedExecution, type Records } from './records.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
@@ -30,9 +31,10 @@ type Parts = {
 
 export function createExecutionStore(connection: Connection, parts: Parts): ExecutionStore {
   const { ledger, stops, audit, time, confirmations, lateReports, records } = parts
-  const { read, write } = connection
+  const { clock, read, write } = connection
   const sql = prepare(connection)
   const dueList = createDueList(connection.db)
+  const notePoll = createPollNotes(connection)
 
   /** Leases the first `limit` of what is due, and counts the rest. */
   function hand(tenant: Tenant, { limit, deliver, now }: Handing): DuePage {
@@ -56,6 +58,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
   return {
     async deliverDue(tenant, limit, deliver) {
+      notePoll(tenant)
       for (;;) {
         // Most polls find nothing: they take no write lock and wait for no disk.
         const found = await read(() => {
@@ -97,14 +100,14 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
     listExecutions: (filter, { after, limit }) =>
       read(() => {
-        const params = { ...paramsOf(filter), limit }
+        const params = { ...paramsOf(filter, clock()), limit }
         const start = after ?? begin(params)
         return start === null ? [] : sql.list.all({ ...params, after: start }).map(listedExecution)
       }),
 
     cursorOfNewest: (filter, count) =>
       read(() => {
-        const params = { ...paramsOf(filter), skipped: count }
+        const params = { ...paramsOf(filter, clock()), skipped: count }
         const start = begin(params)
         return start === null ? null : (sql.newest.get({ ...params, after: start }) ?? null)
       }),
@@ -113,15 +116,17 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
   }
 }
 
-const paramsOf = ({ stuck, since, ...filter }: ExecutionFilter) => ({
+const paramsOf = ({ stuck, since, ...filter }: ExecutionFilter, now: Instant) => ({
   ...filter,
+  now,
   stuck: Number(stuck),
   since: since ?? null,
 })
 
+const JOIN_SANDBOX = 'left join sandboxes s on s.tenant_id = e.tenant_id'
 // The plus keeps the order of ids, which is that of the table: a page is read from where it begins, and nothing is sorted.
 const IS_LISTED = `e.execution_id > :after and (:status is null or e.status = :status)
-  and (:stuck = 0 or (${IS_STUCK})) and (:since is null or e.created_at >= :since)
+  and (:stuck = 0 or (${IS_STUCK}) or (${IS_DUE_LATE})) and (:since is null or e.created_at >= :since)
   and +e.tenant_id in (select t.tenant_id from tenants t where ${OF_TENANT})`
 
 function prepare({ db }: Connection) {
@@ -138,7 +143,7 @@ function prepare({ db }: Connection) {
        where execution_id = :execution_id`,
     ),
     list: db.prepare<object, ListedExecutionRow>(
-      `${SELECT_LISTED_EXECUTION} where ${IS_LISTED} order by e.execution_id limit :limit`,
+      `${SELECT_LISTED_EXECUTION} ${JOIN_SANDBOX} where ${IS_LISTED} order by e.execution_id limit :limit`,
     ),
     earliest: db
       .prepare<object, string | null>(
@@ -148,7 +153,7 @@ function prepare({ db }: Connection) {
       .pluck(),
     newest: db
       .prepare<object, string>(
-        `select execution_id from executions e where ${IS_LISTED} order by execution_id desc limit 1 offset :skipped`,
+        `select e.execution_id from executions e ${JOIN_SANDBOX} where ${IS_LISTED} order by e.execution_id desc limit 1 offset :skipped`,
       )
       .pluck(),
   }
