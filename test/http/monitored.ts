@@ -28,7 +28,7 @@ export async function startMonitored(t: TestContext, options: MonitorOptions = {
     ...service,
     async samples() {
       const headers = more.token ? { authorization: `Bearer ${more.token}` } : {}
-      const answer = await fetch(`${service.url}/metrics`, { headers })
+      const answer = await fetch(`${service.opsUrl}/metrics`, { headers })
       assert.equal(answer.status, 200)
       return readExposition(await answer.text())
     },
