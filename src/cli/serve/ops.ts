@@ -1,7 +1,7 @@
 // What serve tells those who run it, to whom, and where.
 
+import { isIPv4, isIPv6 } from 'node:net'
 import { InvalidArgumentError, Option } from 'commander'
-import ipaddr from 'ipaddr.js'
 import { Problem } from '../../core/problem.ts'
 import type { Metrics } from '../../http/metrics.ts'
 import type { Ops } from '../../http/ops-endpoints.ts'
@@ -32,8 +32,7 @@ function placeOrOff(text: string): OpsPlace | 'off' {
   if (text === 'off') return text
   const [, bracketed, plain, port] = /^(?:\[([\da-fA-F:.]+)\]|([\d.]+)):(\d{1,5})$/.exec(text) ?? []
   const host = bracketed ?? plain ?? ''
-  const isAddress =
-    bracketed === undefined ? ipaddr.IPv4.isValidFourPartDecimal(host) : ipaddr.IPv6.isValid(host)
+  const isAddress = bracketed === undefined ? isIPv4(host) : isIPv6(host)
   if (isAddress && Number(port) <= 65_535) return { host, port: Number(port) }
   throw new InvalidArgumentError('Give an address and a port, such as 127.0.0.1:9090 or [::1]:9090, or off.')
 }
