@@ -1,16 +1,21 @@
-// /healthz, /readyz and /metrics, for those who run the service. Whether it is up and ready everybody may ask; to whoever
+// /healthz, /readyz, /metrics and /ops, for those who run the service. Whether it is up and ready everybody may ask; to whoever
 // may not see more, the rest does not exist.
 
 import type { H3Event } from 'h3'
 import type { Instant } from '../core/instant.ts'
-import type { MonitoringStore } from '../store/monitoring.ts'
+import type { Store } from '../store/store.ts'
 import type { Metrics } from './metrics.ts'
 import { createAccess, type Door, namesThisMachine } from './ops/access.ts'
-import { createReadiness, shared } from './readiness.ts'
+import { createPages, type PagePath } from './ops/pages.ts'
+import { createReadiness, keptFor, shared } from './readiness.ts'
 
-export const OPS_PATHS = ['/healthz', '/readyz', '/metrics'] as const
+export const OPS_PATHS = ['/healthz', '/readyz', '/metrics', '/ops', '/ops/export'] as const
 export type OpsPath = (typeof OPS_PATHS)[number]
-export type OpsAnswer = { status: number; headers: Record<string, string>; body: string }
+export type OpsAnswer = {
+  status: number
+  headers: Record<string, string>
+  body: string | ReadableStream<Uint8Array>
+}
 
 export type OpsOptions = {
   clock: () => Instant
@@ -26,7 +31,7 @@ export type Ops = Pick<Metrics, 'noteRequest'> & {
   /** Null for whoever may not know that there is such a path. */
   answer: (event: H3Event, path: OpsPath, door: Door) => Promise<OpsAnswer> | null
   /** Tells that the database is open. */
-  opened: (store: MonitoringStore) => Promise<void>
+  opened: (store: Store) => Promise<void>
 }
 
 /** How long an answer to strangers stands: readiness writes to the disk, and they may ask as often as they like. */
@@ -36,12 +41,13 @@ export function createOps(options: OpsOptions): Ops {
   const { clock, metrics, exposition } = options
   const access = createAccess(options)
   const reasonsAgainst = createReadiness(clock)
-  let store: MonitoringStore | null = null
+  let store: Store | null = null
   const scrape = shared(async () => metrics.read(store, clock()))
   const readiness = () => keptFor(TERSE_MS, async () => (await reasonsAgainst(store)).length === 0)
   let isReady = readiness()
+  const pages = createPages(access, clock)
 
-  async function answerAdmitted(path: OpsPath): Promise<OpsAnswer> {
+  async function answerAdmitted(path: Exclude<OpsPath, PagePath>): Promise<OpsAnswer> {
     switch (path) {
       case '/healthz':
         return json(200, { status: 'up' })
@@ -56,7 +62,7 @@ export function createOps(options: OpsOptions): Ops {
     }
   }
 
-  async function answerStranger(path: OpsPath): Promise<OpsAnswer> {
+  async function answerStranger(path: Exclude<OpsPath, PagePath>): Promise<OpsAnswer> {
     if (path === '/healthz') return json(200, { status: 'up' })
     if (path !== '/readyz') return UNAUTHORIZED
     const ready = await isReady()
@@ -75,6 +81,7 @@ export function createOps(options: OpsOptions): Ops {
       const isPublic = path === '/healthz' || path === '/readyz'
       if (door === 'ops' && !access.hasToken && !isPublic && !namesThisMachine(event))
         return Promise.resolve(MISDIRECTED)
+      if (path === '/ops' || path === '/ops/export') return pages({ event, door, path }, store)
       const isAdmitted = access.admits(event, door)
       if (door === 'api' && !isAdmitted && !isPublic) return null
       if (event.req.method !== 'GET') return Promise.resolve(NOT_ALLOWED)
@@ -98,12 +105,3 @@ const UNAUTHORIZED = json(
 const MISDIRECTED = json(421, {
   detail: 'Without an ops token this listener answers only to localhost or a loopback address.',
 })
-
-/** Does the work at most once in so many milliseconds: whoever asks meanwhile gets its outcome. */
-function keptFor<T>(ms: number, work: () => Promise<T>): () => Promise<T> {
-  let kept: { at: number; outcome: Promise<T> } | null = null
-  return () => {
-    if (kept === null || performance.now() - kept.at >= ms) kept = { at: performance.now(), outcome: work() }
-    return kept.outcome
-  }
-}

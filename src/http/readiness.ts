@@ -68,3 +68,16 @@ export function shared<A extends unknown[], T>(work: (...args: A) => Promise<T>)
     return running
   }
 }
+
+/** Does the work at most once in so many milliseconds: whoever asks meanwhile gets its outcome. */
+export function keptFor<A extends unknown[], T>(
+  ms: number,
+  work: (...args: A) => Promise<T>,
+): (...args: A) => Promise<T> {
+  let kept: { at: number; outcome: Promise<T> } | null = null
+  return (...args) => {
+    if (kept === null || performance.now() - kept.at >= ms)
+      kept = { at: performance.now(), outcome: work(...args) }
+    return kept.outcome
+  }
+}
