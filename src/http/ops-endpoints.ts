@@ -43,7 +43,7 @@ export function createOps(options: OpsOptions): Ops {
   const reasonsAgainst = createReadiness(clock)
   let store: Store | null = null
   const scrape = shared(async () => metrics.read(store, clock()))
-  const readiness = () => keptFor(TERSE_MS, async () => (await reasonsAgainst(store)).length === 0)
+  const readiness = () => keptFor(TERSE_MS, clock, async () => (await reasonsAgainst(store)).length === 0)
   let isReady = readiness()
   const pages = createPages(access, clock)
 

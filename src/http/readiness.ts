@@ -69,15 +69,17 @@ export function shared<A extends unknown[], T>(work: (...args: A) => Promise<T>)
   }
 }
 
-/** Does the work at most once in so many milliseconds: whoever asks meanwhile gets its outcome. */
+/** Does the work at most once in so many milliseconds by a clock: whoever asks meanwhile gets its outcome. */
 export function keptFor<A extends unknown[], T>(
   ms: number,
+  clock: () => Instant,
   work: (...args: A) => Promise<T>,
 ): (...args: A) => Promise<T> {
-  let kept: { at: number; outcome: Promise<T> } | null = null
+  let kept: { at: Instant; outcome: Promise<T> } | null = null
   return (...args) => {
-    if (kept === null || performance.now() - kept.at >= ms)
-      kept = { at: performance.now(), outcome: work(...args) }
+    const now = clock()
+    // A clock that was set back must not keep an answer for as long.
+    if (kept === null || Math.abs(now - kept.at) >= ms) kept = { at: now, outcome: work(...args) }
     return kept.outcome
   }
 }

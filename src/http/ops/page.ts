@@ -1,6 +1,6 @@
 // The page of the operator, put together from its parts: the overview, a partner, a plan, a month, and the way in.
 
-import { averagePrice, formatBtc, formatPrice, formatUsd, ZERO_USD } from '../../core/money.ts'
+import { averagePrice, formatBtc, formatPrice, formatUsd, priceAsNumber, ZERO_USD } from '../../core/money.ts'
 import type { Partner } from '../../core/partner.ts'
 import { spellSpan } from '../../core/span.ts'
 import type { ListedPlan } from '../../store/plans.ts'
@@ -13,11 +13,14 @@ import {
   type PartnerLine,
   type PlanView,
   ROWS_SHOWN,
+  type ShownFinding,
 } from './read.ts'
 import { STYLE } from './style.ts'
 import { ago, billingRow, partnerLink, planLink, tableOf, trancheRow, when } from './tables.ts'
 
-const FINDINGS_SHOWN = 30
+/** The others unfold, up to as many as anybody reads. */
+const FINDINGS_SHOWN = 8
+const FINDINGS_MAX = 200
 const TRANCHES_LISTED = 12
 /** How often an overview that is left open asks again. */
 const RENEWED_S = 60
@@ -60,12 +63,7 @@ export type Shown = { lines: PartnerLine[]; found: number; page: number; search:
 export function overviewParts(seen: Overview, partners: Shown): Part[] {
   return [
     html`<section><h2>Findings</h2>
-${seen.findings.length === 0 && html`<p class="good">Nothing to look after.</p>`}
-${seen.findings.slice(0, FINDINGS_SHOWN).map(
-  ({ urgent, kind, subject, message, command }) => html`<div class="finding ${urgent && 'page'}">
-<strong>${kind}</strong> ${subject}<p>${message}</p><code>${command}</code></div>`,
-)}
-${seen.findings.length > FINDINGS_SHOWN && html`<p>and ${seen.findings.length - FINDINGS_SHOWN} more: <code>tranche check</code></p>`}
+${seen.findings.length === 0 ? html`<p class="good">Nothing to look after.</p>` : findingList(seen.findings)}
 <p class="quiet">Last tick: ${ago(seen.lastPassAt, seen.now)}${seen.late !== null && html` <span class="bad">(${seen.late})</span>`}.
 <code>tranche check</code> reads the whole file and recomputes the ledger, which no page does.</p></section>`,
     today(seen),
@@ -89,6 +87,17 @@ ${tableOf(
   ]
 }
 
+function findingList(findings: readonly ShownFinding[]): Html {
+  const items = findings.slice(0, FINDINGS_MAX).map(
+    ({ urgent, kind, subject, message, command }) => html`<div class="finding ${urgent && 'page'}">
+<strong>${kind}</strong> ${subject}<p>${message}</p><code>${command}</code></div>`,
+  )
+  const more = findings.length - FINDINGS_SHOWN
+  if (more <= 0) return html`${items}`
+  return html`${items.slice(0, FINDINGS_SHOWN)}
+<details><summary>${more} more</summary>${items.slice(FINDINGS_SHOWN)}</details>`
+}
+
 function today({ day: { total, since } }: Overview): Html {
   const average = averagePrice(total.usd, total.btc)
   return html`<section><h2>Purchases today</h2><dl>
@@ -97,7 +106,7 @@ function today({ day: { total, since } }: Overview): Html {
 <div><dt>Failed</dt><dd class="${total.failed > 0 && 'bad'}">${total.failed}</dd></div>
 <div><dt>USD</dt><dd>${formatUsd(total.usd)}</dd></div>
 <div><dt>BTC</dt><dd>${formatBtc(total.btc)}</dd></div>
-<div><dt>Average price</dt><dd>${average === null ? 'none' : formatPrice(average)}</dd></div>
+<div><dt>Average price</dt><dd>${average === null ? 'none' : priceAsNumber(average).toFixed(2)}</dd></div>
 </dl></section>`
 }
 
@@ -176,7 +185,7 @@ ${tableOf(
   ]
 }
 
-export function planParts({ plan, now, ...drawing }: PlanView): Part[] {
+export function planParts({ plan, ...drawing }: PlanView): Part[] {
   const { schedule, window } = plan
   return [
     html`<section><h2><span class="name">${plan.partnerPlanId}</span></h2><dl>
@@ -197,7 +206,7 @@ ${tableOf(
       when(one.start),
       when(one.end),
       ...[one.budget, one.spent, one.reserved, one.released].map(formatUsd),
-      one.closed === null ? `open, ${ago(one.start, now)}` : one.closed.reason,
+      one.closed?.reason ?? 'open',
     ]),
   'None yet.',
 )}</section>`,

@@ -57,7 +57,7 @@ export type MonthView = { period: FixedPeriod; billed: Billed[]; page: number; p
 export function createReader(clock: () => Instant) {
   const addUpDay = createDayCounter()
   const oneAtATime = shared(readOverview)
-  const overview = keptFor(OVERVIEW_MS, oneAtATime)
+  const overview = keptFor(OVERVIEW_MS, clock, oneAtATime)
 
   async function readOverview(store: Store): Promise<Overview> {
     const now = clock()

@@ -24,14 +24,15 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 5px 14px 5px 0; border-top: 1px solid var(--line); white-space: nowrap; }
 thead th { border-top: 0; }
-td.words { white-space: normal; min-width: 12em; }
-.name { overflow-wrap: anywhere; white-space: normal; min-width: 8em; }
+.name { display: inline-block; min-width: 9em; max-width: 30em; overflow-wrap: anywhere; white-space: normal; }
 .right { text-align: right; padding-right: 14px; }
 .filled, .good { color: var(--good); } .failed, .bad { color: var(--bad); } .partial, .wait { color: var(--wait); }
 .cancelled { color: var(--quiet); }
 .finding { border-left: 4px solid var(--wait); background: var(--waitbg); padding: 8px 12px; margin: 0 0 8px; border-radius: 4px; overflow-wrap: anywhere; }
 .finding.page { border-color: var(--bad); background: var(--badbg); }
-code { display: block; font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; user-select: all; }
+code { font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
+.finding code { display: block; user-select: all; }
+summary { cursor: pointer; margin: 4px 0 8px; }
 dl { display: flex; flex-wrap: wrap; gap: 8px 32px; margin: 0; }
 dt { color: var(--quiet); font-size: 13px; } dd { margin: 0; font-size: 19px; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 figure { margin: 0; } figcaption { display: flex; justify-content: space-between; gap: 8px; }
