@@ -2,7 +2,7 @@
 
 import { formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
-import type { CheckStore, Finding } from '../store/check.ts'
+import type { CheckStore, Fault } from '../store/check.ts'
 import type { FixedPeriod, TradeLine } from '../store/months.ts'
 import type { TenantFilter } from '../store/partners.ts'
 import { type BillingStore, bill } from './statement.ts'
@@ -11,7 +11,7 @@ const TRADES_PER_READ = 2_000
 
 type Sums = { trades: number; volume: bigint; btc: bigint; fees: bigint }
 
-export type Reconciled = { tenants: number; trades: number; findings: Finding[] }
+export type Reconciled = { tenants: number; trades: number; findings: Fault[] }
 
 /** Proves users = trades = summary for every tenant, and that trades and executions answer one to one. */
 export async function reconcile(
@@ -21,9 +21,7 @@ export async function reconcile(
 ): Promise<Reconciled> {
   const tenants = await store.listTenants(filter, null)
   const byTrades = await sumTrades(store, period, filter)
-  const findings: Finding[] = (await store.findFaults()).filter((finding) =>
-    ONE_TO_ONE.includes(finding.kind),
-  )
+  const findings: Fault[] = (await store.findFaults()).filter((finding) => ONE_TO_ONE.includes(finding.kind))
   let trades = 0
   for (const tenant of tenants) {
     const sums = byTrades.get(tenant.tenantId) ?? NOTHING
@@ -56,7 +54,7 @@ const NOTHING: Sums = { trades: 0, volume: 0n, btc: 0n, fees: 0n }
 async function compare(
   store: BillingStore,
   { tenant, period, sums }: { tenant: Tenant; period: FixedPeriod; sums: Sums },
-): Promise<Finding[]> {
+): Promise<Fault[]> {
   const { statement, users } = await bill(store, tenant, period)
   const { activity, fees } = statement
   const byUsers: Sums = { ...NOTHING }

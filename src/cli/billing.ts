@@ -5,7 +5,7 @@ import { formatInstant, monthOf } from '../core/instant.ts'
 import { periodOf } from '../core/month.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import type { Finding } from '../store/check.ts'
+import type { Fault } from '../store/check.ts'
 import type { TenantFilter } from '../store/partners.ts'
 import type { Store } from '../store/store.ts'
 import type { ExportOptions } from './billing/export-file.ts'
@@ -143,7 +143,7 @@ const COLUMNS: Column<StatementJson>[] = [
   { title: 'FEE USD', of: (row) => (row.billable ? row.total_fee_usd : 'not billed'), right: true },
 ]
 
-const FINDING_COLUMNS: Column<Finding>[] = [
+const FINDING_COLUMNS: Column<Fault>[] = [
   { title: 'WHAT', of: (row) => row.kind },
   { title: 'WHERE', of: (row) => row.subject },
   { title: 'FOUND', of: (row) => row.message },

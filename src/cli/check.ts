@@ -1,18 +1,15 @@
 // check: faults of the file and the ledger, and what an operator should look after before it becomes one.
 
 import { Command } from 'commander'
+import type { Finding } from '../core/findings.ts'
 import { Problem } from '../core/problem.ts'
-import { quoted } from '../core/quote.ts'
-import { visible } from '../core/visible.ts'
-import type { Finding } from '../store/check.ts'
+import type { Fault } from '../store/check.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
+import { type FindingJson, findingInWords, findingJson } from './findings.ts'
 import { sandboxJson, sandboxLines } from './status/sandboxes.ts'
 import { counted } from './terminal/numbers.ts'
 import { note, print } from './terminal/print.ts'
-
-type Level = 'error' | 'warning'
-type Reported = { level: Level } & Finding & { mend: string }
 
 export function checkCommand(cli: Cli): Command {
   return new Command('check')
@@ -22,8 +19,8 @@ export function checkCommand(cli: Cli): Command {
       const { faults, warnings, sandboxes } = await look(cli)
       const ok = faults.length === 0 && (!strict || warnings.length === 0)
       const findings = [
-        ...faults.map((finding) => reported(cli, 'error', finding)),
-        ...warnings.map((finding) => reported(cli, 'warning', finding)),
+        ...faults.map((fault) => findingJson(cli, faultFound(fault), 'error')),
+        ...warnings.map((finding) => findingJson(cli, finding, 'warning')),
       ]
       print(cli, { ok, findings }, () => inWords(findings))
       // For a person only: what cron mails is worth reading.
@@ -32,7 +29,7 @@ export function checkCommand(cli: Cli): Command {
     })
 }
 
-type Seen = { faults: Finding[]; warnings: Finding[]; sandboxes: ReturnType<typeof sandboxJson>[] }
+type Seen = { faults: Fault[]; warnings: Finding[]; sandboxes: ReturnType<typeof sandboxJson>[] }
 
 async function look(cli: Cli): Promise<Seen> {
   try {
@@ -51,56 +48,27 @@ async function look(cli: Cli): Promise<Seen> {
   }
 }
 
-const reported = (cli: Cli, level: Level, { kind, subject, message }: Finding): Reported => ({
-  level,
-  kind,
-  subject,
-  message,
-  mend: mendOf({ kind, subject }, cli.self()),
+/** Wrong books are as urgent as it gets. */
+const faultFound = (fault: Fault): Finding => ({
+  ...fault,
+  severity: 'page',
+  tenant: null,
+  next: ['tranche', ...nextOf(fault)],
 })
 
-/** The command that mends what was found, or shows what there is to know about it; `tranche` is how one begins. */
-function mendOf({ kind, subject }: Pick<Finding, 'kind' | 'subject'>, tranche: string): string {
+/** The command that shows what there is to know about the row that is wrong. */
+function nextOf({ subject }: Fault): string[] {
   const [partner = '', environment = ''] = subject.split(' ')
-  const tenant = `${partner} --env ${environment}`
-  switch (kind) {
-    case 'key_ends':
-      return `${tranche} key rotate ${subject.split(' ').at(-1)}`
-    case 'ticks_stopped':
-      return `${tranche} tick`
-    case 'executions_stuck':
-      return `${tranche} execution list --stuck --partner ${tenant}`
-    case 'late_fills':
-      return `${tranche} execution late-fills`
-    case 'windows_ahead':
-      return `${tranche} plan bring-back --partner ${tenant}`
-    case 'webhook_paused':
-      return `${tranche} webhook test ${tenant}`
-    case 'clock_back':
-    case 'clock_disputed':
-      return 'timedatectl status'
-    case 'wal_large':
-      return `lsof ${quoted(subject)}`
-    case 'file_open':
-      return `chmod 600 ${quoted(subject)}`
-    case 'import_left':
-      return `${tranche} price import FILE`
-  }
   const plan = /^\S+ (?:test|live) plan (.*?)(?: window \d\S+Z)?$/s.exec(subject)?.[1]
   // Plans of several partners and environments may have one name.
-  if (plan !== undefined) return `${tranche} plan show ${quoted(plan)} --partner ${tenant}`
+  if (plan !== undefined) return ['plan', 'show', plan, '--partner', partner, '--env', environment]
   const execution = /^(?:execution|trade) (exec_\w+)$/.exec(subject)?.[1]
-  if (execution !== undefined) return `${tranche} execution show ${execution}`
-  return `${tranche} restore BACKUP`
+  return execution === undefined ? ['restore', 'BACKUP'] : ['execution', 'show', execution]
 }
 
-function inWords(findings: Reported[]): string {
+function inWords(findings: FindingJson[]): string {
   if (findings.length === 0) return 'ok'
   const errors = findings.filter(({ level }) => level === 'error').length
-  return [
-    ...findings.map(({ level, kind, subject, message, mend }) =>
-      [`${level.padEnd(7)}  ${kind}  ${subject}`, message, `> ${mend}`].map(visible).join('\n         '),
-    ),
-    `${counted(errors, 'error')}, ${counted(findings.length - errors, 'warning')}`,
-  ].join('\n\n')
+  const counts = `${counted(errors, 'error')}, ${counted(findings.length - errors, 'warning')}`
+  return [...findings.map(findingInWords), counts].join('\n\n')
 }

@@ -1,9 +1,7 @@
 // status: how an operator sees whether all is well, once or on a screen that stays.
 
 import { Command, Option } from 'commander'
-import { UNSPENT_DAYS } from '../core/alarms.ts'
-import { DAY_MS, plus } from '../core/instant.ts'
-import { createPlanCounter, type PlanCounter } from '../http/plan-counter.ts'
+import { createStockTaker, type TakeStock } from '../http/stock.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
 import { interval } from './options/values.ts'
@@ -21,8 +19,9 @@ export function statusCommand(cli: Cli): Command {
 }
 
 async function lookOnce(cli: Cli): Promise<void> {
-  const json = statusJson(await cli.withStore((store) => look(cli, store, createPlanCounter())))
-  print(cli, json, () => statusInWords(json))
+  const json = statusJson(cli, await cli.withStore((store) => look(cli, store, createStockTaker())))
+  const words = cli.globals().json ? '' : await statusInWords(json)
+  print(cli, json, () => words)
 }
 
 async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
@@ -31,31 +30,31 @@ async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
     import('./status/watch-screen.ts'),
   ])
   const shown = { passes: PASSES_SHOWN, executions: EXECUTIONS_SHOWN }
-  const countPlans = createPlanCounter()
+  const takeStock = createStockTaker()
   // Opened anew for every look: a screen left running keeps nobody from restoring or upgrading.
   await watch(cli, {
     everyMs,
     look: () =>
       cli.withStore(async (store) => {
-        const health = await look(cli, store, countPlans)
+        const health = await look(cli, store, takeStock)
         const more = { recent: await store.readRecent(shown), walBytes: store.walBytes() }
-        return { ...health, ...more, db: cli.globals().db, everyMs }
+        return { ...health, ...more, db: cli.globals().db, self: cli.self(), everyMs }
       }),
-    line: (health) => {
-      const json = statusJson(health)
-      return cli.globals().json ? JSON.stringify(json) : `at  ${json.at}\n${statusInWords(json)}\n`
+    line: async (health) => {
+      const json = statusJson(cli, health)
+      return cli.globals().json ? JSON.stringify(json) : `at  ${json.at}\n${await statusInWords(json)}\n`
     },
     draw: drawScreen,
   })
 }
 
-async function look(cli: Cli, store: Store, countPlans: PlanCounter): Promise<Health> {
+async function look(cli: Cli, store: Store, takeStock: TakeStock): Promise<Health> {
   const at = cli.machine.clock()
+  const stock = await takeStock(store, at)
   return {
     at,
-    status: await store.readStatus(plus(at, -UNSPENT_DAYS * DAY_MS)),
-    scheduler: await store.readScheduler(),
-    plans: await countPlans(store, at),
+    stock,
+    vitals: await store.readVitals(at, stock),
     backlog: await store.readBacklog(at),
     sandboxes: await store.listSandboxes(),
   }

@@ -12,7 +12,7 @@ import { observe as observePrice, sigma } from '../core/volatility.ts'
 import { roll } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
 import type { PassCounts, PassStart, PlanDecisions, Preview } from '../store/passes.ts'
-import type { ObservedPrice } from '../store/prices.ts'
+import type { AskedFeed, ObservedPrice } from '../store/prices.ts'
 import type { Store } from '../store/store.ts'
 import { decide } from './slot-reserve.ts'
 
@@ -34,8 +34,11 @@ export type Known = Omit<PassStart, 'passId'>
 export type PassOptions = {
   store: Store
   machine: Machine
-  /** Asked once, before the pass begins: a price unless there is no feed or it failed, and the time its answers tell. */
-  observe: () => Promise<{ price: ObservedPrice | null; told: Testimony }>
+  /**
+   * Asked once, before the pass begins: a price unless there is no feed or it failed, the time its answers tell, and
+   * which feed it was, for the operator.
+   */
+  observe: () => Promise<{ price: ObservedPrice | null; told: Testimony; asked?: AskedFeed }>
 }
 
 /**
@@ -46,10 +49,10 @@ export async function runPass({ store, machine, observe }: PassOptions): Promise
   const release = store.acquirePassLock()
   if (!release) return null
   try {
-    const { price, told } = await observe()
+    const { price, told, asked } = await observe()
     const dispute = await store.judgeClock((now, standing) => judgeClock(now, told, standing))
     if (dispute) throw clockDisputed(dispute)
-    const pass = await store.beginPass(price)
+    const pass = await store.beginPass(price, asked)
     const leadMs = failsafeLead(pass.passGapsMs)
     const livePrice = livePriceOf(pass.price, pass.at)
     const due = await store.listDuePlans({ now: pass.at, livePrice, leadMs })

@@ -2,12 +2,10 @@
 // cron's processes did it, is read when somebody asks.
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { type Instant, MINUTE_MS, SECOND_MS } from '../core/instant.ts'
-import { GAPS_ALLOWED, GRACE_MS, schedulerLateness } from '../core/scheduler-lateness.ts'
-import { FAILURES_TO_PAUSE } from '../core/webhook.ts'
+import type { Instant } from '../core/instant.ts'
 import type { MonitoringStore, PassSpan } from '../store/monitoring.ts'
 import type { Store } from '../store/store.ts'
-import { createPlanCounter, PLANS_COUNTED_MS } from './plan-counter.ts'
+import { createGauges } from './gauges.ts'
 
 export type RequestSeen = { method: string; route: string | null; status: number; duration_ms: number }
 
@@ -174,59 +172,4 @@ function createFollower(counters: Counters) {
   }
 
   return { begin, follow }
-}
-
-/** What is read anew for each answer. A registry of its own, so that none of it is shown when it could not be read. */
-function createGauges() {
-  const registry = new Registry()
-  const gauge = <L extends string = never>(name: string, help: string, labelNames: L[] = []): Gauge<L> =>
-    new Gauge({ name: `tranche_${name}`, help, labelNames, registers: [registry] })
-  const gauges = {
-    lastPass: gauge(
-      'last_tick_age_seconds',
-      'Time since the newest finished tick began; +Inf before the first.',
-    ),
-    schedulerLate: gauge(
-      'scheduler_late',
-      `1 when plans wait and no pass has finished for ${GRACE_MS / MINUTE_MS} minutes and ${GAPS_ALLOWED} usual gaps.`,
-    ),
-    open: gauge('executions_open', 'Executions that await a confirmation.'),
-    due: gauge('executions_due', 'Executions that a poll would hand out now.'),
-    oldestDue: gauge('executions_due_oldest_age_seconds', 'Age of the oldest of them; 0 when there is none.'),
-    plans: gauge('plans', `Plans by status, at most ${PLANS_COUNTED_MS / SECOND_MS} s old.`, ['status']),
-    webhooks: gauge('webhooks', 'Registered webhooks by status and by how their last attempt ended.', [
-      'environment',
-      'status',
-      'last_result',
-    ]),
-    paused: gauge(
-      'webhooks_paused',
-      `Webhooks that are paused after ${FAILURES_TO_PAUSE} failures in a row.`,
-    ),
-    walBytes: gauge('wal_bytes', 'Size of the write-ahead log.'),
-  }
-  const countPlans = createPlanCounter()
-
-  async function update(store: MonitoringStore, now: Instant): Promise<void> {
-    const since = (then: Instant): number => Math.max(0, now - then) / 1000
-    const scheduler = await store.readScheduler()
-    const { lastFinishedAt } = scheduler
-    gauges.lastPass.set(lastFinishedAt === null ? Number.POSITIVE_INFINITY : since(lastFinishedAt))
-    gauges.schedulerLate.set(schedulerLateness(scheduler, now).isLate ? 1 : 0)
-    const backlog = await store.readBacklog(now)
-    gauges.open.set(backlog.open)
-    gauges.due.set(backlog.due)
-    gauges.oldestDue.set(backlog.oldestDueAt === null ? 0 : since(backlog.oldestDueAt))
-    for (const [status, n] of Object.entries(await countPlans(store, now))) gauges.plans.set({ status }, n)
-    const webhooks = await store.countWebhooks()
-    gauges.webhooks.reset()
-    for (const { environment, status, last, count } of webhooks)
-      gauges.webhooks.set({ environment, status, last_result: last ?? 'none' }, count)
-    gauges.paused.set(
-      webhooks.filter(({ status }) => status === 'paused').reduce((sum, { count }) => sum + count, 0),
-    )
-    gauges.walBytes.set(store.walBytes())
-  }
-
-  return { registry, update }
 }

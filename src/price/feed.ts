@@ -5,15 +5,18 @@ import { type Instant, MINUTE_MS } from '../core/instant.ts'
 import { PRICE_LIVE_MS } from '../core/live-price.ts'
 import { type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
-import type { ObservedPrice } from '../store/prices.ts'
+import type { AskedFeed, ObservedPrice } from '../store/prices.ts'
 import { EXCHANGES, type Exchange } from './exchanges.ts'
 import { fetchJson, isLoopback } from './fetch-json.ts'
 import { median } from './median.ts'
 import { type Quote, quoteAt } from './read-quote.ts'
 import { majority, tell } from './witness.ts'
 
-/** What a look at a feed brings: a price, unless it has none to give, and the time that the same answers tell. */
-export type Observation = { price: ObservedPrice | null; told: Testimony }
+/**
+ * What a look at a feed brings: a price, unless it has none to give, and the time that the same answers tell. `asked` is
+ * what an operator is told of it; nobody was asked for a price that is fixed.
+ */
+export type Observation = { price: ObservedPrice | null; told: Testimony; asked?: AskedFeed }
 /** A feed that fails gives no price: it never stops a purchase. */
 export type Feed = () => Promise<Observation>
 
@@ -37,7 +40,7 @@ export function createFeed(spec: string, options: FeedOptions): Feed {
   if (spec === 'median') return medianFeed(options)
   if (isExchange(spec)) return () => askExchange(spec, options)
   const url = tickerUrl(spec)
-  if (url) return () => ask({ name: url.host, url, read: readPointer(url) }, options)
+  if (url) return () => ask({ name: url.host, shown: url.origin, url, read: readPointer(url) }, options)
   throw new Problem('usage', `Unknown price feed ${JSON.stringify(feedName(spec))}: give ${FEED_WORDS}.`)
 }
 
@@ -72,10 +75,14 @@ function askExchange(name: Exchange, options: FeedOptions): Promise<Observation>
   return ask({ name, url: new URL(path, options.origins?.[name] ?? origin), read }, options)
 }
 
-type Source = { name: string; url: URL; read: (document: unknown) => Quote }
+/** `shown` is the name by which an operator can ask it again. */
+type Source = { name: string; shown?: string; url: URL; read: (document: unknown) => Quote }
 
 /** Asks one source. An answer without a usable price still tells the time. */
-async function ask({ name, url, read }: Source, { clock, warn }: FeedOptions): Promise<Observation> {
+async function ask(
+  { name, shown = name, url, read }: Source,
+  { clock, warn }: FeedOptions,
+): Promise<Observation> {
   let told: Testimony = 'silent'
   try {
     const { document, at } = await fetchJson(url)
@@ -83,10 +90,11 @@ async function ask({ name, url, read }: Source, { clock, warn }: FeedOptions): P
     const quote = read(document)
     told = tell(name, [at, quote.at], clock())
     refuseStale(quote, clock())
-    return { price: { price: quote.price, source: name }, told }
+    return { price: { price: quote.price, source: name }, told, asked: { name: shown, failure: null } }
   } catch (error) {
-    warn(`price feed ${name}: ${(error as Error).message}`)
-    return { price: null, told }
+    const failure = (error as Error).message
+    warn(`price feed ${name}: ${failure}`)
+    return { price: null, told, asked: { name: shown, failure } }
   }
 }
 
@@ -104,9 +112,12 @@ function medianFeed(options: FeedOptions): Feed {
       const prices =
         seen.length === 0 ? 'no source answered' : `${seen.length} of ${names.length} sources, no two agree`
       options.warn(`price feed median: ${prices}`)
-      return { price: null, told }
+      const reasons = answers.flatMap(({ asked }) =>
+        asked?.failure ? `${asked.name}: ${asked.failure}` : [],
+      )
+      return { price: null, told, asked: { name: 'median', failure: [prices, ...reasons].join('; ') } }
     }
-    return { price: { price: middle, source: 'median' }, told }
+    return { price: { price: middle, source: 'median' }, told, asked: { name: 'median', failure: null } }
   }
 }
 

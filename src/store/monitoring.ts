@@ -5,10 +5,19 @@ import type { ExecutionId } from '../core/execution-id.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
 import type { SchedulerSeen } from '../core/scheduler-lateness.ts'
+import type { UnspentSeen, Vitals } from '../core/vitals.ts'
 
 export type PlanCounts = Record<'active' | 'paused' | 'cancelled', number>
-/** Open executions, those of them that a poll would hand out, and the oldest of these outside sandboxes. */
+/** Open executions, those of them that a poll would hand out, and when the oldest of these was created. */
 export type Backlog = { open: number; due: number; oldestDueAt: Instant | null }
+/** What takes reading many rows, and so is not asked at every look. */
+export type Stock = {
+  plans: Record<Environment, PlanCounts>
+  /** Live tenants with an active plan that is timed, by their number, and since when they have had one. */
+  plansSince: ReadonlyMap<number, Instant>
+  /** Live windows that ended with money left in the last days. */
+  unspent: UnspentSeen[]
+}
 export type WebhookCount = {
   environment: Environment
   status: 'active' | 'paused'
@@ -33,8 +42,10 @@ export interface MonitoringStore {
     after: ExecutionId | null,
   ): Promise<{ created: Record<Environment, number>; last: ExecutionId | null }>
   listPassesAfter(passId: number): Promise<PassSpan[]>
-  readBacklog(now: Instant): Promise<Backlog>
-  countPlans(): Promise<PlanCounts>
+  readBacklog(now: Instant): Promise<Record<Environment, Backlog>>
+  takeStock(now: Instant): Promise<Stock>
+  /** Everything that findings are drawn from. */
+  readVitals(now: Instant, stock: Stock): Promise<Vitals>
   countWebhooks(): Promise<WebhookCount[]>
   /** The size of the write-ahead log; 0 when there is none. */
   walBytes(): number

@@ -8,7 +8,7 @@ import type { Tenant } from '../core/partner.ts'
 import type { Schedule } from '../core/schedule-state.ts'
 import type { Volatility } from '../core/volatility.ts'
 import type { OnGrid, Opening } from '../core/window.ts'
-import type { ObservedPrice } from './prices.ts'
+import type { AskedFeed, ObservedPrice } from './prices.ts'
 
 export type PassStart = {
   passId: number
@@ -45,8 +45,8 @@ export type PlanDecisions = {
 export interface PassStore {
   /** Takes the scheduler's lock for this process, or null when another holds it. A dead holder's lock is free. */
   acquirePassLock(): (() => void) | null
-  /** Notes the pass, its price if it has one of its own, and the volatility after it. */
-  beginPass(observed: ObservedPrice | null): Promise<PassStart>
+  /** Notes the pass, its price if it has one of its own, the feed it asked if any, and the volatility after it. */
+  beginPass(observed: ObservedPrice | null, asked?: AskedFeed | null): Promise<PassStart>
   /** The plans a pass must look at, by index ranges only, in id order. */
   listDuePlans(due: DueRanges): Promise<number[]>
   /** One page of a pass: rolls the windows that are over, decides every plan, stores schedules, executions and wake-ups. */

@@ -6,6 +6,8 @@ import type { PageRequest } from './paging.ts'
 
 /** A price and where it came from. */
 export type ObservedPrice = { price: Price; source: string }
+/** A feed that was asked for a price, and why it gave none; null when it gave one. */
+export type AskedFeed = { name: string; failure: string | null }
 export type ListedPrice = ObservedPrice & { at: Instant }
 
 export interface PriceStore {

@@ -19,7 +19,7 @@ import { TRIGGERS } from '../../src/core/execution.ts'
 import { formatUsd, type Usd, usd, ZERO_USD } from '../../src/core/money.ts'
 import { machine } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
-import type { Finding } from '../../src/store/check.ts'
+import type { Fault } from '../../src/store/check.ts'
 import { EXECUTABLE } from '../support/executable.ts'
 import { CACHE, finish, type Started, start } from '../support/process.ts'
 
@@ -221,7 +221,7 @@ suite('demo', { concurrency: true }, () => {
 const SETTLED_FAILURE = "status = 'failed' and recorded_at < (select max(recorded_at) from trades)"
 
 /** Changes a failed trade behind the program's back and returns the fault that must be found: nothing else of the story changes. */
-async function tamperWithTrade(demo: Demo): Promise<Finding> {
+async function tamperWithTrade(demo: Demo): Promise<Fault> {
   const db = await openOnce(demo, SETTLED_FAILURE)
   const row = db
     .prepare<[], { execution_id: string; partner_order_id: string }>(

@@ -217,27 +217,28 @@ test('the screen of status --watch shows foreign text spelled out', async (t) =>
   const store = await openStore(shell.file, { clock: shell.machine.clock, create: false })
   t.after(() => store.close())
   const at = shell.machine.clock()
-  const recent = await store.readRecent({ passes: 60, executions: 40 })
-  const price = recent.price && { ...recent.price, source: mark('source') }
+  const stock = await store.takeStock(at)
+  const vitals = await store.readVitals(at, stock)
+  const price = vitals.price && { ...vitals.price, source: mark('source') }
+  const down = { since: at, reason: mark('reason') }
   const seen = {
     at,
     db: mark('a.db'),
+    self: 'tranche',
     everyMs: 2_000,
-    status: await store.readStatus(at),
-    scheduler: await store.readScheduler(),
-    plans: await store.countPlans(),
+    stock,
+    vitals: { ...vitals, price, feed: { name: mark('feed'), askedAt: at, down } },
+    recent: await store.readRecent({ passes: 60, executions: 40 }),
     backlog: await store.readBacklog(at),
     sandboxes: await store.listSandboxes(),
     walBytes: store.walBytes(),
   }
   const plain = (_: unknown, text: string) => text
-  const lines = drawScreen(
-    { ...seen, recent: { ...recent, price } },
-    { columns: 200, rows: 60, paint: plain, trouble: mark('trouble') },
-  )
+  const lines = drawScreen(seen, { columns: 200, rows: 60, paint: plain, trouble: mark('trouble') })
   const text = lines.join('\n')
   assert.doesNotMatch(text, HIDDEN)
-  for (const name of ['late', 'source', 'a.db', 'trouble']) assert.ok(text.includes(`${name}\\u202e`), name)
+  for (const name of ['late', 'source', 'a.db', 'trouble', 'feed', 'reason'])
+    assert.ok(text.includes(`${name}\\u202e`), name)
 })
 
 test('pretty logs spell foreign text out, JSON logs have it exactly', () => {

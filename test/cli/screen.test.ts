@@ -6,28 +6,59 @@ import { drawScreen, type Seen } from '../../src/cli/status/watch-screen.ts'
 import { createPaint } from '../../src/cli/terminal/paint.ts'
 import { DAY_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { type Price, usd } from '../../src/core/money.ts'
+import type { PartnerSeen } from '../../src/core/vitals.ts'
 import { capture } from '../support/command.ts'
 import { T0 } from '../support/service.ts'
 
 const plain = (_: unknown, text: string) => text
 
-const seenAt = (at: Instant, more: Partial<Seen> = {}): Seen => ({
+const NO_PLANS = { active: 0, paused: 0, cancelled: 0 }
+const NOTHING_OPEN = { open: 0, due: 0, oldestDueAt: null }
+
+const partner: PartnerSeen = {
+  tenant: { tenantId: 1, partnerSlug: 'acme', environment: 'live' },
+  status: 'active',
+  held: false,
+  polledAt: T0,
+  confirmedAt: T0,
+  due: 0,
+  oldestDueAt: null,
+  stuck: null,
+  orders: { filled: 20, failed: 0, commonestReason: null },
+  plansSince: T0,
+  webhookPaused: null,
+  lateFills: null,
+}
+
+const seenAt = (at: Instant, vitals: Partial<Seen['vitals']> = {}): Seen => ({
   at,
   db: '/var/lib/tranche/tranche.db',
+  self: 'tranche',
   everyMs: 2_000,
-  scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: plus(at, -DAY_MS) },
-  plans: { active: 1_204, paused: 12, cancelled: 3 },
-  backlog: { open: 17, due: 0, oldestDueAt: null },
+  vitals: {
+    scheduler: { latestAt: [], lastFinishedAt: plus(at, -12_000), waitingSince: plus(at, -DAY_MS) },
+    dispute: null,
+    feed: { name: 'median', askedAt: at, down: null },
+    price: { at, price: 6_425_050_000_000n as Price, source: 'median' },
+    partners: [partner],
+    unspent: [],
+    disk: {
+      folder: '/var/lib/tranche',
+      freeBytes: 20 * 2 ** 30,
+      totalBytes: 40 * 2 ** 30,
+      dayGrowthBytes: 0,
+    },
+    ...vitals,
+  },
+  stock: {
+    plans: { live: { active: 1_204, paused: 12, cancelled: 3 }, test: NO_PLANS },
+    plansSince: new Map(),
+    unspent: [],
+  },
+  backlog: { live: { open: 17, due: 0, oldestDueAt: null }, test: NOTHING_OPEN },
   sandboxes: [],
   walBytes: 0,
-  status: {
-    partners: { active: 2, disabled: 0 },
-    unspentWindows: { count: 0, released: usd('0.00'), since: at },
-    pausedWebhooks: [],
-    lateFillsUndecided: 0,
-  },
-  recent: { passes: [], price: null, executions: [] },
-  ...more,
+  recent: { passes: [tick(plus(at, -12_000), 3)], executions: [] },
 })
 
 const tick = (at: Instant, executionsCreated: number) => ({
@@ -37,22 +68,48 @@ const tick = (at: Instant, executionsCreated: number) => ({
   executionsCreated,
 })
 
+const HUGE = { active: 9_999_999, paused: 9_999_999, cancelled: 9_999_999 }
+const oldestDueAt = plus(T0, -16 * 60_000)
+
 const large = (): Seen => {
-  const seen = seenAt(T0)
+  const seen = seenAt(T0, {
+    scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: plus(T0, -DAY_MS) },
+    feed: {
+      name: 'median',
+      askedAt: T0,
+      down: { since: plus(T0, -DAY_MS), reason: 'no answer. '.repeat(30) },
+    },
+    partners: Array.from({ length: 3 }, () => ({
+      ...partner,
+      polledAt: plus(T0, -DAY_MS),
+      due: 1_000_000,
+      oldestDueAt,
+      orders: { filled: 0, failed: 1_000_000, commonestReason: 'insufficient funds '.repeat(20) },
+      webhookPaused: { failures: 10, lastDeliveredAt: null },
+    })),
+    unspent: [
+      {
+        tenant: partner.tenant,
+        windows: 123_456,
+        released: usd('9999999999.99'),
+        worst: { partnerPlanId: 'p'.repeat(255), released: usd('1.00') },
+      },
+    ],
+    disk: {
+      folder: `/srv/${'deep/'.repeat(30)}`,
+      freeBytes: 0,
+      totalBytes: 2 ** 40,
+      dayGrowthBytes: 2 ** 30,
+    },
+  })
   return {
     ...seen,
     db: `/srv/${'deep/'.repeat(30)}tranche.db`,
-    plans: { active: 9_999_999, paused: 9_999_999, cancelled: 9_999_999 },
-    backlog: { open: 17, due: 1_000_000, oldestDueAt: plus(T0, -16 * 60_000) },
+    stock: { ...seen.stock, plans: { live: HUGE, test: HUGE } },
+    backlog: { live: { open: 17, due: 1_000_000, oldestDueAt }, test: NOTHING_OPEN },
     walBytes: 100 * 2 ** 20,
-    status: {
-      ...seen.status,
-      unspentWindows: { count: 123_456, released: usd('9999999999.99'), since: T0 },
-      pausedWebhooks: [{ tenantId: 1, partnerSlug: 'acme', environment: 'live' }],
-    },
     recent: {
       passes: Array.from({ length: 60 }, (_, n) => tick(plus(T0, (n - 70) * 60_000), n * 1_000)),
-      price: { at: T0, price: 6_425_050_000_000n as Price, source: 'coinbase' },
       executions: Array.from({ length: 40 }, (_, n) => ({
         tenant: 'a-partner-with-a-very-long-name-indeed-and-more-of-it live',
         partnerPlanId: 'p'.repeat(255),
@@ -85,18 +142,27 @@ for (const [columns, rows] of [
 }
 
 test('what asks for a look is marked, by its shape as well as by its colour', () => {
-  const marks = (seen: Seen) =>
-    drawScreen(seen, { columns: 80, rows: 24, paint: plain, trouble: null })
-      .filter((line) => /^[●▲]/.test(line))
-      .map((line) => line.slice(0, 12).trimEnd())
-  assert.deepEqual(marks(large()), ['▲ last tick', '▲ due now', '▲ webhooks', '▲ unspent', '▲ log'])
-  const fine = seenAt(T0, {
-    recent: { passes: [tick(plus(T0, -12_000), 3)], price: null, executions: [] },
-    scheduler: { latestAt: [], lastFinishedAt: plus(T0, -12_000), waitingSince: plus(T0, -DAY_MS) },
-  })
-  assert.deepEqual(marks(fine), ['● last tick', '● due now', '● webhooks', '● unspent', '● log'])
-  const [, , lastPass] = drawScreen(fine, { columns: 80, rows: 24, paint: plain, trouble: null })
+  const lines = (seen: Seen) => drawScreen(seen, { columns: 80, rows: 40, paint: plain, trouble: null })
+  const lights = ['last tick', 'price', 'due now', 'orders', 'webhooks', 'unspent', 'log', 'disk']
+  const marks = (seen: Seen, glyph: string) =>
+    lights.filter((name) => lines(seen).some((line) => line.startsWith(`${glyph} ${name.padEnd(11)}`)))
+  assert.deepEqual(marks(large(), '▲'), lights)
+  assert.deepEqual(marks(seenAt(T0), '●'), lights)
+  assert.ok(!lines(seenAt(T0)).some((line) => line.startsWith('▲')))
+  const [, , lastPass] = lines(seenAt(T0))
   assert.match(lastPass ?? '', /12 s ago +3 fired, 1,204 plans looked at, took 84 ms$/)
+  const none = { ...seenAt(T0, { feed: null, price: null }) }
+  assert.ok(lines(none).some((line) => /^ {2}price +none +the schedule is a clock$/.test(line)))
+})
+
+test('what is found is told with the command to run next, and how much more there is', () => {
+  const lines = drawScreen(large(), { columns: 100, rows: 30, paint: plain, trouble: null })
+  const first = lines.findIndex((line) => line.startsWith('▲ ticks_stopped scheduler: no tick has ever'))
+  assert.ok(first > 0, lines.join('\n'))
+  assert.equal(lines[first + 1], '  > tranche tick')
+  assert.match(lines[first + 2] ?? '', /^▲ feed_down price feed median: has given no price for 1 d/)
+  assert.equal(lines[first + 3], '  > tranche price fetch --price-feed median')
+  assert.ok(lines.some((line) => /^ {2}\d+ more warnings: tranche check$/.test(line)))
 })
 
 test('a look that failed is told below, and the last one that worked stays', () => {

@@ -112,6 +112,8 @@ function createAliases() {
         )
         .replace(/"duration_ms":\d+/, '"duration_ms":<n>')
         .replace(/(duration_ms +)\d+/, '$1<n>')
+        .replace(/^disk( +).*/, 'disk$1<room>')
+        .replace(/"disk":\{[^}]*\}/, '"disk":<room>')
         .replace(/in \d+ ms\./, 'in <n> ms.')
         .replace(/"bytes":\d+/, '"bytes":<n>')
         .replace(/ \d+ bytes$/, ' <n> bytes')

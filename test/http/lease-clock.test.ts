@@ -16,7 +16,7 @@ test('a lease taken under a clock far ahead has ended; one a little ahead is wai
 
   service.setClock(plus(T0, MINUTE_MS))
   // Status and metrics count what the poll will hand out.
-  assert.equal((await service.store.readBacklog(service.now())).due, 1)
+  assert.equal((await service.store.readBacklog(service.now())).test.due, 1)
   const again = await service.call('GET', '/partner/v1/executions/due')
   assert.equal(again.body[0]?.execution_id, ahead.body[0].execution_id)
   assert.equal(again.body[0]?.idempotency_key, ahead.body[0].idempotency_key)

@@ -198,8 +198,7 @@ test('each bad value of each field is refused by name and nothing changes', asyn
   assert.ok(tenant)
   const content = async () => ({
     plans: await service.store.findPlans('kept'),
-    status: await service.store.readStatus(service.now()),
-    counts: [await service.store.countPlans(), await service.store.readBacklog(service.now())],
+    counts: [await service.store.takeStock(service.now()), await service.store.readBacklog(service.now())],
     webhook: (await service.call('GET', WEBHOOKS)).body,
     users: await service.store.listUsers(tenant, { after: null, limit: 10 }),
   })

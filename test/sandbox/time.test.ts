@@ -211,8 +211,8 @@ test('a poll and the backlog count the same, and no sandbox looks late', async (
   assert.equal([...(await poll(bench)).values()].flat().length, 1)
   const now = bench.now()
   const counted = async () => {
-    const { due, oldestDueAt } = await bench.store.readBacklog(now)
-    return [due, oldestDueAt]
+    const { test, live } = await bench.store.readBacklog(now)
+    return [test.due, live.oldestDueAt]
   }
   assert.deepEqual(await counted(), [0, null])
   // The lease is over in the tenant's own time, hours before it would be in real time.

@@ -18,6 +18,7 @@ import { sandboxContract } from './contract/sandboxes.ts'
 import { tenancyContract } from './contract/tenancy.ts'
 import { uniquenessContract } from './contract/uniqueness.ts'
 import { userContract } from './contract/users.ts'
+import { vitalsContract } from './contract/vitals.ts'
 import { wakeUpContract } from './contract/wake-ups.ts'
 import type { Backend, Contract, Open } from './world.ts'
 
@@ -40,6 +41,7 @@ const PARTS: Record<string, Contract> = {
   'several connections': connectionContract,
   'listings in pages': listingContract,
   'monitoring and the check': monitoringContract,
+  'what is known at a glance': vitalsContract,
 }
 
 /** `backend` is a module that exports `open` (world.ts); it is loaded into threads as well. */

@@ -13,7 +13,7 @@ import {
   type Usd,
   ZERO_USD,
 } from '../../core/money.ts'
-import type { Finding } from '../../store/check.ts'
+import type { Fault } from '../../store/check.ts'
 import type { Store } from '../../store/store.ts'
 import type { Story } from './play.ts'
 import { comparePrices, type PriceComparison, type WindowPrice, windowPrice } from './price-comparison.ts'
@@ -44,7 +44,7 @@ export type PlanAccount = {
 
 export type LedgerAccount = {
   ok: boolean
-  faults: Finding[]
+  faults: Fault[]
   windows: number
   executions: number
   trades: number
@@ -152,7 +152,7 @@ function planAccount({ plan, windows }: ReadPlan, story: Story): PlanAccount {
   }
 }
 
-function ledgerAccount(faults: Finding[], windows: readonly ReadWindow[], { tally }: Story): LedgerAccount {
+function ledgerAccount(faults: Fault[], windows: readonly ReadWindow[], { tally }: Story): LedgerAccount {
   const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
   const reserved = sum(windows.map(({ window }) => window.reserved)) as Usd
   const spent = sum(windows.map(({ window }) => window.spent)) as Usd

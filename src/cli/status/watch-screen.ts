@@ -1,18 +1,21 @@
 // The live screen of status: what needs a look first, then the numbers, then what happened last.
 
-import { DUE_LATE_MS, UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../core/alarms.ts'
+import { UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../core/alarms.ts'
+import { type Finding, spellBytes, tenantName } from '../../core/findings.ts'
 import { formatInstant, type Instant } from '../../core/instant.ts'
-import { formatPrice, formatUsd } from '../../core/money.ts'
+import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
 import { spellSpan } from '../../core/span.ts'
 import { visibleCell } from '../../core/visible.ts'
+import type { PartnerSeen, Vitals } from '../../core/vitals.ts'
 import type { Recent } from '../../store/status.ts'
+import { commandLine } from '../findings.ts'
 import { counted, grouped } from '../terminal/numbers.ts'
 import type { Paint, Style } from '../terminal/paint.ts'
-import type { Health } from './report.ts'
+import { findingsIn, type Health } from './report.ts'
 import type { Screen } from './watch.ts'
 
-export type Seen = Health & { db: string; everyMs: number; recent: Recent; walBytes: number }
+export type Seen = Health & { db: string; self: string; everyMs: number; recent: Recent; walBytes: number }
 
 /** Passes in the bar chart; the screen holds as many. */
 export const PASSES_SHOWN = 60
@@ -27,7 +30,8 @@ const MIB = 2 ** 20
 const NAME_WIDTH = 11
 const VALUE_WIDTH = 16
 
-type Frame = { width: number; paint: Paint }
+/** `self` is how a command line for this database begins. */
+type Frame = { width: number; paint: Paint; self: string }
 type Mark = 'good' | 'look' | 'none'
 const MARKS: Record<Mark, { glyph: string; style: Style }> = {
   good: { glyph: '●', style: 'green' },
@@ -39,9 +43,12 @@ const MARKS: Record<Mark, { glyph: string; style: Style }> = {
 export function drawScreen(seen: Seen, { columns, rows, paint, trouble }: Screen): string[] {
   // The last column stays empty: a terminal that clears the rest of a full line takes its last character.
   const width = Math.max(WIDTH_MIN, Math.min(columns - 1, WIDTH_MAX))
-  const frame = { width, paint }
+  const frame = { width, paint, self: seen.self }
   const rule = paint('dim', '─'.repeat(width))
-  const top = [title(seen, width, paint), rule, ...lights(seen, frame), '', ...numbers(seen, frame), '']
+  const findings = findingsIn(seen)
+  const state = [...lights(seen, findings, frame), '', ...numbers(seen, frame), '']
+  const found = findings.length > 0 ? [...findingLines(findings, rows - state.length - 4, frame), ''] : []
+  const top = [title(seen, width, paint), rule, ...state, ...found]
   const chart = passBars(seen.recent, width, paint)
   const footer = paint('dim', `q quits; looks every ${seen.everyMs / 1000} s`)
   const last = trouble === null ? footer : paint('red', clipped(trouble, width))
@@ -59,68 +66,98 @@ function title({ at, db }: Seen, width: number, paint: Paint): string {
 }
 
 /** What is well and what needs a look, by colour and by shape. */
-function lights({ at, status, scheduler, backlog, recent, walBytes }: Seen, frame: Frame): string[] {
+function lights(seen: Seen, findings: readonly Finding[], frame: Frame): string[] {
+  const { at, vitals, backlog, recent, walBytes } = seen
+  const { scheduler, partners, feed, disk } = vitals
   const pass = recent.passes.at(-1)
-  const { isLate, usualGapMs } = schedulerLateness(scheduler, at)
-  const dueLate = backlog.oldestDueAt !== null && at - backlog.oldestDueAt > DUE_LATE_MS
-  const paused = status.pausedWebhooks.map((tenant) => `${tenant.partnerSlug} ${tenant.environment}`)
-  const unspent = status.unspentWindows
+  const { usualGapMs } = schedulerLateness(scheduler, at)
+  const found = (...kinds: Finding['kind'][]) => findings.some(({ kind }) => kinds.includes(kind))
+  const mark = (...kinds: Finding['kind'][]): Mark => (found(...kinds) ? 'look' : 'good')
+  const { due, oldestDueAt } = backlog.live
   return [
-    light(isLate ? 'look' : pass ? 'good' : 'none', frame, [
+    light(found('ticks_stopped') ? 'look' : pass ? 'good' : 'none', frame, [
       'last tick',
       pass ? `${since(at, pass.at)} ago` : 'never',
       !pass
         ? 'run tranche tick, or serve --tick-every 60s'
-        : isLate
+        : found('ticks_stopped')
           ? latenessInWords(scheduler, at, usualGapMs)
           : passWords(pass),
     ]),
-    light(dueLate ? 'look' : 'good', frame, [
+    light(feed ? mark('feed_down') : 'none', frame, ['price', ...priceWords(seen)]),
+    light(mark('executions_stuck', 'partner_silent'), frame, [
       'due now',
-      grouped(backlog.due),
-      backlog.due === 0
-        ? 'nothing waits for a poll'
-        : backlog.oldestDueAt === null
-          ? 'all of it in sandboxes'
-          : `the oldest for ${since(at, backlog.oldestDueAt)}`,
+      grouped(due),
+      oldestDueAt === null ? 'nothing waits for a poll' : `the oldest for ${since(at, oldestDueAt)}`,
     ]),
-    light(paused.length > 0 ? 'look' : 'good', frame, [
-      'webhooks',
-      paused.length > 0 ? `${paused.length} paused` : 'none paused',
-      paused.join(', '),
-    ]),
-    light(unspent.count > 0 ? 'look' : 'good', frame, [
-      'unspent',
-      `${grouped(formatUsd(unspent.released))} USD`,
-      unspent.count > 0
-        ? `left by ${counted(unspent.count, 'window')} in ${UNSPENT_DAYS} days`
-        : `in ${UNSPENT_DAYS} days`,
-    ]),
+    light(mark('partner_failing'), frame, ['orders', ...orderWords(partners)]),
+    light(mark('webhook_paused'), frame, ['webhooks', ...webhookWords(partners)]),
+    light(mark('windows_unspent'), frame, ['unspent', ...unspentWords(vitals.unspent)]),
     light(walBytes > WAL_LARGE_BYTES ? 'look' : 'good', frame, [
       'log',
       `${(walBytes / MIB).toFixed(1)} MiB`,
       'write-ahead log, not yet folded in',
     ]),
+    ...(disk
+      ? [light(mark('disk_low'), frame, ['disk', `${spellBytes(disk.freeBytes)} free`, `in ${disk.folder}`])]
+      : []),
   ]
 }
 
-function numbers({ at, status, plans, backlog, recent }: Seen, frame: Frame): string[] {
-  const { partners } = status
-  const { price } = recent
+function priceWords({ at, vitals: { price, feed } }: Seen): [string, string] {
+  const state = feed === null ? '' : `; feed ${feed.name} ${feed.down ? 'is down' : 'answers'}`
+  return [
+    price ? `${grouped(formatPrice(price.price))} USD` : 'none',
+    (price ? `${since(at, price.at)} old, from ${price.source}` : 'the schedule is a clock') + state,
+  ]
+}
+
+function orderWords(partners: readonly PartnerSeen[]): [string, string] {
+  const sum = (of: 'filled' | 'failed') => partners.reduce((total, { orders }) => total + orders[of], 0)
+  return [`${grouped(sum('failed'))} failed`, `${grouped(sum('filled'))} filled in 24 hours`]
+}
+
+function webhookWords(partners: readonly PartnerSeen[]): [string, string] {
+  const paused = partners.filter(({ webhookPaused }) => webhookPaused !== null)
+  const names = paused.map(({ tenant }) => tenantName(tenant)).join(', ')
+  return [paused.length > 0 ? `${paused.length} paused` : 'none paused', names]
+}
+
+function unspentWords(unspent: Vitals['unspent']): [string, string] {
+  const windows = unspent.reduce((sum, one) => sum + one.windows, 0)
+  const released = unspent.reduce((sum, one) => sum + one.released, 0n) as Usd
+  const left = windows > 0 ? `left by ${counted(windows, 'window')} ` : ''
+  return [`${grouped(formatUsd(released))} USD`, `${left}in ${UNSPENT_DAYS} days`]
+}
+
+function numbers({ stock, backlog, vitals }: Seen, frame: Frame): string[] {
+  const { live, test } = stock.plans
+  const disabled = vitals.partners.filter(({ status }) => status === 'disabled').length
+  const inTest = test.active > 0 ? `; ${grouped(test.active)} in test` : ''
   return [
     light('none', frame, [
       'plans',
-      `${grouped(plans.active)} active`,
-      `${grouped(plans.paused)} paused, ${grouped(plans.cancelled)} cancelled`,
+      `${grouped(live.active)} active`,
+      `${grouped(live.paused)} paused, ${grouped(live.cancelled)} cancelled${inTest}`,
     ]),
-    light('none', frame, ['partners', `${grouped(partners.active)} active`, `${partners.disabled} disabled`]),
-    light('none', frame, ['open', grouped(backlog.open), 'executions not yet confirmed']),
     light('none', frame, [
-      'price',
-      price ? `${grouped(formatPrice(price.price))} USD` : 'none',
-      price ? `${since(at, price.at)} old, from ${price.source}` : 'the schedule is a clock',
+      'partners',
+      `${grouped(vitals.partners.length - disabled)} active`,
+      `${grouped(disabled)} disabled`,
     ]),
+    light('none', frame, ['open', grouped(backlog.live.open), 'executions not yet confirmed']),
   ]
+}
+
+/** As many findings as there is room for, each with the command to run next. */
+function findingLines(findings: readonly Finding[], room: number, { self, width, paint }: Frame): string[] {
+  const shown = findings.slice(0, Math.max(1, Math.floor((room - 1) / 2)))
+  const lines = shown.flatMap((finding) => [
+    `${paint('yellow', '▲')} ${clipped(`${finding.kind} ${finding.subject}: ${finding.message}`, width - 2)}`,
+    `  ${paint('dim', clipped(`> ${commandLine(self, finding.next)}`, width - 2))}`,
+  ])
+  const more = findings.length - shown.length
+  return more > 0 ? [...lines, `  ${counted(more, 'more warning')}: tranche check`] : lines
 }
 
 function light(mark: Mark, { width, paint }: Frame, [name, value, words]: [string, string, string]): string {

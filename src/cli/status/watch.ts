@@ -15,7 +15,7 @@ export type Watched<T> = {
   /** Looks once. */
   look: () => Promise<T>
   /** What a script gets of a look, once an interval. */
-  line: (seen: T) => string
+  line: (seen: T) => Promise<string>
   /** What a person gets of it. `trouble` is why the latest look failed. */
   draw: (seen: T, screen: Screen) => string[]
 }
@@ -51,7 +51,7 @@ async function printEach<T>(
   { everyMs, look, line, signal }: Watched<T> & Until,
 ): Promise<void> {
   for (let seen = first; ; seen = await look()) {
-    out.write(`${line(seen)}\n`)
+    out.write(`${await line(seen)}\n`)
     if (!(await passed(everyMs, signal))) return
   }
 }

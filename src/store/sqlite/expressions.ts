@@ -1,5 +1,6 @@
 // SQL that several files share: what must mean the same wherever it is asked.
 
+import { DUE_LATE_MS } from '../../core/alarms.ts'
 import { LEASE_AHEAD_MAX_MS, STUCK_DELIVERIES } from '../../core/execution.ts'
 
 const EXECUTION_COLUMNS = 'e.*, p.partner_plan_id, u.partner_user_id'
@@ -30,8 +31,12 @@ export const IS_STUCK = `${IS_OPEN} and e.delivered_count >= ${STUCK_DELIVERIES}
 export const unleasedAt = (now: string): string =>
   `(e.lease_expires_at is null or e.lease_expires_at <= ${now} or e.lease_expires_at > ${now} + ${LEASE_AHEAD_MAX_MS})`
 
-/** The same by the time of the execution's own tenant, whose row of `sandboxes` is `s` if it has one. */
-export const UNLEASED_IN_OWN_TIME = unleasedAt('(:now + coalesce(s.offset_ms, 0))')
+/**
+ * The same by the time of the execution's own tenant, and whether it has been there for too long: what the backlog's
+ * finding goes by. `s` is the tenant's row of `sandboxes`, if it has one.
+ */
+const OWN_NOW = '(:now + coalesce(s.offset_ms, 0))'
+export const IS_DUE_LATE = `${IS_OPEN} and e.created_at < ${OWN_NOW} - ${DUE_LATE_MS} and ${unleasedAt(OWN_NOW)}`
 
 /** Whether the scheduler may fire a plan: it is active, its smart timing is on, its partner is active and not held. */
 export const AWAKE = `(
@@ -48,6 +53,9 @@ export const ENDED_UNSPENT = `w.close_reason = 'ended' and w.released > 0 and w.
 
 /** How a tenant `t` is named in a finding. */
 export const TENANT_NAME = `t.partner_slug || ' ' || t.environment`
+
+/** Whether what is done for a tenant `t` is for real. A test environment sets off no alarm. */
+export const IS_LIVE = `t.environment = 'live'`
 
 /** Whether a tenant lives in the time of everybody else, as all but some test environments do. */
 export const IN_REAL_TIME = 'tenant_id not in (select tenant_id from sandboxes)'

@@ -5,6 +5,7 @@ import { type Confirmation, confirm, type ExecutionSeen } from '../../../src/cor
 import { LEASE_MS } from '../../../src/core/execution.ts'
 import { HOUR_MS, type Instant, MINUTE_MS } from '../../../src/core/instant.ts'
 import { type Usd, usd, ZERO_USD } from '../../../src/core/money.ts'
+import type { Tenant } from '../../../src/core/partner.ts'
 import { writePlan } from '../../../src/core/plan.ts'
 import { setUserStatus } from '../../../src/core/user.ts'
 import {
@@ -134,21 +135,33 @@ export const monitoringContract: Contract = {
 
   'warnings name keys that end, executions nobody confirms and fills nobody decided on': async (t, open) => {
     const world = await openWorld(t, open)
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme, acmeLive } = world
+    for (const tenant of [acme, acmeLive]) {
+      await link(store, tenant)
+      await sendPlan(store, tenant)
+    }
+    await tick(world, '60000')
     const named = ['executions_stuck', 'key_ends', 'late_fills']
     const warned = async () => kindsOf(await store.findWarnings()).filter((kind) => named.includes(kind))
-    assert.deepEqual(await warned(), [])
-    await store.addKey(keyFor(acme, { lifetimeMs: HOUR_MS }), AUDIT)
-    for (let i = 0; i < 5; i++) {
-      world.advance(LEASE_MS)
-      await poll(store, acme)
+    const neglect = async (tenant: Tenant) => {
+      await store.addKey(keyFor(tenant, { lifetimeMs: HOUR_MS }), AUDIT)
+      for (let i = 0; i < 5; i++) {
+        world.advance(LEASE_MS)
+        await poll(store, tenant)
+      }
+      const [execution] = await store.listExecutions(
+        { slug: 'acme', environment: tenant.environment, status: null, stuck: true },
+        { after: null, limit: 1 },
+      )
+      await report(store, tenant, execution?.executionId ?? '', filled(amount('11'), 'o1'))
     }
-    const [execution] = await store.listExecutions(
-      { slug: null, environment: null, status: null, stuck: true },
-      { after: null, limit: 1 },
-    )
-    await report(store, acme, execution?.executionId ?? '', filled(amount('11'), 'o1'))
+    assert.deepEqual(await warned(), [])
+    await store.changePartner('acme', (seen) => ({ ...seen, held: true }), AUDIT)
+    await poll(store, acmeLive)
+    await neglect(acme)
+    const ofTest = (await store.findWarnings()).filter(({ tenant }) => tenant?.environment === 'test')
+    assert.deepEqual(ofTest, [], 'a test environment sets off no alarm')
+    await neglect(acmeLive)
     assert.deepEqual(await warned(), named)
   },
 
@@ -161,8 +174,9 @@ export const monitoringContract: Contract = {
     }
     await tick(world, '60000')
     const backlog = async () => {
-      const { open, due, oldestDueAt } = await store.readBacklog(now())
-      return [open, due, oldestDueAt]
+      const { test, live } = await store.readBacklog(now())
+      assert.deepEqual(live, { open: 0, due: 0, oldestDueAt: null })
+      return [test.open, test.due, test.oldestDueAt]
     }
     assert.deepEqual(await backlog(), [2, 2, T0])
     world.advance(MINUTE_MS)
@@ -197,7 +211,10 @@ export const monitoringContract: Contract = {
       passes.map(({ at, finishedAt }) => [at, finishedAt]),
       [[world.now(), world.now()]],
     )
-    assert.deepEqual(await store.countPlans(), { active: 2, paused: 1, cancelled: 1 })
+    assert.deepEqual((await store.takeStock(world.now())).plans, {
+      test: { active: 1, paused: 1, cancelled: 1 },
+      live: { active: 1, paused: 0, cancelled: 0 },
+    })
   },
 
   'a probe writes and leaves nothing': async (t, open) => {
@@ -227,7 +244,7 @@ export const monitoringContract: Contract = {
       await tick(world, '60000')
       world.advance(MINUTE_MS)
     }
-    const { passes, executions, price } = await store.readRecent({ passes: 2, executions: 2 })
+    const { passes, executions } = await store.readRecent({ passes: 2, executions: 2 })
     assert.deepEqual(
       passes.map(({ at, finishedAt, plansEvaluated, executionsCreated }) => [
         (at - T0) / MINUTE_MS,
@@ -247,8 +264,5 @@ export const monitoringContract: Contract = {
         ['p2', 'acme test', 'pending'],
       ],
     )
-    assert.equal(price?.at, world.now() - MINUTE_MS)
-    await store.changePartner('bolt', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
-    assert.deepEqual((await store.readStatus(T0)).partners, { active: 1, disabled: 1 })
   },
 }

@@ -87,8 +87,8 @@ export const wakeUpContract: Contract = {
     await store.deleteWebhook(bolt)
     assert.deepEqual(await store.claimWakeUps(passId), [])
     assert.deepEqual(
-      (await store.readStatus(world.now())).pausedWebhooks.map(({ tenantId }) => tenantId),
-      [acme.tenantId],
+      (await store.countWebhooks()).map(({ status, count }) => [status, count]),
+      [['paused', 1]],
     )
   },
 

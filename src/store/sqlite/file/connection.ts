@@ -66,6 +66,10 @@ export function configure(db: Database, cacheKib = CACHE_KIB): void {
   db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
 }
 
+/** The size of the database without its log, inside a transaction as that transaction leaves it. */
+export const databaseBytes = (db: Database): number =>
+  Number(db.pragma('page_count', { simple: true })) * Number(db.pragma('page_size', { simple: true }))
+
 /** `notBefore` holds the instants of writes up: what it answers is over for every write, wherever the clock has gone. */
 export function connect(
   db: Database,

@@ -1,7 +1,7 @@
 // The check: what SQLite says of the file, every rule of the ledger, and rows that were changed after they were recorded.
 
 import { formatInstant } from '../../../core/instant.ts'
-import type { CheckStore, Finding } from '../../check.ts'
+import type { CheckStore, Fault } from '../../check.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { instant } from '../../rows/instant.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
@@ -47,7 +47,7 @@ function createFaults({ db, read }: Connection): CheckStore['findFaults'] {
 }
 
 /** A page that cannot be read is a finding like any other: the rest of the file may still have something to say. */
-function readable(kind: string, look: () => Finding[]): Finding[] {
+function readable(kind: string, look: () => Fault[]): Fault[] {
   try {
     return look()
   } catch (error) {
@@ -57,13 +57,13 @@ function readable(kind: string, look: () => Finding[]): Finding[] {
   }
 }
 
-function integrity(db: Database): Finding[] {
+function integrity(db: Database): Fault[] {
   const lines = db.prepare(`pragma integrity_check(${FINDINGS_PER_RULE_MAX})`).pluck().all() as string[]
   const faults = lines.filter((line) => line !== 'ok')
   return faults.map((fault) => ({ kind: 'integrity', subject: 'database', message: inOneLine(fault) }))
 }
 
-function danglingRows(db: Database): Finding[] {
+function danglingRows(db: Database): Fault[] {
   const rows = db.pragma('foreign_key_check') as { table: string; rowid: bigint | null; parent: string }[]
   return rows.slice(0, FINDINGS_PER_RULE_MAX).map(({ table, rowid, parent }) => ({
     kind: 'foreign_key',
@@ -72,7 +72,7 @@ function danglingRows(db: Database): Finding[] {
   }))
 }
 
-function broken(db: Database, { kind, sql, message }: Rule): Finding[] {
+function broken(db: Database, { kind, sql, message }: Rule): Fault[] {
   const rows = db.prepare(`${sql} limit ${FINDINGS_PER_RULE_MAX}`).all() as Record<string, unknown>[]
   return rows.map((row) => {
     const start = typeof row.start === 'bigint' ? ` window ${formatInstant(instant(row.start))}` : ''
@@ -89,14 +89,14 @@ const tradesAfter = (db: Database, after: string): (TradeRow & { digest: string 
 
 const wasChanged = (row: TradeRow & { digest: string }): boolean => tradeDigest(tradeOf(row)) !== row.digest
 
-const changedTrade = (row: TradeRow): Finding => ({
+const changedTrade = (row: TradeRow): Fault => ({
   kind: 'trade_changed',
   subject: `trade ${row.execution_id}`,
   message: `was changed after it was recorded (partner_order_id ${row.partner_order_id})`,
 })
 
 /** Few by nature: read in one go. */
-function changedAdjustments(db: Database): Finding[] {
+function changedAdjustments(db: Database): Fault[] {
   const rows = db.prepare<[], AdjustmentRow & { digest: string }>('select * from adjustments').all()
   return rows
     .filter((row) => adjustmentDigest(adjustmentOf(row)) !== row.digest)

@@ -1,29 +1,17 @@
-// What the check has to say about the clock: a dispute that stands, and traces of a time when it was wrong.
+// What the check has to say about the clock: traces of a time when it was wrong.
 
-import { inWords } from '../../../core/clock.ts'
+import { type Finding, tenantName, ticket } from '../../../core/findings.ts'
 import { formatInstant, type Instant } from '../../../core/instant.ts'
 import { spellSpan } from '../../../core/span.ts'
-import type { Finding } from '../../check.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import type { PlanAhead } from '../../windows.ts'
 import type { Database } from '../file/connection.ts'
 import { createLedger } from '../ledger/ledger.ts'
 import { createAhead } from '../ledger/windows.ts'
-import { createDisputes } from '../pass/disputes.ts'
 
 type Look = (now: Instant) => Finding[]
 
-export const clockLooks = (db: Database): Look[] => [disputed(db), setBack(db), rolledAhead(db)]
-
-function disputed(db: Database): Look {
-  const { standing } = createDisputes(db)
-  return () => {
-    const dispute = standing()
-    if (dispute === null) return []
-    const message = `at the last pass ${inWords(dispute)}; nothing fires and no window rolls until they agree`
-    return [{ kind: 'clock_disputed', subject: 'clock', message }]
-  }
-}
+export const clockLooks = (db: Database): Look[] => [setBack(db), rolledAhead(db)]
 
 /** Only live business counts: a test environment may be led through time faster than the clock. */
 function setBack(db: Database): Look {
@@ -42,7 +30,7 @@ function setBack(db: Database): Look {
     const latest = instantOrNull(sql.get() ?? null)
     if (latest === null || latest <= now) return []
     const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spellSpan(latest - now)} later`
-    return [{ kind: 'clock_back', subject: 'clock', message }]
+    return [ticket('clock_back', 'clock', message, { severity: 'page', next: ['timedatectl', 'status'] })]
   }
 }
 
@@ -52,19 +40,28 @@ function rolledAhead(db: Database): Look {
   return (now) => {
     const found = new Map<string, { first: PlanAhead; n: number }>()
     for (const row of ahead.all(now)) {
-      const plan = ahead.judge(row, now)
+      const plan = row.environment === 'live' ? ahead.judge(row, now) : null
       if (!plan) continue
-      const place = `${plan.tenant.partnerSlug} ${plan.tenant.environment}`
+      const place = tenantName(plan.tenant)
       const seen = found.get(place)
       if (seen) seen.n += 1
       else found.set(place, { first: plan, n: 1 })
     }
-    return [...found].map(([place, { first, n }]) => ({
-      kind: 'windows_ahead',
-      subject: `${place} plan ${first.partnerPlanId}`,
-      message:
-        `its window starts ${formatInstant(first.window.start)}, opened by a clock that was ahead, and it buys nothing ` +
-        `until then; in all ${n} plans of ${place}`,
-    }))
+    return [...found].map(([place, { first, n }]) => {
+      const { tenant, partnerPlanId, window } = first
+      const message =
+        `its window starts ${formatInstant(window.start)}, opened by a clock that was ahead, and it buys nothing ` +
+        `until then; in all ${n} plans of ${place}`
+      const next = [
+        'tranche',
+        'plan',
+        'bring-back',
+        '--partner',
+        tenant.partnerSlug,
+        '--env',
+        tenant.environment,
+      ]
+      return ticket('windows_ahead', `${place} plan ${partnerPlanId}`, message, { tenant, next })
+    })
   }
 }

@@ -2,20 +2,24 @@
 // requests get their turn, however many rows there are.
 
 import type { ExecutionId } from '../../../core/execution-id.ts'
+import { earlier } from '../../../core/instant.ts'
 import type { Environment } from '../../../core/partner.ts'
-import type { Backlog, MonitoringStore, PlanCounts, WebhookCount } from '../../monitoring.ts'
+import type { Backlog, MonitoringStore, WebhookCount } from '../../monitoring.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
-import { IS_OPEN, UNLEASED_IN_OWN_TIME } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import { walBytes } from '../file/own-files.ts'
 import { createDisputes } from '../pass/disputes.ts'
+import { createOpenByTenant } from './open-by-tenant.ts'
 import { createSchedulerReader } from './scheduler.ts'
 import { breathe, PAGE_ROWS } from './short-reads.ts'
+import { createStock } from './stock.ts'
+import { createVitals } from './vitals.ts'
 
 export function createMonitoringStore(connection: Connection): MonitoringStore {
   const { db, read, write } = connection
   const sql = prepare(connection)
   const disputes = createDisputes(db)
+  const openByTenant = createOpenByTenant(connection)
 
   return {
     // A savepoint undone inside a transaction that commits: the page still goes to the log and to the disk, so that a
@@ -59,42 +63,20 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
       ),
 
     async readBacklog(now) {
-      const backlog: Backlog = { open: 0, due: 0, oldestDueAt: null }
-      const seen = (row: OpenRow): void => {
-        backlog.open += 1
-        if (row.due === 0n) return
-        backlog.due += 1
-        // How long something waits is nobody's alarm in a sandbox.
-        if (row.sandbox === 1n) return
-        const createdAt = instant(row.created_at)
-        if (backlog.oldestDueAt === null || createdAt < backlog.oldestDueAt) backlog.oldestDueAt = createdAt
-      }
-      for (const tenant_id of await read(() => sql.tenants.all())) {
-        for (const walk of [sql.pendingAfter, sql.leasedAfter]) {
-          let after: OpenKey = { tenant_id, lease_expires_at: FIRST, created_at: FIRST, execution_id: '' }
-          for (;;) {
-            const rows = await read(() => walk.all({ ...after, now, limit: PAGE_ROWS }))
-            rows.forEach(seen)
-            const last = rows.at(-1)
-            if (rows.length < PAGE_ROWS || last === undefined) break
-            after = { ...after, ...last }
-            await breathe()
-          }
-        }
+      const none = (): Backlog => ({ open: 0, due: 0, oldestDueAt: null })
+      const backlog = { test: none(), live: none() }
+      const tenants = await read(() => openByTenant(now))
+      for (const { environment, open, due, oldestDueAt } of tenants.values()) {
+        const sum = backlog[environment]
+        sum.open += open
+        sum.due += due
+        if (oldestDueAt !== null) sum.oldestDueAt = earlier(oldestDueAt, sum.oldestDueAt ?? oldestDueAt)
       }
       return backlog
     },
 
-    async countPlans() {
-      const counts: PlanCounts = { active: 0, paused: 0, cancelled: 0 }
-      const newest = await read(() => sql.newestPlan.get() ?? 0n)
-      for (let from = 0n; from < newest; from += BigInt(PAGE_ROWS)) {
-        const rows = await read(() => sql.plansBetween.all({ from, to: from + BigInt(PAGE_ROWS) }))
-        for (const { status, n } of rows) counts[status] += Number(n)
-        await breathe()
-      }
-      return counts
-    },
+    takeStock: createStock(connection),
+    readVitals: createVitals(connection),
 
     countWebhooks: () => read(() => sql.webhooks.all().map((row) => ({ ...row, count: Number(row.count) }))),
 
@@ -102,20 +84,8 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
   }
 }
 
-/** Below every instant. */
-const FIRST = -(2n ** 62n)
-type OpenKey = { tenant_id: bigint; lease_expires_at: bigint; created_at: bigint; execution_id: string }
-type OpenRow = OpenKey & { sandbox: bigint; due: bigint }
 type PassRow = { tick_id: bigint; at: bigint; finished_at: bigint | null }
 type CreatedRow = { environment: Environment; n: bigint; last: ExecutionId }
-
-/** A page of a tenant's open executions, in the order of their index. */
-const openAfter = (place: string): string =>
-  `select e.lease_expires_at, e.created_at, e.execution_id, s.tenant_id is not null as sandbox,
-     ${UNLEASED_IN_OWN_TIME} as due
-   from executions e left join sandboxes s on s.tenant_id = e.tenant_id
-   where ${IS_OPEN} and e.tenant_id = :tenant_id and ${place}
-   order by e.lease_expires_at, e.created_at, e.execution_id limit :limit`
 
 function prepare({ db }: Connection) {
   return {
@@ -133,21 +103,6 @@ function prepare({ db }: Connection) {
     ),
     passesAfter: db.prepare<object, PassRow>(
       'select tick_id, at, finished_at from ticks where tick_id > :after order by tick_id',
-    ),
-    tenants: db.prepare<[], bigint>('select tenant_id from tenants').pluck(),
-    pendingAfter: db.prepare<object, OpenRow>(
-      openAfter(
-        `e.lease_expires_at is null and (e.created_at, e.execution_id) > (:created_at, :execution_id)`,
-      ),
-    ),
-    leasedAfter: db.prepare<object, OpenRow>(
-      openAfter(
-        `(e.lease_expires_at, e.created_at, e.execution_id) > (:lease_expires_at, :created_at, :execution_id)`,
-      ),
-    ),
-    newestPlan: db.prepare<[], bigint | null>('select max(plan_id) from plans').pluck(),
-    plansBetween: db.prepare<object, { status: keyof PlanCounts; n: bigint }>(
-      `select status, count(*) as n from plans where plan_id > :from and plan_id <= :to group by status`,
     ),
     // One row a tenant at most: few.
     webhooks: db.prepare<[], Omit<WebhookCount, 'count'> & { count: bigint }>(

@@ -1,10 +1,9 @@
-// What a live screen shows beside the counts: the latest passes, the price, the latest executions.
+// What a live screen shows beside the counts: the latest passes, the latest executions.
 
 import type { ExecutionStatus } from '../../../core/execution.ts'
 import type { Usd } from '../../../core/money.ts'
 import type { Environment } from '../../../core/partner.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
-import { type PriceRow, priceOf } from '../../rows/price.ts'
 import type { StatusStore } from '../../status.ts'
 import type { Connection } from '../file/connection.ts'
 
@@ -21,7 +20,6 @@ type LatestRow = {
 export function createRecent({ db, read }: Connection): StatusStore['readRecent'] {
   const sql = {
     passes: db.prepare<[number], PassRow>('select * from ticks order by tick_id desc limit ?'),
-    price: db.prepare<[], PriceRow>('select * from prices order by at desc limit 1'),
     // Ids grow with time, so the latest are at the end of the table.
     latest: db.prepare<[number], LatestRow>(
       `select t.partner_slug, t.environment, p.partner_plan_id, e.amount_usd, e.status, e.created_at
@@ -32,7 +30,6 @@ export function createRecent({ db, read }: Connection): StatusStore['readRecent'
   }
   return (limit) =>
     read(() => {
-      const price = sql.price.get()
       return {
         passes: sql.passes
           .all(limit.passes)
@@ -43,7 +40,6 @@ export function createRecent({ db, read }: Connection): StatusStore['readRecent'
             plansEvaluated: Number(row.plans_evaluated),
             executionsCreated: Number(row.executions_created),
           })),
-        price: price ? priceOf(price) : null,
         executions: sql.latest.all(limit.executions).map((row) => ({
           tenant: `${row.partner_slug} ${row.environment}`,
           partnerPlanId: row.partner_plan_id,

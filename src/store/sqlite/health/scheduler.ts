@@ -5,7 +5,7 @@ import type { Instant } from '../../../core/instant.ts'
 import { LATENESS_PASSES } from '../../../core/scheduler-lateness.ts'
 import type { MonitoringStore } from '../../monitoring.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
-import { IN_REAL_TIME } from '../expressions.ts'
+import { IS_LIVE } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import { breathe, PAGE_ROWS } from './short-reads.ts'
 
@@ -21,7 +21,8 @@ export function createSchedulerReader({ db, read }: Connection): MonitoringStore
     firstAwake: db
       .prepare<object, bigint>(
         `select p.created_at from schedules s not indexed join plans p using (plan_id)
-         where s.plan_id > :from and s.plan_id <= :to and s.awake = 1 and ${IN_REAL_TIME}
+           join tenants t on t.tenant_id = p.tenant_id
+         where s.plan_id > :from and s.plan_id <= :to and s.awake = 1 and ${IS_LIVE}
          order by s.plan_id limit 1`,
       )
       .pluck(),
@@ -29,7 +30,7 @@ export function createSchedulerReader({ db, read }: Connection): MonitoringStore
 
   /**
    * Plans get their ids in the order they are created, so the first awake one is the earliest. As a rule it is near the
-   * start. Where many before it sleep or are in sandboxes, they are passed over a page at a time.
+   * start. Where many before it sleep or are in test environments, they are passed over a page at a time.
    */
   async function findWaitingSince(): Promise<Instant | null> {
     const newest = await read(() => sql.newestSchedule.get() ?? 0n)

@@ -6,7 +6,7 @@ import type { Tenant } from '../../../core/partner.ts'
 import type { ExecutionStore } from '../../executions.ts'
 import { executionOf } from '../../rows/execution.ts'
 import type { AuditLog } from '../accounts/audit.ts'
-import { IS_STUCK, OF_TENANT, SELECT_LISTED_EXECUTION } from '../expressions.ts'
+import { IS_DUE_LATE, IS_STUCK, OF_TENANT, SELECT_LISTED_EXECUTION } from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Confirmations } from './confirmations.ts'
@@ -14,6 +14,7 @@ import type { Stops } from './disable-user.ts'
 import { createDueList } from './due-list.ts'
 import type { LateReports } from './late-reports.ts'
 import type { Ledger } from './ledger.ts'
+import { createPollNotes } from './poll-notes.ts'
 import { type ListedExecutionRow, listedExecution, type Records } from './records.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
@@ -30,9 +31,10 @@ type Parts = {
 
 export function createExecutionStore(connection: Connection, parts: Parts): ExecutionStore {
   const { ledger, stops, audit, time, confirmations, lateReports, records } = parts
-  const { read, write } = connection
+  const { clock, read, write } = connection
   const sql = prepare(connection)
   const dueList = createDueList(connection.db)
+  const notePoll = createPollNotes(connection)
 
   /** Leases the first `limit` of what is due, and counts the rest. */
   function hand(tenant: Tenant, { limit, deliver, now }: Handing): DuePage {
@@ -50,6 +52,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
   return {
     async deliverDue(tenant, limit, deliver) {
+      notePoll(tenant)
       for (;;) {
         // Most polls find nothing: they take no write lock and wait for no disk.
         const found = await read(() => {
@@ -91,7 +94,15 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
     listExecutions: ({ slug, environment, status, stuck }, { after, limit }) =>
       read(() => {
-        const params = { slug, environment, status, stuck: Number(stuck), after: after ?? '', limit }
+        const params = {
+          slug,
+          environment,
+          status,
+          stuck: Number(stuck),
+          after: after ?? '',
+          limit,
+          now: clock(),
+        }
         return sql.list.all(params).map(listedExecution)
       }),
 
@@ -113,9 +124,10 @@ function prepare({ db }: Connection) {
        where execution_id = :execution_id`,
     ),
     list: db.prepare<object, ListedExecutionRow>(
-      `${SELECT_LISTED_EXECUTION} where e.execution_id > :after and ${OF_TENANT}
+      `${SELECT_LISTED_EXECUTION} left join sandboxes s on s.tenant_id = e.tenant_id
+       where e.execution_id > :after and ${OF_TENANT}
          and (:status is null or e.status = :status)
-         and (:stuck = 0 or (${IS_STUCK}))
+         and (:stuck = 0 or (${IS_STUCK}) or (${IS_DUE_LATE}))
        order by e.execution_id limit :limit`,
     ),
   }

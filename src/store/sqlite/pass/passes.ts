@@ -3,7 +3,7 @@
 import { PASS_GAPS_SEEN } from '../../../core/failsafe.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { PassStart, PassStore, Preview } from '../../passes.ts'
-import type { Connection } from '../file/connection.ts'
+import { type Connection, databaseBytes } from '../file/connection.ts'
 import { lockFile } from '../file/own-files.ts'
 import { acquireLock } from '../file/process-lock.ts'
 import type { SandboxDue } from '../sandbox/due-plans.ts'
@@ -14,6 +14,8 @@ import type { WriteWakeUps } from './wake-ups.ts'
 
 /** Passes kept on record: a week of minutely ones. */
 const PASSES_KEPT = 10_080
+/** Characters kept of why a feed failed: some of it is in the feed's own words. */
+const FAILURE_MAX = 300
 
 type Parts = {
   book: PriceBook
@@ -25,7 +27,7 @@ type Parts = {
 
 export function createPassStore(connection: Connection, parts: Parts): PassStore {
   const { book, runPage, writeWakeUps, sandboxDue, file } = parts
-  const { read, write } = connection
+  const { db, read, write } = connection
   const sql = prepare(connection)
   const dueInRealTime = createDuePlans(connection)
 
@@ -43,10 +45,16 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
   return {
     acquirePassLock: () => acquireLock(lockFile(file, 'pass')),
 
-    beginPass: (observed) =>
+    beginPass: (observed, asked = null) =>
       write((now) => {
         if (observed) book.add(now, observed.price, observed.source)
-        const { lastInsertRowid } = sql.addPass.run({ at: now, price: observed?.price ?? null })
+        const { lastInsertRowid } = sql.addPass.run({
+          at: now,
+          price: observed?.price ?? null,
+          feed: asked?.name ?? null,
+          feed_failure: asked?.failure?.slice(0, FAILURE_MAX) ?? null,
+          database_bytes: databaseBytes(db),
+        })
         const before = Number(lastInsertRowid) - PASSES_KEPT
         sql.forgetPasses.run({ before })
         sql.forgetEvents.run({ before })
@@ -106,7 +114,10 @@ class Undo<T> extends Error {
 function prepare({ db }: Connection) {
   return {
     planName: db.prepare<[number], string>('select partner_plan_id from plans where plan_id = ?').pluck(),
-    addPass: db.prepare('insert into ticks (at, price) values (:at, :price)'),
+    addPass: db.prepare(
+      `insert into ticks (at, price, feed, feed_failure, database_bytes)
+       values (:at, :price, :feed, :feed_failure, :database_bytes)`,
+    ),
     forgetPasses: db.prepare('delete from ticks where tick_id <= :before'),
     passTimes: db.prepare<object, bigint>('select at from ticks order by tick_id desc limit :limit').pluck(),
     forgetEvents: db.prepare('delete from webhook_events where tick_id <= :before'),

@@ -13,6 +13,7 @@ export const WIPED: readonly (readonly [table: string, rows: string])[] = [
   ['late_reports', 'tenant_id = :tenant'],
   ['trades', 'tenant_id = :tenant'],
   ['executions', 'tenant_id = :tenant'],
+  ['outcomes', 'tenant_id = :tenant'],
   ['open_counts', 'tenant_id = :tenant'],
   ['schedules', 'plan_id in (select plan_id from plans where tenant_id = :tenant)'],
   ['windows', 'plan_id in (select plan_id from plans where tenant_id = :tenant)'],

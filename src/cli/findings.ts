@@ -1,0 +1,27 @@
+// Findings as check and status show them: the same fields for a script, the same words for a person.
+
+import type { Finding } from '../core/findings.ts'
+import { quoted } from '../core/quote.ts'
+import { visible } from '../core/visible.ts'
+import type { Cli } from './context.ts'
+
+/** `mend` is the command that mends what was found, or shows what there is to know about it. */
+export const findingJson = (cli: Pick<Cli, 'self'>, finding: Finding, level: 'error' | 'warning') => ({
+  level,
+  kind: finding.kind,
+  severity: finding.severity,
+  partner_slug: finding.tenant?.partnerSlug ?? null,
+  environment: finding.tenant?.environment ?? null,
+  subject: finding.subject,
+  message: finding.message,
+  mend: commandLine(cli.self(), finding.next),
+})
+
+export type FindingJson = ReturnType<typeof findingJson>
+
+/** A line of a shell that does it, on the same database. */
+export const commandLine = (self: string, [program = '', ...words]: readonly string[]): string =>
+  [program === 'tranche' ? self : program, ...words.map(quoted)].join(' ')
+
+export const findingInWords = ({ level, kind, subject, message, mend }: FindingJson): string =>
+  [`${level.padEnd(7)}  ${kind}  ${subject}`, message, `> ${mend}`].map(visible).join('\n         ')

@@ -1,0 +1,63 @@
+// The partners of a status as a table: when each was heard of last, what waits for it, and what came of its orders.
+
+import { formatInstant, type Instant } from '../../core/instant.ts'
+import { spellSpan } from '../../core/span.ts'
+import type { PartnerSeen } from '../../core/vitals.ts'
+import type { FindingJson } from '../findings.ts'
+import { counted } from '../terminal/numbers.ts'
+import { type Column, renderTable } from '../terminal/table.ts'
+import { secondsSince, spellSeconds } from './seconds.ts'
+
+export const partnerJson = (
+  { tenant, polledAt, confirmedAt, due, oldestDueAt, orders }: PartnerSeen,
+  now: Instant,
+) => ({
+  partner_slug: tenant.partnerSlug,
+  last_poll_at: polledAt && formatInstant(polledAt),
+  last_confirm_at: confirmedAt && formatInstant(confirmedAt),
+  due_backlog: due,
+  oldest_due_age_seconds: secondsSince(oldestDueAt, now),
+  orders_24h: {
+    filled: orders.filled,
+    failed: orders.failed,
+    commonest_failure_reason: orders.commonestReason,
+  },
+})
+
+type Row = ReturnType<typeof partnerJson>
+type Json = { at: string; by_partner: Row[]; findings: Pick<FindingJson, 'partner_slug'>[] }
+
+/** What fits on a screen beside the rest; `--json` has them all. */
+const PARTNERS_SHOWN = 10
+
+/** Nothing without a partner that does anything; else the table, those that findings name first. */
+export async function partnerTable({ at, by_partner, findings }: Json): Promise<string[]> {
+  const named = new Set(findings.map(({ partner_slug }) => partner_slug))
+  const busy = by_partner.filter(
+    ({ partner_slug: slug, due_backlog: due, last_poll_at: polled, last_confirm_at: confirmed }) =>
+      named.has(slug) || due > 0 || polled !== null || confirmed !== null,
+  )
+  if (busy.length === 0) return []
+  const rows = busy.sort((a, b) => Number(named.has(b.partner_slug)) - Number(named.has(a.partner_slug)))
+  const more = rows.length - PARTNERS_SHOWN
+  const table = await renderTable(columnsAt(Date.parse(at)), rows.slice(0, PARTNERS_SHOWN))
+  return [more > 0 ? `${table}\n${counted(more, 'more partner')}: tranche status --json` : table]
+}
+
+function columnsAt(now: number): Column<Row>[] {
+  const ago = (then: string | null): string =>
+    then === null ? 'never' : `${spellSpan(now - Date.parse(then))} ago`
+  return [
+    { title: 'PARTNER', of: (row) => row.partner_slug },
+    { title: 'LAST POLL', of: (row) => ago(row.last_poll_at) },
+    { title: 'LAST CONFIRM', of: (row) => ago(row.last_confirm_at) },
+    { title: 'DUE', of: (row) => row.due_backlog, right: true },
+    {
+      title: 'OLDEST',
+      of: ({ oldest_due_age_seconds: age }) => (age === null ? null : spellSeconds(age)),
+    },
+    { title: 'FILLED 24 H', of: (row) => row.orders_24h.filled, right: true },
+    { title: 'FAILED 24 H', of: (row) => row.orders_24h.failed, right: true },
+    { title: 'MOST OFTEN', of: (row) => row.orders_24h.commonest_failure_reason },
+  ]
+}

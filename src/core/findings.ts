@@ -1,0 +1,240 @@
+// What an operator should look after: one pure rule for each finding, from what is seen to a code, words and the next
+// command. `check`, `status`, its live screen, the metrics and the alert rules all ask here.
+
+import { DISK_FREE_MIN, DUE_LATE_MS, FAILED_ORDERS_MIN, SILENT_MAX_MS, UNSPENT_DAYS } from './alarms.ts'
+import { inWords } from './clock.ts'
+import { STUCK_DELIVERIES } from './execution.ts'
+import { formatInstant, type Instant, later } from './instant.ts'
+import { PRICE_LIVE_MS } from './live-price.ts'
+import { formatUsd } from './money.ts'
+import type { Tenant } from './partner.ts'
+import { latenessInWords, schedulerLateness } from './scheduler-lateness.ts'
+import { spellSpan } from './span.ts'
+import type { DiskSeen, FeedSeen, PartnerSeen, UnspentSeen, Vitals } from './vitals.ts'
+
+/** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
+export type Severity = 'page' | 'ticket'
+
+/** Everything that may be found at a glance, and how urgent it is. The codes are stable: alert rules name them. */
+export const VITAL_FINDINGS = {
+  ticks_stopped: 'page',
+  clock_disputed: 'page',
+  disk_low: 'page',
+  partner_silent: 'page',
+  partner_failing: 'page',
+  feed_down: 'ticket',
+  executions_stuck: 'ticket',
+  webhook_paused: 'ticket',
+  late_fills: 'ticket',
+  windows_unspent: 'ticket',
+} as const satisfies Record<string, Severity>
+
+export type Finding = {
+  /** The code, which never changes. */
+  kind: string
+  severity: Severity
+  /** Whose it is; null for what concerns everybody. */
+  tenant: Tenant | null
+  subject: string
+  message: string
+  /** The command to run next, word by word; a first word `tranche` stands for however the program is called. */
+  next: readonly string[]
+}
+
+type Vital = Omit<Finding, 'severity' | 'tenant'> & { kind: keyof typeof VITAL_FINDINGS; tenant?: Tenant }
+
+/** What is to be looked after now: what concerns everybody first, then partner by partner. */
+export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
+  const found = [
+    ticksStopped(vitals, now),
+    clockDisputed(vitals),
+    feedDown(vitals, now),
+    diskLow(vitals.disk),
+    ...vitals.partners.flatMap((partner) => [
+      partnerSilent(partner, now),
+      partnerFailing(partner),
+      executionsStuck(partner, now),
+      webhookPaused(partner),
+      lateFills(partner),
+    ]),
+    ...vitals.unspent.map(windowsUnspent),
+  ]
+  return found
+    .filter((one) => one !== null)
+    .map(({ tenant = null, ...one }) => ({ ...one, severity: VITAL_FINDINGS[one.kind], tenant }))
+}
+
+/** A finding that only `check` looks for, because it takes reading more than a glance. */
+export const ticket = (
+  kind: string,
+  subject: string,
+  message: string,
+  { tenant = null, next, severity = 'ticket' }: Pick<Finding, 'next'> & Partial<Finding>,
+): Finding => ({ kind, severity, tenant, subject, message, next })
+
+/** How a tenant is named in a finding. */
+export const tenantName = ({ partnerSlug, environment }: Tenant): string => `${partnerSlug} ${environment}`
+
+/** The options that name a tenant on a command line. */
+const ofTenant = ({ partnerSlug, environment }: Tenant): string[] => [
+  '--partner',
+  partnerSlug,
+  '--env',
+  environment,
+]
+
+function ticksStopped({ scheduler }: Vitals, now: Instant): Vital | null {
+  const { isLate, usualGapMs } = schedulerLateness(scheduler, now)
+  if (!isLate) return null
+  const message = latenessInWords(scheduler, now, usualGapMs)
+  return { kind: 'ticks_stopped', subject: 'scheduler', message, next: ['tranche', 'tick'] }
+}
+
+function clockDisputed({ dispute }: Vitals): Vital | null {
+  if (dispute === null) return null
+  const message = `at the last pass ${inWords(dispute)}; nothing fires and no window rolls until they agree`
+  return { kind: 'clock_disputed', subject: 'clock', message, next: ['timedatectl', 'status'] }
+}
+
+/** A feed that nobody configured is never down. */
+function feedDown({ feed, price }: Vitals, now: Instant): Vital | null {
+  if (!feed?.down) return null
+  const { since, reason } = feed.down
+  const age = price === null ? null : now - price.at
+  const consequence =
+    age === null
+      ? 'there is no price at all'
+      : `the newest price is ${spellSpan(age)} old${age < PRICE_LIVE_MS ? '' : ', too old to go by'}`
+  const byClock = age === null || age >= PRICE_LIVE_MS ? ', so tranches fire by the clock' : ''
+  return {
+    kind: 'feed_down',
+    subject: `price feed ${feed.name}`,
+    message: `has given no price for ${spellSpan(now - since)}, since ${formatInstant(since)}: ${reason}; ${consequence}${byClock}`,
+    next: nextOfFeed(feed),
+  }
+}
+
+const nextOfFeed = ({ name }: FeedSeen): string[] =>
+  name.includes('://') ? ['curl', '-sSI', name] : ['tranche', 'price', 'fetch', '--price-feed', name]
+
+function diskLow(disk: DiskSeen | null): Vital | null {
+  if (disk === null) return null
+  const { folder, freeBytes, totalBytes, dayGrowthBytes } = disk
+  if (freeBytes >= totalBytes * DISK_FREE_MIN && freeBytes >= dayGrowthBytes) return null
+  const share = totalBytes === 0 ? 0 : Math.floor((100 * freeBytes) / totalBytes)
+  const growth = dayGrowthBytes > 0 ? `; the database grew by ${spellBytes(dayGrowthBytes)} in a day` : ''
+  const message = `has ${spellBytes(freeBytes)} free of ${spellBytes(totalBytes)} (${share} %)${growth}; without room nothing fires and nothing is confirmed`
+  return { kind: 'disk_low', subject: folder, message, next: ['df', '-h', folder] }
+}
+
+/**
+ * Nobody fetches what is due, or nobody has asked for a day although plans are active. A disabled partner cannot poll.
+ * What waits counts from when it came to wait: a partner that polled before it was there is not silent yet.
+ */
+function partnerSilent(partner: PartnerSeen, now: Instant): Vital | null {
+  const { tenant, status, held, polledAt, confirmedAt, due, oldestDueAt, plansSince } = partner
+  if (status !== 'active') return null
+  const silentSince = (from: Instant): Instant => (polledAt === null ? from : later(polledAt, from))
+  const ignoresDue = oldestDueAt !== null && now - silentSince(oldestDueAt) > DUE_LATE_MS
+  const ignoresPlans = plansSince !== null && !held && now - silentSince(plansSince) > SILENT_MAX_MS
+  if (!ignoresDue && !ignoresPlans) return null
+  const silence =
+    polledAt === null
+      ? 'has never polled'
+      : `has not polled for ${spellSpan(now - polledAt)}, since ${formatInstant(polledAt)}`
+  const waiting = oldestDueAt === null ? 'its plans are active' : dueInWords(due, oldestDueAt, now)
+  const confirmed =
+    confirmedAt === null ? 'it has never confirmed' : `it last confirmed ${formatInstant(confirmedAt)}`
+  return {
+    kind: 'partner_silent',
+    tenant,
+    subject: tenantName(tenant),
+    message: `${silence}; ${waiting}; ${confirmed}`,
+    next: ['tranche', 'key', 'list', tenant.partnerSlug],
+  }
+}
+
+/** Most of a day's orders came to nothing, and more than a few. */
+function partnerFailing({ tenant, orders }: PartnerSeen): Vital | null {
+  const { filled, failed, commonestReason } = orders
+  if (failed < FAILED_ORDERS_MIN || failed <= filled) return null
+  const reason = commonestReason === null ? 'it gives no reason' : `most often: ${commonestReason}`
+  return {
+    kind: 'partner_failing',
+    tenant,
+    subject: tenantName(tenant),
+    message: `${failed} of its ${filled + failed} orders of the last 24 hours failed; ${reason}`,
+    next: ['tranche', 'execution', 'list', ...ofTenant(tenant), '--status', 'failed'],
+  }
+}
+
+/** What `execution list --stuck` lists: nobody fetches it, or nobody confirms it. */
+function executionsStuck({ tenant, due, oldestDueAt, stuck }: PartnerSeen, now: Instant): Vital | null {
+  const isLate = oldestDueAt !== null && now - oldestDueAt > DUE_LATE_MS
+  if (!isLate && stuck === null) return null
+  const parts = [
+    isLate ? dueInWords(due, oldestDueAt, now) : null,
+    stuck &&
+      `${stuck.count} delivered ${STUCK_DELIVERIES} times or more and never confirmed, the oldest ${stuck.first}`,
+  ]
+  return {
+    kind: 'executions_stuck',
+    tenant,
+    subject: tenantName(tenant),
+    message: parts.filter((part) => part !== null).join('; '),
+    next: ['tranche', 'execution', 'list', '--stuck', ...ofTenant(tenant)],
+  }
+}
+
+function webhookPaused({ tenant, webhookPaused: paused }: PartnerSeen): Vital | null {
+  if (paused === null) return null
+  const { failures, lastDeliveredAt } = paused
+  const when = lastDeliveredAt === null ? 'never' : formatInstant(lastDeliveredAt)
+  return {
+    kind: 'webhook_paused',
+    tenant,
+    subject: tenantName(tenant),
+    message: `paused after ${failures} failures in a row, last delivered ${when}; its partner has to register again`,
+    next: ['tranche', 'webhook', 'test', tenant.partnerSlug, '--env', tenant.environment],
+  }
+}
+
+/** Real money may have moved, and nobody has decided on it. */
+function lateFills({ tenant, lateFills: late }: PartnerSeen): Vital | null {
+  if (late === null) return null
+  const since = late.oldestAt === null ? '' : `, the oldest since ${formatInstant(late.oldestAt)}`
+  const more = late.unkept === 0 ? '' : `; ${late.unkept} more were counted and not kept`
+  return {
+    kind: 'late_fills',
+    tenant,
+    subject: tenantName(tenant),
+    message: `${late.kept} reported and refused, and not decided on${since}${more}`,
+    next: ['tranche', 'execution', 'late-fills'],
+  }
+}
+
+function windowsUnspent({ tenant, windows, released, worst }: UnspentSeen): Vital {
+  const name = tenantName(tenant)
+  const ended = windows === 1 ? '1 window' : `${windows} windows`
+  return {
+    kind: 'windows_unspent',
+    tenant,
+    subject: `${name} plan ${worst.partnerPlanId}`,
+    message: `${formatUsd(worst.released)} USD of this plan were not spent; in all ${ended} of ${name} ended with ${formatUsd(released)} USD left in ${UNSPENT_DAYS} days`,
+    next: ['tranche', 'plan', 'show', worst.partnerPlanId, ...ofTenant(tenant)],
+  }
+}
+
+function dueInWords(due: number, oldestAt: Instant, now: Instant): string {
+  const age = spellSpan(now - oldestAt)
+  return due === 1 ? `1 instruction waits, for ${age}` : `${due} instructions wait, the oldest for ${age}`
+}
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
+
+/** "3.4 GiB". */
+export function spellBytes(bytes: number): string {
+  let [value, unit] = [bytes, 0]
+  for (; value >= 1024 && unit < UNITS.length - 1; unit++) value /= 1024
+  return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`
+}

@@ -1,0 +1,68 @@
+// What is known of a running service at a glance: the facts that its findings are drawn from. All of it is cheap to read.
+
+import type { Dispute } from './clock.ts'
+import type { ExecutionId } from './execution-id.ts'
+import type { Instant } from './instant.ts'
+import type { Price, Usd } from './money.ts'
+import type { PartnerStatus, Tenant } from './partner.ts'
+import type { SchedulerSeen } from './scheduler-lateness.ts'
+
+/** The feed that the latest passes asked. */
+export type FeedSeen = {
+  /** Its SPEC; of an address only the origin. */
+  name: string
+  /** When the newest pass that asked it began. */
+  askedAt: Instant
+  /** Since when every pass that asked got no price, and why the newest got none; null while it answers. */
+  down: { since: Instant; reason: string } | null
+}
+
+/** A partner's live environment. A test environment sets off no alarm and is not seen. */
+export type PartnerSeen = {
+  tenant: Tenant
+  status: PartnerStatus
+  held: boolean
+  /** To the minute; null for never. */
+  polledAt: Instant | null
+  confirmedAt: Instant | null
+  /** Instructions that a poll would hand out, and when the oldest of them was created. */
+  due: number
+  oldestDueAt: Instant | null
+  /** Instructions that were delivered again and again. */
+  stuck: { count: number; first: ExecutionId } | null
+  /** Confirmations of the last 24 hours: with something bought, and with nothing. */
+  orders: { filled: number; failed: number; commonestReason: string | null }
+  /** Since when it has had an active plan that is timed; null when it has none. */
+  plansSince: Instant | null
+  webhookPaused: { failures: number; lastDeliveredAt: Instant | null } | null
+  /** Reports of fills that were refused, and that nobody has decided on: kept ones, and ones only counted. */
+  lateFills: { kept: number; oldestAt: Instant | null; unkept: number } | null
+}
+
+/** Windows of a partner that ended with money left, and the plan that left the most. */
+export type UnspentSeen = {
+  tenant: Tenant
+  windows: number
+  released: Usd
+  worst: { partnerPlanId: string; released: Usd }
+}
+
+export type DiskSeen = {
+  folder: string
+  freeBytes: number
+  /** What is free and what is used, without what is kept for root. */
+  totalBytes: number
+  /** By how much the database grew in the last day, or since the first pass of it. */
+  dayGrowthBytes: number
+}
+
+export type Vitals = {
+  scheduler: SchedulerSeen
+  dispute: Dispute | null
+  feed: FeedSeen | null
+  price: { price: Price; at: Instant; source: string } | null
+  partners: PartnerSeen[]
+  unspent: UnspentSeen[]
+  /** Null for a database in memory. */
+  disk: DiskSeen | null
+}

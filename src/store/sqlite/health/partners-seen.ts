@@ -1,0 +1,142 @@
+// What is seen of each partner's live environment: a few steps along indexes for each, however many plans and orders.
+
+import { ORDERS_SEEN_MS } from '../../../core/alarms.ts'
+import type { ExecutionId } from '../../../core/execution-id.ts'
+import { HOUR_MS, type Instant } from '../../../core/instant.ts'
+import type { PartnerStatus } from '../../../core/partner.ts'
+import type { PartnerSeen } from '../../../core/vitals.ts'
+import type { Stock } from '../../monitoring.ts'
+import { instantOrNull } from '../../rows/instant.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import { IS_STUCK } from '../expressions.ts'
+import type { Connection } from '../file/connection.ts'
+import { createOpenByTenant } from './open-by-tenant.ts'
+import { breathe } from './short-reads.ts'
+
+/** Partners read without a break: a few milliseconds. */
+const PAGE_PARTNERS = 500
+/** So many partners, those with the most failures, are asked for their reasons; and each for so many orders. */
+const PARTNERS_ASKED = 20
+const ORDERS_ASKED = 100
+
+type PartnerRow = TenantRow & {
+  status: string
+  held: bigint
+  polled_at: bigint | null
+  confirmed_at: bigint | null
+  filled: bigint | null
+  failed: bigint | null
+  stuck: bigint
+  first_stuck: string | null
+  failures: bigint | null
+  last_delivered_at: bigint | null
+}
+type LateRow = { tenant_id: bigint; kept: bigint; oldest_at: bigint | null; unkept: bigint }
+
+export function createPartnersSeen(
+  connection: Connection,
+): (now: Instant, stock: Stock) => Promise<PartnerSeen[]> {
+  const { read } = connection
+  const sql = prepare(connection)
+  const openByTenant = createOpenByTenant(connection)
+
+  function lateFills(): Map<number, PartnerSeen['lateFills']> {
+    return new Map(
+      sql.late
+        .all()
+        .map(({ tenant_id, kept, oldest_at, unkept }) => [
+          Number(tenant_id),
+          { kept: Number(kept), oldestAt: instantOrNull(oldest_at), unkept: Number(unkept) },
+        ]),
+    )
+  }
+
+  async function addReasons(partners: readonly PartnerSeen[]): Promise<void> {
+    const failing = partners
+      .filter(({ orders }) => orders.failed > 0)
+      .sort((a, b) => b.orders.failed - a.orders.failed)
+      .slice(0, PARTNERS_ASKED)
+    await read(() => {
+      for (const { tenant, orders } of failing)
+        orders.commonestReason =
+          sql.reason.get({ tenant: tenant.tenantId, orders: ORDERS_ASKED })?.failure_reason ?? null
+    })
+  }
+
+  return async (now, stock) => {
+    const [open, late] = await read(() => [openByTenant(now), lateFills()] as const)
+    const partners: PartnerSeen[] = []
+    // As many hours as there are in the time that is seen, the one that runs included.
+    const hour = Math.floor((now - ORDERS_SEEN_MS) / HOUR_MS)
+    for (let after = -1; ; ) {
+      const rows = await read(() => sql.page.all({ after, hour, limit: PAGE_PARTNERS }))
+      for (const row of rows) {
+        const { due = 0, oldestDueAt = null } = open.get(Number(row.tenant_id)) ?? {}
+        const tenantId = Number(row.tenant_id)
+        partners.push({
+          ...partnerOf(row),
+          due,
+          oldestDueAt,
+          plansSince: stock.plansSince.get(tenantId) ?? null,
+          lateFills: late.get(tenantId) ?? null,
+        })
+      }
+      const last = partners.at(-1)
+      if (rows.length < PAGE_PARTNERS || last === undefined) break
+      after = last.tenant.tenantId
+      await breathe()
+    }
+    await addReasons(partners)
+    return partners
+  }
+}
+
+const partnerOf = (
+  row: PartnerRow,
+): Omit<PartnerSeen, 'due' | 'oldestDueAt' | 'plansSince' | 'lateFills'> => ({
+  tenant: tenantOf(row),
+  status: row.status as PartnerStatus,
+  held: row.held === 1n,
+  polledAt: instantOrNull(row.polled_at),
+  confirmedAt: instantOrNull(row.confirmed_at),
+  stuck:
+    row.first_stuck === null ? null : { count: Number(row.stuck), first: row.first_stuck as ExecutionId },
+  orders: { filled: Number(row.filled ?? 0n), failed: Number(row.failed ?? 0n), commonestReason: null },
+  webhookPaused:
+    row.failures === null
+      ? null
+      : { failures: Number(row.failures), lastDeliveredAt: instantOrNull(row.last_delivered_at) },
+})
+
+function prepare({ db }: Connection) {
+  const stuck = `from executions e where e.tenant_id = t.tenant_id and ${IS_STUCK}`
+  const orders = 'from outcomes o where o.tenant_id = t.tenant_id and o.hour > :hour'
+  return {
+    page: db.prepare<object, PartnerRow>(
+      `select t.*, r.status, r.held, q.polled_at, w.consecutive_failures as failures, w.last_delivered_at,
+         (select max(d.recorded_at) from trades d where d.tenant_id = t.tenant_id) as confirmed_at,
+         (select sum(o.filled) ${orders}) as filled, (select sum(o.failed) ${orders}) as failed,
+         (select count(*) ${stuck}) as stuck, (select min(e.execution_id) ${stuck}) as first_stuck
+       from tenants t join partners r using (partner_slug) left join polls q using (tenant_id)
+         left join webhooks w on w.tenant_id = t.tenant_id and w.status = 'paused'
+       where t.tenant_id > :after and t.environment = 'live' order by t.tenant_id limit :limit`,
+    ),
+    // Few by nature: each waits for an operator.
+    late: db.prepare<[], LateRow>(
+      `select tenant_id, sum(x.n) as kept, min(x.first) as oldest_at, sum(x.unkept) as unkept
+       from (
+         select tenant_id, count(*) as n, min(received_at) as first, 0 as unkept
+         from late_reports where decided_at is null group by tenant_id
+         union all select tenant_id, 0, null, unkept_reports
+         from executions indexed by executions_unkept where unkept_reports > 0) x
+       join tenants t using (tenant_id) where t.environment = 'live' group by tenant_id`,
+    ),
+    reason: db.prepare<object, { failure_reason: string | null }>(
+      `select failure_reason from (
+         select failure_reason, usd_amount from trades where tenant_id = :tenant
+         order by recorded_at desc, execution_id desc limit :orders)
+       where usd_amount is null and failure_reason is not null
+       group by failure_reason order by count(*) desc, failure_reason limit 1`,
+    ),
+  }
+}
