@@ -1,4 +1,4 @@
-// The columns of the three reports, which are the members of the billing answers too. Frozen: scripts and ledgers read
+// The columns of the reports, which are the members of the billing answers too. Frozen: scripts and ledgers read
 // them by name and by place. New ones come last.
 
 export const SUMMARY_COLUMNS = [
@@ -69,3 +69,23 @@ export const TRADE_COLUMNS = [
   'failure_reason',
 ] as const
 export type TradeColumn = (typeof TRADE_COLUMNS)[number]
+
+export const ADJUSTMENT_COLUMNS = [
+  'recorded_at',
+  'partner_slug',
+  'environment',
+  'partner_user_id',
+  'partner_plan_id',
+  'execution_id',
+  'partner_order_id',
+  'adjustment',
+  'usd_difference',
+  'btc_difference',
+  'reason',
+  'original_recorded_at',
+  'original_status',
+  'original_order_id',
+  'original_usd_amount',
+  'original_btc_amount',
+] as const
+export type AdjustmentColumn = (typeof ADJUSTMENT_COLUMNS)[number]

@@ -1,12 +1,14 @@
-// Exports of a month: the rows of the three reports, read without holding many of them.
+// Exports of a month: the rows of the reports, read without holding many of them.
 
 import { formatInstant } from '../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
 import { periodOf } from '../core/month.ts'
 import type { Report as ConfirmationReport } from '../core/report.ts'
-import type { FixedPeriod, TradeLine } from '../store/months.ts'
+import type { AdjustmentLine, FixedPeriod, TradeLine } from '../store/months.ts'
 import type { TenantFilter } from '../store/partners.ts'
 import {
+  ADJUSTMENT_COLUMNS,
+  type AdjustmentColumn,
   SUMMARY_COLUMNS,
   type SummaryColumn,
   TRADE_COLUMNS,
@@ -17,7 +19,7 @@ import {
 import type { Cell, CsvColumn } from './csv.ts'
 import { type BillingStore, bill, statementJson, userLineJson } from './statement.ts'
 
-export const REPORTS = ['summary', 'users', 'trades'] as const
+export const REPORTS = ['summary', 'users', 'trades', 'adjustments'] as const
 export type ReportKind = (typeof REPORTS)[number]
 
 /** Few, because all of them are in memory at once, and the read that brings them should be short. */
@@ -25,7 +27,7 @@ const ROWS_PER_PAGE = 250
 
 export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: TenantFilter }
 
-type Row<C extends string = string> = Record<C, Cell>
+export type Row<C extends string = string> = Record<C, Cell>
 
 export type Report = {
   columns: readonly CsvColumn<Row>[]
@@ -34,7 +36,7 @@ export type Report = {
 }
 
 /** Columns that carry what a partner or its users chose to call things. */
-const FOREIGN: ReadonlySet<string> = new Set<SummaryColumn | TradeColumn>([
+const FOREIGN: ReadonlySet<string> = new Set<SummaryColumn | TradeColumn | AdjustmentColumn>([
   'partner_user_id',
   'partner_plan_id',
   'partner_order_id',
@@ -42,6 +44,8 @@ const FOREIGN: ReadonlySet<string> = new Set<SummaryColumn | TradeColumn>([
   'failure_reason',
   'partner_slug',
   'pricing_tier',
+  'reason',
+  'original_order_id',
 ])
 
 const columnsOf = (names: readonly string[]): CsvColumn<Row>[] =>
@@ -55,6 +59,7 @@ export const EXPORTS: Record<ReportKind, Report> = {
   summary: { columns: columnsOf(SUMMARY_COLUMNS), pages: summaryPages },
   users: { columns: columnsOf(USER_COLUMNS), pages: userPages },
   trades: { columns: columnsOf(TRADE_COLUMNS), pages: tradePages },
+  adjustments: { columns: columnsOf(ADJUSTMENT_COLUMNS), pages: adjustmentRowPages },
 }
 
 async function* summaryPages({
@@ -89,6 +94,27 @@ async function* tradePages({
   }
 }
 
+/** The adjustments of a period, page by page. */
+export async function* adjustmentPages({
+  store,
+  period,
+  filter,
+}: ExportScope): AsyncGenerator<AdjustmentLine[]> {
+  for (let after: AdjustmentLine | null = null; ; ) {
+    const page: AdjustmentLine[] = await store.readAdjustmentLines(period, filter, {
+      after,
+      limit: ROWS_PER_PAGE,
+    })
+    yield page
+    after = page.at(-1) ?? null
+    if (after === null || page.length < ROWS_PER_PAGE) return
+  }
+}
+
+async function* adjustmentRowPages(scope: ExportScope): AsyncGenerator<Iterable<Row<AdjustmentColumn>>> {
+  for await (const page of adjustmentPages(scope)) yield rowsOf(page, adjustmentLineJson)
+}
+
 /** Makes each row when it is asked for: a page of them would outlive the garbage collector's nursery. */
 function* rowsOf<T, R>(page: readonly T[], rowOf: (of: T) => R): Generator<R> {
   for (const of of page) yield rowOf(of)
@@ -114,6 +140,24 @@ function adjustmentRow(
     executed_at: null,
     failure_reason: adjustment.reason,
   }
+}
+
+/** An adjustment beside what it corrects: its own report, where the reason has a column to itself. */
+export function adjustmentLineJson({ adjustment, original, partnerOrderId, ...line }: AdjustmentLine) {
+  const fill = 'usdAmount' in original.report ? original.report : null
+  return {
+    ...namesOf(line),
+    partner_order_id: partnerOrderId,
+    adjustment: adjustment.adjustmentId,
+    usd_difference: formatUsd(adjustment.usd),
+    btc_difference: formatBtc(adjustment.btc),
+    reason: adjustment.reason,
+    original_recorded_at: formatInstant(original.recordedAt),
+    original_status: original.report.status,
+    original_order_id: original.report.partnerOrderId,
+    original_usd_amount: fill && formatUsd(fill.usdAmount),
+    original_btc_amount: fill && formatBtc(fill.btcAmount),
+  } satisfies Row<AdjustmentColumn>
 }
 
 type LineNames = Omit<TradeLine, 'entry'>

@@ -1,24 +1,61 @@
 // audit: what operators changed.
 
-import { Command } from 'commander'
-import { formatInstant } from '../core/instant.ts'
+import { Command, Option } from 'commander'
+import { formatInstant, type Instant } from '../core/instant.ts'
+import { Problem } from '../core/problem.ts'
 import type { ListedAuditEntry } from '../store/audit.ts'
+import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
-import { printList } from './terminal/print.ts'
+import { partnerNamed } from './find.ts'
+import { slug, time } from './options/values.ts'
+import { type Listing, pagesOf, printList, write } from './terminal/print.ts'
 import type { Column } from './terminal/table.ts'
 
+type AuditOptions = { since?: Instant; until?: Instant; partner?: string; format: 'table' | 'csv' }
+
 export function auditCommand(cli: Cli): Command {
-  return new Command('audit').description('what operators changed, when and who').action(() =>
-    cli.withStore((store) =>
-      printList(cli, {
-        read: (page) => store.listAudit(page),
-        cursor: (row) => row.auditId,
-        json,
-        columns: COLUMNS,
-      }),
-    ),
-  )
+  return new Command('audit')
+    .description('what operators changed, when and who')
+    .option('--since <time>', 'from this date or time on, in UTC', time)
+    .option('--until <time>', 'before this date or time, which is not part of it', time)
+    .option('--partner <slug>', 'about this partner, its keys, users, plans and executions', slug)
+    .addOption(new Option('--format <format>', 'how').choices(['table', 'csv']).default('table'))
+    .action((options: AuditOptions) => {
+      if (cli.globals().json && options.format === 'csv')
+        throw new Problem('usage', '--json answers with JSON: leave it out for CSV.')
+      return cli.withStore((store) => list(cli, store, options))
+    })
 }
+
+async function list(cli: Cli, store: Store, { since, until, partner, format }: AuditOptions): Promise<void> {
+  if (partner !== undefined) await partnerNamed(store, partner)
+  const filter = { since: since ?? null, until: until ?? null, slug: partner ?? null }
+  const listing: Listing<ListedAuditEntry> = {
+    read: (page) => store.listAudit(page, filter),
+    cursor: (row) => row.auditId,
+  }
+  if (format === 'csv') return writeCsv(cli, listing)
+  await printList(cli, { ...listing, json, columns: COLUMNS })
+}
+
+/** Every cell is somebody's words but the first: guarded as those of an export are. */
+async function writeCsv(cli: Cli, listing: Listing<ListedAuditEntry>): Promise<void> {
+  const { csvHeader, csvRow } = await import('../billing/csv.ts')
+  const columns = [
+    { name: 'at', of: (row: ListedAuditEntry) => formatInstant(row.at) },
+    { name: 'os_user', of: (row: ListedAuditEntry) => row.osUser, foreign: true as const },
+    { name: 'action', of: (row: ListedAuditEntry) => row.action, foreign: true as const },
+    { name: 'subject', of: (row: ListedAuditEntry) => row.subject, foreign: true as const },
+    { name: 'detail', of: (row: ListedAuditEntry) => detailOf(row), foreign: true as const },
+  ]
+  const { out } = cli.streams
+  await write(out, csvHeader(columns))
+  for await (const page of pagesOf(listing))
+    await write(out, page.map((row) => csvRow(columns, row)).join(''))
+}
+
+const detailOf = ({ detail }: Pick<ListedAuditEntry, 'detail'>): string | null =>
+  Object.keys(detail).length === 0 ? null : JSON.stringify(detail)
 
 const json = (row: ListedAuditEntry) => ({
   at: formatInstant(row.at),
@@ -33,8 +70,5 @@ const COLUMNS: Column<ReturnType<typeof json>>[] = [
   { title: 'WHO', of: (row) => row.os_user },
   { title: 'ACTION', of: (row) => row.action },
   { title: 'SUBJECT', of: (row) => row.subject },
-  {
-    title: 'DETAIL',
-    of: (row) => (Object.keys(row.detail).length === 0 ? null : JSON.stringify(row.detail)),
-  },
+  { title: 'DETAIL', of: detailOf },
 ]

@@ -117,11 +117,25 @@ const HELP: Record<string, Help> = {
     exits: '130 stopped by Ctrl-C.',
   },
   billing: { examples: ['billing show --month 2026-01'] },
-  'billing show': { examples: ['billing show --month 2026-01 --partner acme'] },
+  'billing show': {
+    examples: ['billing show --month 2026-01 --partner acme', 'billing show --year-to-date'],
+  },
   'billing export': {
-    examples: ['billing export --month 2026-01 --report trades --output trades.csv'],
+    examples: [
+      'billing export --month 2026-01 --report trades --output trades.csv',
+      'billing export --from 2026-01 --to 2026-03 --totals',
+    ],
     exits: '5 the file is there and --force is not.',
   },
+  'billing invoice': {
+    examples: [
+      'billing invoice --partner acme --month 2026-01 --settings billing.json --output acme-2026-01.html',
+      'billing invoice --partner acme --month 2026-01 --format md',
+    ],
+    exits:
+      '1 the settings are wrong, 4 the partner was not there yet, 5 the file is there and --force is not.',
+  },
+  'billing adjustments': { examples: ['billing adjustments --month 2026-01'] },
   'billing reconcile': {
     examples: ['billing reconcile --month 2026-01'],
     exits: '3 the reports do not agree.',
@@ -131,7 +145,12 @@ const HELP: Record<string, Help> = {
     examples: ['check', 'check --json > findings.json'],
     exits: '3 something is wrong; the findings name it.',
   },
-  audit: { examples: ['audit --json'] },
+  audit: {
+    examples: [
+      'audit --since 2026-01-01 --until 2026-02-01 --partner acme',
+      'audit --format csv > audit.csv',
+    ],
+  },
   backup: {
     examples: ['backup /var/backups/tranche.db --force'],
     exits: '1 the copy is damaged, 5 the file is there and --force is not.',

@@ -48,10 +48,13 @@ export const formatBtc = (amount: Btc): string => format(amount, 8)
 /** A price as text: at least two places. */
 export const formatPrice = (amount: Price): string => format(amount, 2)
 
-function format(amount: bigint, placesMin: number): string {
+/** A product that is not rounded yet, in units of 1e-`places` dollars, to the last place that carries something. */
+export const formatExact = (amount: bigint, places: number): string => format(amount, 2, places)
+
+function format(amount: bigint, placesMin: number, places = PLACES): string {
   const sign = amount < 0n ? '-' : ''
-  const digits = (amount < 0n ? -amount : amount).toString().padStart(PLACES + 1, '0')
-  const point = digits.length - PLACES
+  const digits = (amount < 0n ? -amount : amount).toString().padStart(places + 1, '0')
+  const point = digits.length - places
   let end = digits.length
   while (end > point + placesMin && digits[end - 1] === '0') end -= 1
   return `${sign}${digits.slice(0, point)}.${digits.slice(point, end)}`

@@ -15,6 +15,20 @@ export function periodOf(month: string): Period {
   return { month, start: utc(year, index), end: earlier(utc(year, index + 1), LATEST) }
 }
 
+/** Ten years: the most months that one report covers. */
+export const RANGE_MONTHS_MAX = 120
+
+/** The months from one to another, both included; none when the first is the later one. At most `RANGE_MONTHS_MAX` + 1. */
+export function monthsFrom(first: string, last: string): string[] {
+  const from = indexOf(first)
+  const length = Math.min(Math.max(0, indexOf(last) - from + 1), RANGE_MONTHS_MAX + 1)
+  return Array.from({ length }, (_, i) => monthAt(from + i))
+}
+
+const indexOf = (month: string): number => Number(month.slice(0, 4)) * 12 + Number(month.slice(5)) - 1
+const monthAt = (index: number): string =>
+  `${String(Math.floor(index / 12)).padStart(4, '0')}-${String((index % 12) + 1).padStart(2, '0')}`
+
 /** Where a month stands at an instant. */
 export type Stage = 'ahead' | 'running' | 'over'
 

@@ -7,6 +7,13 @@ import type { PageRequest } from './paging.ts'
 export type AuditEntry = { osUser: string; action: string; subject: string; detail: Record<string, unknown> }
 export type ListedAuditEntry = AuditEntry & { auditId: number; at: Instant }
 
+/** Which entries: from `since` on, before `until`, about one partner. Null asks for all. */
+export type AuditFilter = { since: Instant | null; until: Instant | null; slug: string | null }
+
 export interface AuditStore {
-  listAudit(page: PageRequest): Promise<ListedAuditEntry[]>
+  /**
+   * Entries in the order they were made. About a partner are those that name it, its keys, users, plans and executions;
+   * those of executions that a sandbox reset has wiped are of nobody any more.
+   */
+  listAudit(page: PageRequest, filter?: AuditFilter): Promise<ListedAuditEntry[]>
 }

@@ -8,6 +8,7 @@ import type { Btc, Usd } from '../core/money.ts'
 import type { Period } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { Report } from '../core/report.ts'
+import type { Trade } from '../core/trade.ts'
 import type { TenantFilter } from './partners.ts'
 
 /** What a user's trades of a month, and the adjustments recorded in it, add up to. `trades` counts no adjustment. */
@@ -23,6 +24,14 @@ export type TradeLine = {
   entry:
     | { kind: 'trade'; report: Report }
     | { kind: 'adjustment'; partnerOrderId: string; adjustment: Adjustment }
+}
+
+/** An adjustment with the trade it corrects, as that was confirmed. */
+export type AdjustmentLine = Omit<TradeLine, 'entry'> & {
+  /** Of the fill that is corrected, or of a further purchase. */
+  partnerOrderId: string
+  adjustment: Adjustment
+  original: Trade
 }
 
 /** A period to read: `end` is where the records so far end, and the month's own end once it is final. */
@@ -47,6 +56,12 @@ export interface MonthStore {
     filter: TenantFilter,
     page: { after: TradeLine | null; limit: number },
   ): Promise<TradeLine[]>
-  /** How many lines those are. */
+  /** The adjustments alone, in the same order. */
+  readAdjustmentLines(
+    period: FixedPeriod,
+    filter: TenantFilter,
+    page: { after: AdjustmentLine | null; limit: number },
+  ): Promise<AdjustmentLine[]>
+  /** How many trade lines there are. */
   countTradeLines(period: FixedPeriod, filter: TenantFilter): Promise<number>
 }

@@ -103,6 +103,8 @@ function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Lin
     [['sandbox', 'advance', 'acme', '2d'], null],
     [['check'], null],
     [['billing', 'show', '--month', '2026-01'], null],
+    [['billing', 'adjustments', '--partner', 'acme', '--month', '2026-01', '--env', 'test'], mark('because')],
+    [['billing', 'invoice', '--partner', 'acme', '--month', '2026-01', '--format', 'md'], null],
     [['billing', 'reconcile', '--month', '2026-01'], null],
     [['billing', 'export', '--month', '2026-01', '--output', file('export.csv'), '--force'], null],
     [['status'], null],

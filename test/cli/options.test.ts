@@ -25,6 +25,13 @@ const MONTH = words(
   ],
   ['0000-12', '2026-00', '2026-13', '2026-1', '202601', '-001-01', '10000-01', '2026-01-01'],
 )
+const TIME = words(
+  [
+    ['2026-01-05', T0],
+    ['2026-01-05T01:00:00+01:00', T0],
+  ],
+  ['2026-01-32', '2026-01-05T00:00:00', 'yesterday', '0', '-1'],
+)
 const ENVIRONMENT = oneOf('test', 'live')
 const SLUG = words(
   [
@@ -58,6 +65,7 @@ const ROWS: Record<string, Row> = {
   '--partner': SLUG,
   '--month': MONTH,
   '--from': MONTH,
+  '--to': MONTH,
   '--reason': REASON,
   '--price': PRICE,
   '--price-feed': anyWords('none', 'static:64250'),
@@ -137,9 +145,15 @@ const ROWS: Record<string, Row> = {
   'partner-sim --part': SHARE,
   'partner-sim --fail': SHARE,
   'partner-sim --every': time(TIMER_DAYS),
-  'billing export --report': oneOf('summary', 'users', 'trades'),
+  'billing export --report': oneOf('summary', 'users', 'trades', 'adjustments'),
   'billing export --format': oneOf('csv', 'json'),
   'billing export --output': anyWords('january.csv', '-'),
+  'billing invoice --format': oneOf('html', 'md', 'json'),
+  'billing invoice --settings': anyWords('billing.json'),
+  'billing invoice --output': anyWords('acme.html', '-'),
+  'audit --since': TIME,
+  'audit --until': TIME,
+  'audit --format': oneOf('table', 'csv'),
   'status --every': time(TIMER_DAYS),
   'health --url': anyWords('http://127.0.0.1:8080'),
   'health --port': whole(1, 65_535),

@@ -1,5 +1,7 @@
-// Loaded before the program: its clock is SHIFT_MS off. A process of its own with a wrong clock, without a tool for it.
+// Loaded before the program: its clock is SHIFT_MS off, or stands still at AT_MS. A process of its own with another
+// clock, without a tool for it.
 
 const real = Date.now
 const shift = Number(process.env.SHIFT_MS ?? 0)
-Date.now = () => real() + shift
+const still = Number(process.env.AT_MS)
+Date.now = () => still || real() + shift

@@ -1,4 +1,5 @@
-// docs/billing.md, word for word: its fills are entered, its commands run, and what they print is what it says.
+// docs/billing.md, word for word, as its reader would go through it: the fills are entered, each block is run in its
+// turn, and what is printed is what the page says. At its end there are the invoices of two partners.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -8,9 +9,15 @@ import { test } from 'node:test'
 import { EXPORTS } from '../../src/billing/export.ts'
 import { type Instant, parseInstant } from '../../src/core/instant.ts'
 import type { Report } from '../../src/core/report.ts'
-import { type Entry, openOffice, utc } from '../billing/books.ts'
+import { type Entry, type Office, openOffice, utc } from '../billing/books.ts'
+import { paste } from '../support/paste.ts'
+import { SOURCE } from '../support/process.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/billing.md'), 'utf8')
+const PARTNERS = ['acme', 'bolt']
+const CORRECTED = utc(2026, 9, 22, 9)
+const NOVEMBER = utc(2026, 10)
+const INVOICED = utc(2026, 10, 2)
 
 const at = (text: string): Instant => {
   const parsed = parseInstant(text)
@@ -18,49 +25,51 @@ const at = (text: string): Instant => {
   return parsed.at
 }
 
-/** The rows of the table of fills. */
-function fills(): Entry[] {
+/** The rows of the table of fills, each with its partner. */
+function fills(): { partner: string; entry: Entry }[] {
   const rows = [...GUIDE.matchAll(/^\| (2026-.*) \|$/gm)].map(([, row = '']) =>
     row.split('|').map((cell) => cell.trim()),
   )
-  return rows.map(([recorded = '', user = '', order = '', status, usd, btc, price, fee, executed]) => ({
-    user,
-    order,
-    at: at(recorded),
-    status: status as Report['status'],
-    ...(usd && { usd }),
-    ...(btc && { btc }),
-    ...(price && { price }),
-    ...(fee && { fee }),
-    ...(executed && { executedAt: at(executed) }),
-  }))
-}
-
-/** Every command of the console blocks with what is printed under it. */
-function commands(): { line: string; printed: string }[] {
-  const blocks = [...GUIDE.matchAll(/```console\n([\s\S]*?)```/g)].map(([, block = '']) => block)
-  return blocks.flatMap((block) =>
-    block
-      .split(/^\$ tranche /m)
-      .slice(1)
-      .map((text) => {
-        const end = text.indexOf('\n')
-        return { line: text.slice(0, end), printed: text.slice(end + 1) }
-      }),
+  return rows.map(
+    ([recorded = '', partner = '', user = '', order = '', status, usd, btc, price, fee, executed]) => ({
+      partner,
+      entry: {
+        user,
+        order,
+        at: at(recorded),
+        status: status as Report['status'],
+        ...(usd && { usd }),
+        ...(btc && { btc }),
+        ...(price && { price }),
+        ...(fee && { fee }),
+        ...(executed && { executedAt: at(executed) }),
+      },
+    }),
   )
 }
 
-test('every figure of the guide is what the program prints', async (t) => {
-  const office = await openOffice(t, utc(2026, 9))
-  const entries = fills()
-  assert.equal(entries.length, 6)
-  const [first] = commands()
-  const plain = (text: string) => text.replaceAll('\r', '').replaceAll(/ +$/gm, '')
-  assert.equal(await office.read(first?.line ?? ''), first?.printed)
-  office.enter('acme', 'live', entries)
-  await office.read('check')
-  office.setClock(utc(2026, 10, 2))
-  for (const { line, printed } of commands().slice(1)) {
+type Block = { language: 'sh' | 'console'; text: string }
+
+const BLOCKS = [...GUIDE.matchAll(/```(sh|console)\n([\s\S]*?)```/g)].map(
+  ([, language, text = '']): Block => ({ language: language as Block['language'], text }),
+)
+
+/** Every command of a console block with what is printed under it. */
+const commandsOf = ({ text }: Block): { line: string; printed: string }[] =>
+  text
+    .split(/^\$ tranche /m)
+    .slice(1)
+    .map((one) => {
+      const end = one.indexOf('\n')
+      return { line: one.slice(0, end), printed: one.slice(end + 1) }
+    })
+
+const plain = (text: string) => text.replaceAll('\r', '').replaceAll(/ +$/gm, '')
+
+async function compareConsole(office: Office, block: Block): Promise<void> {
+  const commands = commandsOf(block)
+  assert.ok(commands.length > 0)
+  for (const { line, printed } of commands) {
     const [argv = '', ...filter] = line.split(' | ')
     let out = await office.read(argv)
     if (filter.length > 0)
@@ -68,21 +77,71 @@ test('every figure of the guide is what the program prints', async (t) => {
     // The guide cuts ids short, which say nothing to its reader.
     assert.equal(plain(out).replaceAll(/exec_0+[0-9a-f]+/g, 'exec_...'), printed, line)
   }
-  assert.ok(commands().length > 6)
-})
+}
 
-test('the one-liner for the volume counts adjustments, as the summary does', async (t) => {
-  const office = await openOffice(t, utc(2026, 9))
-  office.enter('acme', 'live', fills().slice(0, 1))
-  const { execution_id } = JSON.parse(await office.read('execution list --json'))[0]
-  office.setClock(utc(2026, 9, 6))
-  await office.read(`trade adjust ${execution_id} --usd 249.00 --btc 0.00389063 --reason wrong`)
-  const oneLiner = commands().find(({ line }) => line.includes('usd += $9'))?.line ?? ''
-  const [argv = '', filter = ''] = oneLiner.split(' | ')
-  const out = execFileSync('bash', ['-c', filter], { input: await office.read(argv), encoding: 'utf8' })
-  const [summary] = JSON.parse(await office.read('billing show --month 2026-10 --json'))
-  assert.equal(out, `${summary.volume_usd} ${summary.volume_btc}\n`)
-  assert.equal(summary.volume_usd, '249.00')
+/** Pastes a block in the office's folder, whose `tranche` is the source at the office's time. */
+async function pasteThere(t: Parameters<typeof paste>[0], office: Office, block: Block): Promise<string> {
+  const clock = join(import.meta.dirname, '../clock/shift.mjs')
+  const [node, ...first] = SOURCE
+  const program = [node, '--import', clock, ...first].map((word) => `'${word}'`).join(' ')
+  const env = { ...process.env, TRANCHE_DB: office.file, AT_MS: String(office.clock()) }
+  const script = `tranche() { ${program} "$@"; }\n${block.text}`
+  const { code, out, err } = await paste(t, script, { cwd: office.folder, env })
+  assert.equal(code, 0, `${block.text}\n${out}${err}`)
+  return out
+}
+
+function enter(office: Office, wanted: (entry: Entry) => boolean): void {
+  for (const { partner, entry } of fills()) if (wanted(entry)) office.enter(partner, 'live', [entry])
+}
+
+/** The whole guide, block by block. */
+async function walk(t: Parameters<typeof paste>[0], office: Office): Promise<string[]> {
+  const pasted: string[] = []
+  const correction = BLOCKS.findIndex(({ text }) => text.includes('trade adjust'))
+  assert.ok(correction > 0, 'the guide corrects a fill')
+  for (const [i, block] of BLOCKS.entries()) {
+    if (i === correction) {
+      enter(office, (entry) => entry.at < CORRECTED)
+      office.setClock(CORRECTED)
+    }
+    if (block.language === 'console') await compareConsole(office, block)
+    else pasted.push(await pasteThere(t, office, block))
+    if (i === correction) {
+      enter(office, (entry) => entry.at >= NOVEMBER)
+      office.setClock(INVOICED)
+      await office.read('check')
+    }
+  }
+  return pasted
+}
+
+test("October's invoices for two partners, with an adjustment, are made by the guide alone", async (t) => {
+  const office = await openOffice(t, utc(2026, 9), PARTNERS)
+  assert.deepEqual(fills().length, 7)
+  const pasted = await walk(t, office)
+
+  const summary = JSON.parse(await office.read('billing show --month 2026-10 --json'))
+  const [adjustment, ...others] = JSON.parse(await office.read('billing adjustments --month 2026-10 --json'))
+  assert.deepEqual([others.length, adjustment.usd_difference], [0, '-10.00'])
+  for (const [i, partner] of PARTNERS.entries()) {
+    const { total_fee_usd, volume_usd } = summary[i]
+    const html = readFileSync(join(office.folder, `${partner}-2026-10.html`), 'utf8')
+    assert.match(html, new RegExp(`<td class="amount">${total_fee_usd} USD</td>`))
+    assert.match(html, new RegExp(`<td class="amount">${volume_usd}</td>`))
+    // What a bookkeeper's own tools say of the volume, from the file that the guide made.
+    assert.ok(pasted.some((out) => out.includes(`\n${partner}|${volume_usd}\n`)))
+  }
+  const html = readFileSync(join(office.folder, 'acme-2026-10.html'), 'utf8')
+  for (const words of ['Acme Exchange Ltd', 'the venue filled 240.00', adjustment.execution_id, 'DE 123'])
+    assert.ok(html.includes(words), words)
+  assert.ok(!html.includes('Acme Exchange plc'), 'an address of later does not count yet')
+  assert.ok(!html.includes('Bolt'), "nothing of the other partner's")
+
+  // A year later, after the address has changed, it is still the same file.
+  office.setClock(utc(2027, 10))
+  const again = `billing invoice --partner acme --month 2026-10 --settings ${join(office.folder, 'billing.json')}`
+  assert.equal(await office.read(again), html)
 })
 
 test('every column of every report is explained', () => {

@@ -1,7 +1,9 @@
 // What every store must do, whatever keeps it. A new backend runs this with one line.
 
 import { suite, test } from 'node:test'
+import { adjustmentContract } from './contract/adjustments.ts'
 import { atomicityContract } from './contract/atomicity.ts'
+import { auditContract } from './contract/audit.ts'
 import { clockContract } from './contract/clock.ts'
 import { connectionContract } from './contract/connections.ts'
 import { deliveryContract } from './contract/delivery.ts'
@@ -23,13 +25,15 @@ import { wakeUpContract } from './contract/wake-ups.ts'
 import type { Backend, Contract, Open } from './world.ts'
 
 const PARTS: Record<string, Contract> = {
-  'partners, keys, tiers and the audit log': partnerContract,
+  'partners, keys and tiers': partnerContract,
+  'the audit log': auditContract,
   'tenancy of every method': tenancyContract,
   'users, consents and disables': userContract,
   'executions, leases and trades': executionContract,
   'what a poll is handed': deliveryContract,
   'late fills and adjustments': lateFillContract,
   'billing months': monthContract,
+  'the adjustments of a month': adjustmentContract,
   'scheduler passes': passContract,
   'pages of a pass': planPageContract,
   'wake-ups': wakeUpContract,

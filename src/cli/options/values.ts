@@ -1,7 +1,7 @@
 // Readers of option values: each turns a word into a value or says what it should have been.
 
 import { InvalidArgumentError, Option } from 'commander'
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../core/instant.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, parseInstant, SECOND_MS } from '../../core/instant.ts'
 import { isMonth } from '../../core/month.ts'
 import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../../core/partner.ts'
 import { REASON_MAX } from '../../core/text.ts'
@@ -43,6 +43,13 @@ export function slug(text: string): string {
 export function month(text: string): string {
   if (isMonth(text)) return text
   throw new InvalidArgumentError('A month is written YYYY-MM, from 0001-01 to 9999-12.')
+}
+
+/** A date, which is its midnight in UTC, or an RFC 3339 time. */
+export function time(text: string): Instant {
+  const parsed = parseInstant(text)
+  if (parsed.ok) return parsed.at
+  throw new InvalidArgumentError('A time is written 2026-10-31 or 2026-10-31T09:30:00Z.')
 }
 
 /** Dollars with at most two places; kept as text until the command reads it as money. */

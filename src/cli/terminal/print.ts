@@ -27,31 +27,46 @@ const PAGE_MAX = 1_000
 /** Prints a listing: one JSON array, each row written as it is read, or a table, which needs them all. */
 export async function printList<R, J extends object>(
   cli: Cli,
-  listing: {
-    read: (page: PageRequest) => Promise<R[]>
-    cursor: (row: R) => number | string
-    json: (row: R) => J
-    columns: Column<J>[]
-  },
+  { read, cursor, json, columns }: Listing<R> & { json: (row: R) => J; columns: Column<J>[] },
 ): Promise<void> {
-  const { json } = cli.globals()
+  await printPages(cli, pagesOf({ read, cursor }), { json, columns })
+}
+
+/** A listing that is read page by page, each from the cursor of the last row before it. */
+export type Listing<R> = {
+  read: (page: PageRequest) => Promise<R[]>
+  cursor: (row: R) => number | string
+}
+
+export async function* pagesOf<R>({ read, cursor }: Listing<R>): AsyncGenerator<R[]> {
+  for (let after: number | string | null = null; ; ) {
+    const page: R[] = await read({ after, limit: PAGE_MAX })
+    yield page
+    const last = page.at(-1)
+    if (page.length < PAGE_MAX || last === undefined) return
+    after = cursor(last)
+  }
+}
+
+/** Prints rows as they come, page by page, in the same two ways. */
+export async function printPages<R, J extends object>(
+  cli: Cli,
+  pages: AsyncIterable<R[]>,
+  { json, columns }: { json: (row: R) => J; columns: Column<J>[] },
+): Promise<void> {
   const { out } = cli.streams
   const table: J[] = []
   let rows = 0
-  for (let after: number | string | null = null; ; ) {
-    const page: R[] = await listing.read({ after, limit: PAGE_MAX })
+  for await (const page of pages) {
     for (const row of page) {
-      const value = listing.json(row)
-      if (json) await write(out, `${rows === 0 ? '[' : ',\n'}${JSON.stringify(value)}`)
+      const value = json(row)
+      if (cli.globals().json) await write(out, `${rows === 0 ? '[' : ',\n'}${JSON.stringify(value)}`)
       else table.push(value)
       rows += 1
     }
-    const last = page.at(-1)
-    if (page.length < PAGE_MAX || last === undefined) break
-    after = listing.cursor(last)
   }
-  if (json) out.write(rows === 0 ? '[]\n' : ']\n')
-  else if (rows > 0) out.write(`${await renderTable(listing.columns, table)}\n`)
+  if (cli.globals().json) out.write(rows === 0 ? '[]\n' : ']\n')
+  else if (rows > 0) out.write(`${await renderTable(columns, table)}\n`)
   else note(cli, 'none')
 }
 

@@ -8,6 +8,7 @@ import type { MonthStore, UserLine } from '../../months.ts'
 import { instant } from '../../rows/instant.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
+import { createAdjustmentLines } from './adjustment-lines.ts'
 import { createReached } from './reached.ts'
 import { createSlices } from './slices.ts'
 import { createTradeLines, IN_PERIOD } from './trade-lines.ts'
@@ -125,6 +126,7 @@ export function createMonthStore(connection: Connection, time: TenantTime): Mont
     },
 
     ...createTradeLines(connection),
+    ...createAdjustmentLines(connection),
   }
 }
 

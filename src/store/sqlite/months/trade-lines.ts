@@ -62,11 +62,14 @@ export function createTradeLines({
   }
 }
 
-type LineNames = TenantRow & { partner_user_id: string; partner_plan_id: string }
+export type LineNames = TenantRow & { partner_user_id: string; partner_plan_id: string }
 type TradeLineRow = TradeRow & LineNames
 type AdjustmentLineRow = AdjustmentRow & LineNames & { trade_order_id: string }
 
-const lineOf = (row: TradeLineRow | AdjustmentLineRow): Omit<TradeLine, 'entry'> => ({
+/** Where a line belongs, and the names a reader knows it by. */
+export const lineOf = (
+  row: LineNames & { execution_id: string; recorded_at: bigint },
+): Omit<TradeLine, 'entry'> => ({
   tenant: tenantOf(row),
   executionId: row.execution_id as TradeLine['executionId'],
   partnerUserId: row.partner_user_id,

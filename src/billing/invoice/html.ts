@@ -1,0 +1,120 @@
+// An invoice as one HTML file that prints on A4: no script, no address outside, nothing to load.
+
+import { visible } from '../../core/visible.ts'
+import type { Layout, Words } from './words.ts'
+
+const STYLE = `
+:root { color-scheme: light; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 14mm 0; max-width: 174mm; background: #fff; color: #1c1f24;
+  font: 10pt/1.4 "Helvetica Neue", Helvetica, Arial, "Liberation Sans", sans-serif; overflow-wrap: anywhere; }
+header { display: flex; justify-content: space-between; align-items: baseline; border-bottom: 1.5pt solid #1c1f24;
+  padding-bottom: 3mm; gap: 8mm; }
+h1 { font-size: 20pt; font-weight: 600; margin: 0; letter-spacing: -0.2pt; }
+header p { margin: 0; font-size: 12pt; }
+h2 { font-size: 11pt; font-weight: 600; margin: 6mm 0 1.5mm; break-after: avoid; }
+.warning { margin: 5mm 0 0; padding: 3mm 4mm; border: 1pt solid #b54708; background: #fff6ed; color: #7a2e0e; font-weight: 600; }
+.parties { display: flex; gap: 12mm; margin: 5mm 0; }
+.parties section { flex: 1; }
+.parties h2 { margin: 0 0 1mm; font-size: 8.5pt; font-weight: 600; color: #5b6470; }
+.parties p { margin: 0; }
+.parties p:first-of-type { font-weight: 600; }
+table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; vertical-align: top; padding: 1.1mm 3mm 1.1mm 0; border-bottom: 0.5pt solid #d5d9de; }
+th { font-weight: 600; font-size: 8.5pt; color: #5b6470; }
+tr, section, footer { break-inside: avoid; }
+.amount { text-align: right; padding-right: 0; padding-left: 3mm; white-space: nowrap; }
+.facts th { width: 38mm; font-weight: 400; font-size: inherit; }
+.total td { border-bottom: 0; border-top: 1pt solid #1c1f24; font-weight: 600; font-size: 12pt; padding-top: 2.4mm; }
+.sum td { font-weight: 600; }
+.small { font-size: 9pt; }
+td:first-child { white-space: nowrap; }
+code { font: 8pt/1.4 "DejaVu Sans Mono", Menlo, Consolas, "Liberation Mono", monospace; }
+footer { margin-top: 6mm; padding-top: 2.5mm; border-top: 0.5pt solid #d5d9de; font-size: 9pt; color: #3d444d; }
+footer p { margin: 0 0 1mm; }
+@page { size: A4; margin: 16mm 18mm 18mm; }
+@media print { body { padding: 0; max-width: none; } }
+@media print, (min-width: 600px) { .small td:nth-child(3) { min-width: 32mm; } }
+@media screen and (max-width: 720px) { body { padding: 5mm; } .facts th { width: 26mm; } }
+`
+
+export const HTML: Layout = {
+  head: (words, hasAdjustments) => `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${escaped(`${words.title} ${words.number}`)}</title>
+<style>${STYLE}${pageNumbers(words)}</style>
+</head>
+<body>
+<header><h1>${escaped(words.title)}</h1><p>${escaped(words.number)}</p></header>
+${words.warning === null ? '' : `<p class="warning">${escaped(words.warning)}</p>\n`}<div class="parties">
+${words.parties.map(party).join('\n')}
+</div>
+${facts(words.facts)}
+<h2>Fees</h2>
+<table>
+${row(['Item', 'Arithmetic', 'USD'], 'th', 1)}
+${words.fees.map((cells) => row(cells, 'td', 1)).join('\n')}
+<tr class="total"><td colspan="2">${escaped(words.total[0])}</td><td class="amount">${escaped(words.total[1])}</td></tr>
+</table>
+<h2>Volume</h2>
+<table>
+${words.volume.map((cells, at) => row(cells, 'td', 1, at === words.volume.length - 1 ? 'sum' : '')).join('\n')}
+</table>
+<h2>${escaped(words.adjustments.heading)}</h2>
+${hasAdjustments ? `<table class="small">\n<thead>${row(words.adjustments.columns, 'th', 2)}</thead>` : `<p>${words.adjustments.none}</p>`}
+`,
+
+  adjustment: (cells) => `${row(cells, 'td', 2)}\n`,
+
+  foot: (
+    words,
+    hasAdjustments,
+  ) => `${hasAdjustments ? '</table>\n' : ''}<section><h2>${escaped(words.evidence.heading)}</h2>
+<p>${escaped(words.evidence.text)}</p>
+${words.evidence.facts.length === 0 ? '' : facts(words.evidence.facts, 'code')}
+</section>
+<footer>
+${words.notes.map((note) => `<p>${escaped(note)}</p>`).join('\n')}
+</footer>
+</body>
+</html>
+`,
+}
+
+/** At the foot of every printed page. A number is a slug and a month: it needs no escape in CSS. */
+const pageNumbers = ({ number }: Words): string =>
+  `@page { @bottom-left { content: "${number}"; font: 8pt sans-serif; color: #5b6470; }
+  @bottom-right { content: counter(page) " / " counter(pages); font: 8pt sans-serif; color: #5b6470; } }
+`
+
+const party = ({ heading, lines }: Words['parties'][number]): string =>
+  `<section><h2>${escaped(heading)}</h2>${lines.map((line) => `<p>${escaped(line)}</p>`).join('')}</section>`
+
+const facts = (rows: Words['facts'], tag: 'code' | 'span' = 'span'): string =>
+  `<table class="facts">\n${rows
+    .map(([label, value]) => `<tr><th>${escaped(label)}</th><td><${tag}>${escaped(value)}</${tag}></td></tr>`)
+    .join('\n')}\n</table>`
+
+/** A row whose last `amounts` cells stand on the right. */
+function row(cells: readonly string[], tag: 'td' | 'th', amounts: number, kind = ''): string {
+  const written = cells.map((cell, at) => {
+    const right = at >= cells.length - amounts ? ' class="amount"' : ''
+    return `<${tag}${right}>${escaped(cell)}</${tag}>`
+  })
+  return `<tr${kind === '' ? '' : ` class="${kind}"`}>${written.join('')}</tr>`
+}
+
+const ESCAPES: Record<string, string> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+
+/** Somebody else's words: no tag among them, and nothing that turns or hides the rest. */
+const escaped = (text: string): string => visible(text).replace(/[&<>"']/g, (one) => ESCAPES[one] ?? one)

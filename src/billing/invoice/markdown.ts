@@ -1,0 +1,56 @@
+// An invoice as Markdown: for a mail, a ticket, a repository.
+
+import { visibleCell } from '../../core/visible.ts'
+import type { Layout, Words } from './words.ts'
+
+export const MARKDOWN: Layout = {
+  head: (words, hasAdjustments) =>
+    [
+      `# ${escaped(words.title)} ${escaped(words.number)}`,
+      ...(words.warning === null ? [] : [`**${escaped(words.warning)}**`]),
+      ...words.parties.map(
+        ({ heading, lines }) => `**${heading}**\\\n${lines.map(escapedLine).join('\\\n')}`,
+      ),
+      table(['', ''], words.facts),
+      '## Fees',
+      table(['Item', 'Arithmetic', 'USD'], [...words.fees, ['**Total**', '', words.total[1]]]),
+      '## Volume',
+      table(['', 'USD'], words.volume),
+      `## ${words.adjustments.heading}`,
+      hasAdjustments ? tableHead(words.adjustments.columns) : `${words.adjustments.none}\n`,
+    ].join('\n\n'),
+
+  adjustment: (cells) => `\n${row(cells)}`,
+
+  foot: (words, hasAdjustments) =>
+    `${hasAdjustments ? '\n\n' : '\n'}${[
+      `## ${words.evidence.heading}`,
+      words.evidence.text,
+      ...(words.evidence.facts.length === 0 ? [] : [evidence(words)]),
+      words.notes.map(escapedLine).join('\n\n'),
+    ].join('\n\n')}\n`,
+}
+
+/** As code, so that it can be copied: a slug and a checksum hold nothing that ends it. */
+const evidence = ({ evidence: { facts } }: Words): string =>
+  facts.map(([label, value]) => `- ${label}: \`${value}\``).join('\n')
+
+const table = (titles: readonly string[], rows: readonly (readonly string[])[]): string =>
+  [tableHead(titles), ...rows.map(row)].join('\n')
+
+/** Amounts, in columns that are named for their unit, stand on the right. */
+const tableHead = (titles: readonly string[]): string =>
+  `| ${titles.join(' | ')} |\n|${titles.map((title) => (/^(USD|BTC)$/.test(title) ? '---:' : '---')).join('|')}|`
+
+const row = (cells: readonly string[]): string =>
+  `| ${cells.map((cell) => (cell.startsWith('**') ? cell : escaped(cell))).join(' | ')} |`
+
+/** Somebody else's words stay words: none of them makes an emphasis, a link, a tag or a cell. */
+const escaped = (text: string): string =>
+  visibleCell(text).replace(/[\\`*{}[\]!|<>~&]|(?<!\w)_|_(?!\w)/g, '\\$&')
+
+/** At the beginning of a line they could make a heading or a list as well. */
+const escapedLine = (text: string): string =>
+  escaped(text)
+    .replace(/^[#+=-]/, '\\$&')
+    .replace(/^(\d+)([.)])/, '$1\\$2')

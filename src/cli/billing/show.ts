@@ -1,0 +1,78 @@
+// billing show: what each partner's month comes to, and what explains its fee.
+
+import type { Row } from '../../billing/export.ts'
+import { bill, statementJson } from '../../billing/statement.ts'
+import { createTotals, TOTAL } from '../../billing/totals.ts'
+import { formatInstant } from '../../core/instant.ts'
+import { formatUsd } from '../../core/money.ts'
+import { periodOf } from '../../core/month.ts'
+import type { TenantFilter } from '../../store/partners.ts'
+import type { Store } from '../../store/store.ts'
+import type { Cli } from '../context.ts'
+import { print } from '../terminal/print.ts'
+import { type Column, renderTable } from '../terminal/table.ts'
+import { type Covered, fixPeriodFor } from './period.ts'
+
+type StatementJson = ReturnType<typeof statementJson>
+/** A row of the table: of the last one, only what can be added up. */
+type Shown = Row<keyof StatementJson | 'per_user_usd'>
+
+export async function showMonths(
+  cli: Cli,
+  store: Store,
+  { months, filter }: { months: readonly string[]; filter: TenantFilter },
+): Promise<void> {
+  const periods: Covered[] = []
+  const statements: StatementJson[] = []
+  const shown: Shown[] = []
+  for (const month of months) {
+    const period = await fixPeriodFor(cli, store, { month, filter })
+    periods.push(period)
+    for (const tenant of await store.listTenants(filter, periodOf(month).end)) {
+      const { statement } = await bill(store, tenant, period)
+      const json = statementJson(statement)
+      statements.push(json)
+      shown.push({ ...json, per_user_usd: formatUsd(statement.tier.perActiveUser) })
+    }
+  }
+  const columns = months.length > 1 ? [MONTH, ...COLUMNS] : COLUMNS
+  const table = shown.length === 0 ? 'no partners' : await renderTable(columns, withTotals(shown))
+  print(cli, statements, () => `${titleOf(periods)}\n\n${table}`)
+}
+
+function titleOf(periods: readonly Covered[]): string {
+  const [first, last] = [periods[0], periods.at(-1)]
+  if (first === undefined || last === undefined) return ''
+  const until = last.stage === 'ahead' ? 'has not begun' : `so far, until ${formatInstant(last.end)}`
+  const months = first === last ? last.month : `${first.month} to ${last.month}`
+  return `${months}, ${last.final ? 'final' : until}`
+}
+
+function withTotals(shown: Shown[]): Shown[] {
+  if (shown.length < 2) return shown
+  const totals = createTotals(Object.keys(shown[0] ?? {}) as (keyof Shown)[])
+  return [...totals.adding(shown), totals.row()]
+}
+
+const MONTH: Column<Shown> = { title: 'MONTH', of: (row) => row.month ?? '' }
+
+const COLUMNS: Column<Shown>[] = [
+  {
+    title: 'PARTNER',
+    of: (row) => (row.environment === null ? TOTAL : `${row.partner_slug} ${row.environment}`),
+  },
+  { title: 'TRADES', of: (row) => row.trade_count, right: true },
+  { title: 'USERS', of: (row) => row.active_users, right: true },
+  { title: 'VOLUME USD', of: (row) => row.volume_usd, right: true },
+  { title: 'VOLUME BTC', of: (row) => row.volume_btc, right: true },
+  {
+    title: 'TIER',
+    of: (row) => (row.pricing_tier === null ? '' : `${row.pricing_tier} (${row.pricing_tier_source})`),
+  },
+  { title: 'BPS', of: (row) => row.rate_bps ?? '', right: true },
+  { title: 'VOLUME FEE', of: (row) => row.volume_fee_usd, right: true },
+  { title: 'PER USER', of: (row) => row.per_user_usd ?? '', right: true },
+  { title: 'USER FEE', of: (row) => row.user_fee_usd, right: true },
+  { title: 'MINIMUM', of: (row) => row.minimum_fee_usd ?? '', right: true },
+  { title: 'FEE USD', of: (row) => (row.billable === false ? 'not billed' : row.total_fee_usd), right: true },
+]

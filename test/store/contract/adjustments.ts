@@ -1,0 +1,105 @@
+// The adjustments of a month, each with the trade that it corrects.
+
+import assert from 'node:assert/strict'
+import { adjust } from '../../../src/core/adjustment.ts'
+import { MINUTE_MS } from '../../../src/core/instant.ts'
+import { btc, usd } from '../../../src/core/money.ts'
+import { periodOf } from '../../../src/core/month.ts'
+import type { AdjustmentLine, FixedPeriod } from '../../../src/store/months.ts'
+import {
+  AUDIT,
+  type Contract,
+  filled,
+  link,
+  openWorld,
+  poll,
+  report,
+  sendPlan,
+  tick,
+  type World,
+} from '../world.ts'
+
+const whole = (month: string): FixedPeriod => ({ ...periodOf(month), final: true })
+const JANUARY = whole('2026-01')
+const EVERYBODY = { slug: null, environment: null }
+const USERS = 4
+const LINES_MAX = 100
+
+const adjustTo = ({ store }: World, executionId: string, amount: string) =>
+  store.adjustTrade(
+    executionId,
+    (seen, now) => adjust(seen, { usd: usd(amount), btc: btc('0.0001'), reason: amount }, now),
+    () => AUDIT,
+  )
+
+/** Two partners with the same adjustments: several in one millisecond, two of one trade, one a minute later. */
+async function adjusted(world: World): Promise<void> {
+  const { store, acme, bolt } = world
+  for (const tenant of [acme, bolt]) {
+    for (let i = 1; i <= USERS; i++) {
+      await link(store, tenant, `u${i}`)
+      await sendPlan(store, tenant, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
+    }
+    await tick(world, '60000')
+    const ids = (await poll(store, tenant)).map(({ executionId }) => executionId)
+    for (const id of ids) await report(store, tenant, id, filled(usd('10')))
+    for (const id of ids.slice(1, 3)) await adjustTo(world, id, '9')
+    await adjustTo(world, ids[1] ?? '', '8')
+    world.advance(MINUTE_MS)
+    await adjustTo(world, ids[0] ?? '', '8')
+  }
+}
+
+async function linesOf({ store }: World, limit: number): Promise<AdjustmentLine[]> {
+  const lines: AdjustmentLine[] = []
+  for (;;) {
+    const after = lines.at(-1) ?? null
+    const page = await store.readAdjustmentLines(JANUARY, EVERYBODY, { after, limit })
+    lines.push(...page)
+    if (page.length < limit) return lines
+    assert.ok(lines.length <= LINES_MAX, 'the pages do not end')
+  }
+}
+
+export const adjustmentContract: Contract = {
+  'they are the adjustments of the trade lines, in the same order, in pages of any size': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store } = world
+    await adjusted(world)
+    const all = await store.readTradeLines(JANUARY, EVERYBODY, { after: null, limit: 1_000 })
+    const wanted = all.flatMap(({ entry, ...line }) =>
+      entry.kind === 'adjustment' ? [{ ...line, ...entry }] : [],
+    )
+    assert.equal(wanted.length, 8)
+    for (const limit of [1, 2, 3, 1_000]) {
+      const lines = await linesOf(world, limit)
+      assert.deepEqual(
+        lines.map(({ original: _, ...line }) => ({ kind: 'adjustment', ...line })),
+        wanted,
+      )
+    }
+  },
+
+  'each has the trade as it was confirmed': async (t, open) => {
+    const world = await openWorld(t, open)
+    await adjusted(world)
+    for (const { executionId, original } of await linesOf(world, 1_000))
+      assert.deepEqual(original, (await world.store.findExecution(executionId))?.trade)
+  },
+
+  'they are those of whom is asked for, and of the month': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, bolt } = world
+    await adjusted(world)
+    const page = { after: null, limit: 100 }
+    const ofBolt = { slug: 'bolt', environment: 'test' } as const
+    const theirs = await store.readAdjustmentLines(JANUARY, ofBolt, page)
+    assert.equal(theirs.length, 4)
+    assert.deepEqual(new Set(theirs.map(({ tenant }) => tenant.tenantId)), new Set([bolt.tenantId]))
+    for (const month of ['2025-12', '2026-02'])
+      assert.deepEqual(await store.readAdjustmentLines(whole(month), EVERYBODY, page), [])
+    const last = theirs.at(-1)?.recordedAt ?? JANUARY.end
+    const before = await store.readAdjustmentLines({ ...JANUARY, end: last }, ofBolt, page)
+    assert.equal(before.length, 3)
+  },
+}
