@@ -6,16 +6,9 @@ import type { Instant } from '../core/instant.ts'
 import type { Store } from '../store/store.ts'
 import type { Metrics } from './metrics.ts'
 import { createAccess, type Door, namesThisMachine } from './ops/access.ts'
-import { createPages, type PagePath } from './ops/pages.ts'
+import { createPages } from './ops/pages.ts'
+import type { OpsAnswer, OpsPath, PagePath } from './ops/paths.ts'
 import { createReadiness, keptFor, shared } from './readiness.ts'
-
-export const OPS_PATHS = ['/healthz', '/readyz', '/metrics', '/ops', '/ops/export'] as const
-export type OpsPath = (typeof OPS_PATHS)[number]
-export type OpsAnswer = {
-  status: number
-  headers: Record<string, string>
-  body: string | ReadableStream<Uint8Array>
-}
 
 export type OpsOptions = {
   clock: () => Instant
@@ -81,7 +74,7 @@ export function createOps(options: OpsOptions): Ops {
       const isPublic = path === '/healthz' || path === '/readyz'
       if (door === 'ops' && !access.hasToken && !isPublic && !namesThisMachine(event))
         return Promise.resolve(MISDIRECTED)
-      if (path === '/ops' || path === '/ops/export') return pages({ event, door, path }, store)
+      if (isPage(path)) return pages({ event, door, path }, store)
       const isAdmitted = access.admits(event, door)
       if (door === 'api' && !isAdmitted && !isPublic) return null
       if (event.req.method !== 'GET') return Promise.resolve(NOT_ALLOWED)
@@ -89,6 +82,8 @@ export function createOps(options: OpsOptions): Ops {
     },
   }
 }
+
+const isPage = (path: OpsPath): path is PagePath => path.startsWith('/ops')
 
 const json = (status: number, body: unknown, headers: Record<string, string> = {}): OpsAnswer => ({
   status,

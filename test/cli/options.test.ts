@@ -9,7 +9,7 @@ import { everyCommand } from '../../src/cli/every-command.ts'
 import { createProgram } from '../../src/cli/program.ts'
 import { machineAt } from '../../src/machine.ts'
 import { capture } from '../support/command.ts'
-import { anyWords, decimal, oneOf, type Row, time, whole, words } from '../support/option-rows.ts'
+import { anyWords, decimal, oneOf, PLACE, type Row, time, whole, words } from '../support/option-rows.ts'
 import { T0 } from '../support/service.ts'
 import { openShell } from '../support/shell.ts'
 
@@ -99,25 +99,7 @@ const ROWS: Record<string, Row> = {
   'serve --tls-cert': anyWords('cert.pem'),
   'serve --tls-key': anyWords('key.pem'),
   'serve --ops-token-file': anyWords('token'),
-  'serve --ops-listen': words(
-    [
-      ['off', 'off'],
-      ['127.0.0.1:0', { host: '127.0.0.1', port: 0 }],
-      ['0.0.0.0:65535', { host: '0.0.0.0', port: 65_535 }],
-      ['[::1]:9090', { host: '::1', port: 9090 }],
-    ],
-    [
-      '9090',
-      ':9090',
-      'localhost:9090',
-      '127.0.0.1',
-      '127.1:9090',
-      '127.0.0.1:65536',
-      '::1:9090',
-      '[::1]',
-      '127.0.0.1:',
-    ],
-  ),
+  'serve --ops-listen': PLACE,
   'partner create --name': anyWords('Acme'),
   'key create --label': anyWords('prod'),
   'key create --expires-in': time(LIFETIME_DAYS),

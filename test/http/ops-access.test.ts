@@ -7,14 +7,14 @@ import { test } from 'node:test'
 import type { H3Event } from 'h3'
 import { MINUTE_MS } from '../../src/core/instant.ts'
 import { createAccess, isLoopbackAddress, WRONG_TOKENS_MAX } from '../../src/http/ops/access.ts'
-import { OPS_PATHS } from '../../src/http/ops-endpoints.ts'
+import { OPS_PATHS, PAGE_PATHS } from '../../src/http/ops/paths.ts'
 import { type Service, startService, T0 } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
 import { exchange } from './raw.ts'
 
 const TOKEN = 'correct-horse-battery'
 /** What can be asked for without more words. */
-const PLAIN = OPS_PATHS.filter((path) => path !== '/ops/export')
+const PLAIN = OPS_PATHS.filter((path) => path === '/ops' || !PAGE_PATHS.includes(path as never))
 const BEARER = { authorization: `Bearer ${TOKEN}` }
 /** All but the two that everybody may ask. */
 const CLOSED = OPS_PATHS.filter((path) => path !== '/healthz' && path !== '/readyz')

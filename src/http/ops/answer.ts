@@ -2,10 +2,11 @@
 
 import { H3, type H3Event } from 'h3'
 import type { Log } from '../../log.ts'
-import { OPS_PATHS, type Ops, type OpsAnswer, type OpsPath } from '../ops-endpoints.ts'
+import type { Ops } from '../ops-endpoints.ts'
 import { Refusal } from '../refusal.ts'
 import { openAnswer } from '../request-id.ts'
 import { flawOf, isWrittenAs } from '../request-line.ts'
+import { OPS_PATHS, type OpsAnswer, type OpsPath } from './paths.ts'
 
 export type OpsParts = { ops: Ops; log: Log; uuid: () => string }
 

@@ -1,20 +1,15 @@
 // The page of the operator, put together from its parts: the overview, a partner, a plan, a month, and the way in.
 
+import type { Finding } from '../../core/findings.ts'
 import { averagePrice, formatBtc, formatPrice, formatUsd, priceAsNumber, ZERO_USD } from '../../core/money.ts'
 import type { Partner } from '../../core/partner.ts'
+import { quoted } from '../../core/quote.ts'
 import { spellSpan } from '../../core/span.ts'
+import type { PartnerSeen } from '../../core/vitals.ts'
 import type { ListedPlan } from '../../store/plans.ts'
 import { drawPrices } from './chart.ts'
 import { type Html, html, link, type Part } from './html.ts'
-import {
-  type MonthView,
-  monthsSince,
-  type Overview,
-  type PartnerLine,
-  type PlanView,
-  ROWS_SHOWN,
-  type ShownFinding,
-} from './read.ts'
+import { type MonthView, monthsSince, type Overview, type PlanView, ROWS_SHOWN } from './read.ts'
 import { STYLE } from './style.ts'
 import { ago, billingRow, partnerLink, planLink, tableOf, trancheRow, when } from './tables.ts'
 
@@ -58,14 +53,14 @@ ${complaint !== null && html`<p class="bad" role="alert">${complaint}</p>`}
 <button>Sign in</button></form>
 </section>`
 
-export type Shown = { lines: PartnerLine[]; found: number; page: number; search: string }
+export type Shown = { partners: Partner[]; found: number; page: number; search: string }
 
 export function overviewParts(seen: Overview, partners: Shown): Part[] {
   return [
     html`<section><h2>Findings</h2>
 ${seen.findings.length === 0 ? html`<p class="good">Nothing to look after.</p>` : findingList(seen.findings)}
-<p class="quiet">Last tick: ${ago(seen.lastPassAt, seen.now)}${seen.late !== null && html` <span class="bad">(${seen.late})</span>`}.
-<code>tranche check</code> reads the whole file and recomputes the ledger, which no page does.</p></section>`,
+<p class="quiet">Last tick: ${ago(seen.vitals.scheduler.lastFinishedAt, seen.now)}. <code>tranche check</code> looks for more: it reads
+the whole file and recomputes the ledger, which no page does.</p></section>`,
     today(seen),
     html`<section><h2>Prices of two days, and the latest tranches</h2>
 ${drawPrices({ ...seen, to: seen.now })}
@@ -87,10 +82,10 @@ ${tableOf(
   ]
 }
 
-function findingList(findings: readonly ShownFinding[]): Html {
+function findingList(findings: readonly Finding[]): Html {
   const items = findings.slice(0, FINDINGS_MAX).map(
-    ({ urgent, kind, subject, message, command }) => html`<div class="finding ${urgent && 'page'}">
-<strong>${kind}</strong> ${subject}<p>${message}</p><code>${command}</code></div>`,
+    ({ severity, kind, subject, message, next }) => html`<div class="finding ${severity}">
+<strong>${kind}</strong> ${subject}<p>${message}</p><code>${next.map(quoted).join(' ')}</code></div>`,
   )
   const more = findings.length - FINDINGS_SHOWN
   if (more <= 0) return html`${items}`
@@ -110,20 +105,21 @@ function today({ day: { total, since } }: Overview): Html {
 </dl></section>`
 }
 
-function partnerSection({ partners, day: { partners: bought }, now }: Overview, shown: Shown): Html {
+function partnerSection({ partners, seen, day: { partners: bought }, now }: Overview, shown: Shown): Html {
   const pages = Math.max(1, Math.ceil(shown.found / ROWS_SHOWN))
   return html`<section id="partners"><h2>Partners</h2>
 <form method="get" action="/ops#partners"><input name="q" value="${shown.search}" placeholder="Part of a name" aria-label="Part of a partner's name"> <button>Search</button></form>
 ${tableOf(
-  ['Partner', 'Name', 'Status', 'Last poll', '>Filled today', '>USD today', 'Trouble'],
-  shown.lines.map((line) => [
-    partnerLink(line.partnerSlug),
-    html`<span class="name">${line.name}</span>`,
-    line.held ? html`<span class="wait">held</span>` : line.status,
-    ago(line.polledAt, now),
-    bought.get(line.partnerSlug)?.filled ?? 0,
-    formatUsd(bought.get(line.partnerSlug)?.usd ?? ZERO_USD),
-    line.trouble === null ? '' : html`<span class="bad">${line.trouble}</span>`,
+  ['Partner', 'Name', 'Status', 'Last poll', '>Due', '>Filled today', '>USD today', 'Failed in 24 h'],
+  shown.partners.map(({ partnerSlug: slug, name, held, status }) => [
+    partnerLink(slug),
+    html`<span class="name">${name}</span>`,
+    held ? html`<span class="wait">held</span>` : status,
+    ago(seen.get(slug)?.polledAt ?? null, now),
+    seen.get(slug)?.due ?? 0,
+    bought.get(slug)?.filled ?? 0,
+    formatUsd(bought.get(slug)?.usd ?? ZERO_USD),
+    failures(seen.get(slug)),
   ]),
   partners.length === 0
     ? 'There is no partner yet: tranche partner create SLUG --name TEXT'
@@ -131,6 +127,11 @@ ${tableOf(
 )}
 ${pageLinks({ page: shown.page, pages, of: (page) => `${link('/ops', { q: shown.search || null, page })}#partners` })}</section>`
 }
+
+const failures = (seen: PartnerSeen | undefined): Part =>
+  seen !== undefined &&
+  seen.orders.failed > 0 &&
+  html`<span class="name bad">${seen.orders.failed}${seen.orders.commonestReason !== null && `: ${seen.orders.commonestReason}`}</span>`
 
 /** The months with something to download; of one partner with its invoices. */
 function monthSection({ partners, now }: Pick<Overview, 'partners' | 'now'>, partner: Partner | null): Html {
@@ -141,30 +142,31 @@ function monthSection({ partners, now }: Pick<Overview, 'partners' | 'now'>, par
     html`<a href="${link('/ops/export', { month, report, partner: slug })}">${report}.csv</a>`
   return html`<section><h2>Months</h2>
 ${tableOf(
-  ['Month', 'Fees', 'CSV'],
+  ['Month', 'Fees', 'CSV', ''],
   monthsSince(first, now).map((month) => [
     month,
     html`<a href="${link('/ops', { month })}">as billed</a>`,
     html`${csv(month, 'summary')} ${csv(month, 'users')} ${csv(month, 'trades')}`,
+    slug !== null && html`<a href="${link('/ops/invoice', { month, partner: slug })}">invoice</a>`,
   ]),
   '',
 )}</section>`
 }
 
-export type PartnerView = { partner: Partner; environment: string; plans: ListedPlan[]; line: PartnerLine }
+export type PartnerView = { partner: Partner; environment: string; plans: ListedPlan[] }
 
-export function partnerParts({ partner, environment, plans, line }: PartnerView, seen: Overview): Part[] {
+export function partnerParts({ partner, environment, plans }: PartnerView, overview: Overview): Part[] {
   const { partnerSlug: slug } = partner
   const last = plans.length < ROWS_SHOWN ? null : plans.at(-1)
-  const bought = seen.day.partners.get(slug)
+  const seen = overview.seen.get(slug)
   return [
     html`<section><h2>${partner.name}</h2><dl>
 <div><dt>Partner</dt><dd>${slug}</dd></div>
 <div><dt>Status</dt><dd>${partner.held ? 'held' : partner.status}</dd></div>
-<div><dt>Last poll</dt><dd>${ago(line.polledAt, seen.now)}</dd></div>
-<div><dt>Filled today</dt><dd>${bought?.filled ?? 0}</dd></div>
-<div><dt>Failed today</dt><dd class="${(bought?.failed ?? 0) > 0 && 'bad'}">${bought?.failed ?? 0}</dd></div>
-<div><dt>Smallest tranche</dt><dd>${formatUsd(partner.minTranche)} USD</dd></div></dl></section>`,
+<div><dt>Last poll</dt><dd>${ago(seen?.polledAt ?? null, overview.now)}</dd></div>
+<div><dt>Last confirmation</dt><dd>${ago(seen?.confirmedAt ?? null, overview.now)}</dd></div>
+<div><dt>Filled in 24 h</dt><dd>${seen?.orders.filled ?? 0}</dd></div>
+<div><dt>Failed in 24 h</dt><dd>${failures(seen) || 0}</dd></div></dl></section>`,
     html`<section><h2>Plans, ${environment}</h2>
 ${tableOf(
   ['Plan', 'User', 'Status', 'Every', '>USD', 'Window ends', '>Spent USD'],
@@ -181,7 +183,7 @@ ${tableOf(
 )}
 <nav>${last && html`<a href="${link('/ops', { partner: slug, env: environment, after: String(last.planId) })}">More plans</a>`}
 <a href="${link('/ops', { partner: slug, env: environment === 'live' ? 'test' : 'live' })}">${environment === 'live' ? 'Test' : 'Live'} plans</a></nav></section>`,
-    monthSection(seen, partner),
+    monthSection(overview, partner),
   ]
 }
 
@@ -218,7 +220,7 @@ export function monthParts({ period, billed, page, pages }: MonthView): Part[] {
   return [
     html`<section><h2>${period.month}, ${state}</h2>
 ${tableOf(
-  ['Partner', '>Trades', '>Users', '>Volume USD', '>Volume BTC', 'Tier', '>Bps', '>Fee USD', 'CSV'],
+  ['Partner', '>Trades', '>Users', '>Volume USD', '>Volume BTC', 'Tier', '>Bps', '>Fee USD', 'Downloads'],
   billed.map(({ statement }) => billingRow(statement)),
   'No partners then.',
 )}

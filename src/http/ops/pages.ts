@@ -7,21 +7,20 @@ import { isMonth } from '../../core/month.ts'
 import type { Store } from '../../store/store.ts'
 import { readText } from '../body.ts'
 import { createOneAtATime } from '../one-at-a-time.ts'
-import type { OpsAnswer } from '../ops-endpoints.ts'
 import { type Access, cookieOf, type Door, isFromOwnPage } from './access.ts'
-import { createExporter } from './export.ts'
+import { createDownloads } from './downloads.ts'
 import { type Html, html, type Part } from './html.ts'
 import { monthParts, overviewParts, pageOf, partnerParts, planParts, signInForm } from './page.ts'
-import { createReader, partnerLines, ROWS_SHOWN, readPlans } from './read.ts'
+import type { OpsAnswer, PagePath } from './paths.ts'
+import { createReader, ROWS_SHOWN } from './read.ts'
 import { PAGE_HEADERS } from './style.ts'
 
-export type PagePath = '/ops' | '/ops/export'
 type Asked = { event: H3Event; door: Door; path: PagePath }
 
 /** Answers null to whoever may not know that there is a page: everybody, where there is no token to sign in with. */
 export function createPages(access: Access, clock: () => Instant) {
   const read = createReader(clock)
-  const exporting = createExporter()
+  const downloads = createDownloads()
   const oneAtATime = createOneAtATime()
 
   async function answer({ event, door, path }: Asked, store: Store | null): Promise<OpsAnswer> {
@@ -33,7 +32,7 @@ export function createPages(access: Access, clock: () => Instant) {
       return page(401, pageOf({ title: 'sign in', signOut: false }, signInForm(null)))
     if (store === null) return page(503, pageOf({ title: 'starting', ...frame, renews: true }, OPENING))
     const asked = event.url.searchParams
-    if (path === '/ops/export') return exported(store, asked)
+    if (path !== '/ops') return downloaded(store, path, asked)
     const [title, parts] = (await drawn(store, asked)) ?? ['not found', null]
     if (parts === null) return page(404, pageOf({ title, ...frame }, NOTHING))
     return page(200, pageOf({ title, ...frame, renews: asked.size === 0 }, ...parts))
@@ -72,8 +71,7 @@ export function createPages(access: Access, clock: () => Instant) {
       ({ partnerSlug, name }) => has(partnerSlug, search) || has(name, search),
     )
     const shown = found.slice((number - 1) * ROWS_SHOWN, number * ROWS_SHOWN)
-    const lines = await partnerLines(store, shown, seen.day)
-    return ['operations', overviewParts(seen, { lines, found: found.length, page: number, search })]
+    return ['operations', overviewParts(seen, { partners: shown, found: found.length, page: number, search })]
   }
 
   async function ofPartner(
@@ -89,18 +87,17 @@ export function createPages(access: Access, clock: () => Instant) {
       return view && [`${slug} ${environment} plan ${plan}`, planParts(view)]
     }
     const seen = await read.overview(store)
-    const [line] = await partnerLines(store, [partner], seen.day)
-    const plans = await readPlans(store, slug, environment, after)
-    return line ? [`partner ${slug}`, partnerParts({ partner, environment, plans, line }, seen)] : null
+    const plans = await store.listPlans({ slug, environment }, { after, limit: ROWS_SHOWN })
+    return [`partner ${slug}`, partnerParts({ partner, environment, plans }, seen)]
   }
 
-  async function exported(store: Store, asked: URLSearchParams): Promise<OpsAnswer> {
-    const [month = '', report = '', slug = null] = ['month', 'report', 'partner'].map((name) =>
-      asked.get(name),
-    )
-    const isThere = slug === null || (await store.findPartner(slug)) !== null
-    if (month === null || !isMonth(month) || !isReport(report) || !isThere) return plain(404, 'Not Found')
-    return exporting(store, { month, report, slug })
+  async function downloaded(store: Store, path: PagePath, asked: URLSearchParams): Promise<OpsAnswer> {
+    const [month, slug, report] = [asked.get('month') ?? '', asked.get('partner'), asked.get('report')]
+    const tenant = slug === null ? null : await store.findTenant(slug, 'live')
+    if (!isMonth(month) || (slug !== null && tenant === null)) return NOT_FOUND
+    if (path === '/ops/export')
+      return isReport(report) ? downloads.csv(store, { month, tenant }, report) : NOT_FOUND
+    return tenant === null ? NOT_FOUND : downloads.invoice(store, month, tenant)
   }
 
   return (asked: Asked, store: Store | null): Promise<OpsAnswer> | null =>
@@ -120,6 +117,8 @@ const plain = (status: number, words: string): OpsAnswer => ({
   headers: { 'content-type': 'text/plain; charset=utf-8' },
   body: words,
 })
+
+const NOT_FOUND = plain(404, 'Not Found')
 
 const has = (text: string, part: string): boolean => text.toLowerCase().includes(part.toLowerCase())
 const wholeNumber = (text: string): number | null => (/^\d{1,15}$/.test(text) ? Number(text) : null)

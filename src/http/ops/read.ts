@@ -1,16 +1,17 @@
 // All that the page of the operator shows, read from the store: what status, check, plan show and billing show compute.
 
 import { type Billed, bill } from '../../billing/statement.ts'
+import { type Finding, findingsOf } from '../../core/findings.ts'
 import { DAY_MS, formatInstant, type Instant, plus } from '../../core/instant.ts'
 import type { Price } from '../../core/money.ts'
 import { periodOf } from '../../core/month.ts'
-import type { Environment, Partner, Tenant } from '../../core/partner.ts'
-import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
+import type { Partner, Tenant } from '../../core/partner.ts'
+import type { PartnerSeen, Vitals } from '../../core/vitals.ts'
 import type { FixedPeriod } from '../../store/months.ts'
 import type { FiredTranche, OpenWindow } from '../../store/ops-page.ts'
-import type { ListedPlan } from '../../store/plans.ts'
 import type { Store } from '../../store/store.ts'
 import { keptFor, shared } from '../readiness.ts'
+import { createStockTaker } from '../stock.ts'
 import { createDayCounter, type Day } from './day.ts'
 
 export const ROWS_SHOWN = 50
@@ -22,27 +23,20 @@ const PRICE_STEPS = 400
 /** However often the page is asked for, it is read so often at most. */
 const OVERVIEW_MS = 2_000
 
-export type ShownFinding = {
-  urgent: boolean
-  kind: string
-  subject: string
-  message: string
-  command: string
-}
 export type Line = { at: Instant; price: Price }[]
-export type PartnerLine = Partner & { polledAt: Instant | null; trouble: string | null }
 
 export type Overview = {
   now: Instant
-  lastPassAt: Instant | null
-  late: string | null
-  findings: ShownFinding[]
+  vitals: Vitals
+  findings: Finding[]
   day: Day
   from: Instant
   points: Line
   tranches: FiredTranche[]
   windows: OpenWindow[]
+  /** Those with something to look after come first. */
   partners: Partner[]
+  seen: ReadonlyMap<string, PartnerSeen>
 }
 export type PlanView = {
   now: Instant
@@ -56,25 +50,30 @@ export type MonthView = { period: FixedPeriod; billed: Billed[]; page: number; p
 
 export function createReader(clock: () => Instant) {
   const addUpDay = createDayCounter()
+  const takeStock = createStockTaker()
   const oneAtATime = shared(readOverview)
   const overview = keptFor(OVERVIEW_MS, clock, oneAtATime)
 
   async function readOverview(store: Store): Promise<Overview> {
     const now = clock()
     const from = plus(now, -PRICES_SHOWN_MS)
-    const scheduler = await store.readScheduler()
-    const { isLate, usualGapMs } = schedulerLateness(scheduler, now)
+    const vitals = await store.readVitals(now, await takeStock(store, now))
+    const findings = findingsOf(vitals, now)
+    const seen = new Map(vitals.partners.map((partner) => [partner.tenant.partnerSlug, partner]))
+    const troubled = new Set(findings.map(({ tenant }) => tenant?.partnerSlug))
+    const calm = ({ partnerSlug }: Partner): number => Number(!troubled.has(partnerSlug))
     return {
       now,
-      lastPassAt: scheduler.lastFinishedAt,
-      late: isLate ? latenessInWords(scheduler, now, usualGapMs) : null,
-      findings: await readFindings(store),
+      vitals,
+      // "page" before "ticket".
+      findings: findings.toSorted((a, b) => a.severity.localeCompare(b.severity)),
+      seen,
       day: await addUpDay(store, now),
       from,
       points: await store.samplePrices(from, PRICES_SHOWN_MS / PRICE_STEPS),
       tranches: await store.listTranches(null, TRANCHES_DRAWN),
       windows: await store.listOpenWindows(WINDOWS_SHOWN),
-      partners: await store.listPartners(),
+      partners: (await store.listPartners()).toSorted((a, b) => calm(a) - calm(b)),
     }
   }
 
@@ -104,38 +103,6 @@ export function createReader(clock: () => Instant) {
     return { period, billed, page, pages }
   }
 }
-
-async function readFindings(store: Store): Promise<ShownFinding[]> {
-  const findings = await store.findWarnings()
-  return findings.map((finding) => ({ ...finding, urgent: false, command: 'tranche check' }))
-}
-
-/** When each partner last asked for something, and what went wrong today. */
-export async function partnerLines(
-  store: Store,
-  partners: readonly Partner[],
-  day: Day,
-): Promise<PartnerLine[]> {
-  const lines: PartnerLine[] = []
-  for (const partner of partners) {
-    const keys = await store.listKeys(partner.partnerSlug)
-    const used = keys.flatMap(({ tenant, lastUsedAt }) =>
-      tenant.environment === 'live' && lastUsedAt !== null ? [lastUsedAt] : [],
-    )
-    const polledAt = used.length === 0 ? null : (Math.max(...used) as Instant)
-    const failed = day.partners.get(partner.partnerSlug)?.failed ?? 0
-    lines.push({ ...partner, polledAt, trouble: failed === 0 ? null : `${failed} failed today` })
-  }
-  return lines
-}
-
-/** A partner's plans in one environment, page by page; the cursor is the last plan's. */
-export const readPlans = (
-  store: Store,
-  slug: string,
-  environment: Environment,
-  after: number,
-): Promise<ListedPlan[]> => store.listPlans({ slug, environment }, { after, limit: ROWS_SHOWN })
 
 /** The months that there may be something in, the newest first. */
 export function monthsSince(first: Instant | null, now: Instant): string[] {

@@ -52,10 +52,13 @@ export const STYLE = html`<style>${SHEET}</style>`
 
 const HASH = createHash('sha256').update(String(SHEET)).digest('base64')
 
-/** Nothing but this sheet and forms to ourselves: no script, no picture, no address outside, no frame around it. */
+/** Nothing but the sheet of this hash and forms to ourselves: no script, no picture, no address outside, no frame around it. */
+export const policyFor = (hash: string): string =>
+  `default-src 'none'; style-src 'sha256-${hash}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`
+
 export const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',
-  'content-security-policy': `default-src 'none'; style-src 'sha256-${HASH}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
+  'content-security-policy': policyFor(HASH),
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
   'cross-origin-opener-policy': 'same-origin',

@@ -51,5 +51,5 @@ export const billingRow = ({ tenant, period, activity, tier, tierSource, fees }:
   `${tier.name} (${tierSource})`,
   tier.rateBps,
   formatUsd(fees.total),
-  html`<a href="${link('/ops/export', { month: period.month, report: 'trades', partner: tenant.partnerSlug })}">trades.csv</a>`,
+  html`<a href="${link('/ops/export', { month: period.month, report: 'trades', partner: tenant.partnerSlug })}">trades.csv</a> <a href="${link('/ops/invoice', { month: period.month, partner: tenant.partnerSlug })}">invoice</a>`,
 ]
