@@ -57,6 +57,8 @@ test('the page loads nothing, breaks no rule of its own, runs nobody’s script,
   await page.follow(`[...document.links].find((link) => link.textContent === 'globex').click()`)
   assert.match(await page.evaluate('location.search'), /partner=globex/)
   await page.screenshot(join(folder, 'partner.png'))
+  await page.follow(`[...document.links].find((link) => link.textContent === 'invoice').click()`)
+  assert.match(await page.evaluate('document.body.innerText'), /globex-2026-01/)
   await page.goTo(`${opsUrl}/ops?month=2026-01`)
   assert.match(await page.evaluate('document.body.innerText'), /starter \(volume\)/)
   await page.screenshot(join(folder, 'month.png'))

@@ -89,7 +89,9 @@ test('what the page says: findings, purchases of today, windows, prices, partner
   )
   // A day later none of it is of today any more.
   service.advance(24 * HOUR_MS)
-  assert.match(await (await fetch(`${service.opsUrl}/ops`)).text(), /<dt>Filled<\/dt><dd>0<\/dd>/)
+  const next = await (await fetch(`${service.opsUrl}/ops`)).text()
+  assert.match(next, /<dt>Filled<\/dt><dd>0<\/dd>/)
+  assert.match(next, /<div class="finding page">\s*<strong>ticks_stopped<[\s\S]*?<code>tranche tick<\/code>/)
 })
 
 test('an empty service has a page too, and what is not there is not found', async (t) => {
@@ -127,6 +129,21 @@ test('a month as CSV is what billing export writes, byte for byte', async (t) =>
     assert.equal(await answer.text(), out, report)
     assert.ok(out.includes('globex'))
   }
+})
+
+test('an invoice is the one that billing invoice makes, under a policy that lets its own sheet in', async (t) => {
+  const service = await withBusiness(t)
+  const answer = await fetch(`${service.opsUrl}/ops/invoice?month=2026-01&partner=globex`)
+  const text = await answer.text()
+  const { machine } = machineAt(service.now())
+  const argv = ['--db', service.file, 'billing', 'invoice', '--month', '2026-01', '--partner', 'globex']
+  const { out } = await runHere([...argv, '--format', 'html'], { machine })
+  assert.equal(text, out)
+  const sheet = /<style>([\s\S]*?)<\/style>/.exec(text)?.[1] ?? ''
+  const hash = createHash('sha256').update(sheet).digest('base64')
+  assert.ok(answer.headers.get('content-security-policy')?.includes(`style-src 'sha256-${hash}';`))
+  for (const query of ['month=2026-01', 'month=2026-01&partner=none', 'partner=globex'])
+    assert.equal((await fetch(`${service.opsUrl}/ops/invoice?${query}`)).status, 404, query)
 })
 
 test('without a token there is no page at the API’s listener; with one, a form', async (t) => {

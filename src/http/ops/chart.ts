@@ -27,7 +27,7 @@ export function drawPrices({ points, tranches, from, to }: Drawing): Html {
     ).toFixed(1)
   const line = points.map(({ at, price }) => `${x(at)} ${y(price)}`).join('L')
   return html`<figure>
-<figcaption><span>${formatPrice(high as Price)} USD</span><span>${shown.length} tranches on the line</span></figcaption>
+<figcaption><span>${formatPrice(high as Price)} USD</span><span>${shown.length} ${shown.length === 1 ? 'tranche' : 'tranches'} on the line</span></figcaption>
 <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Prices and tranches">
 <path class="grid" d="M0 8H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}M0 ${HEIGHT - 8}H${WIDTH}"/>
 <path class="line" d="M${line}"/>
