@@ -8,7 +8,6 @@ import { readFileSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import { join, resolve } from 'node:path'
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild'
-
 import { THREAD_ASSET } from '../src/store/sqlite/file/checkpoints.ts'
 
 const ROOT = join(import.meta.dirname, '..')

@@ -19,7 +19,10 @@ export function partnerSimCommand(cli: Cli): Command {
     .argument('<slug>', 'the partner to play', slug)
     .requiredOption('--key-file <file>', 'a file with its API key')
     .addOption(
-      new Option('--url <url>', 'the service').default('http://127.0.0.1:8080').argParser(serviceUrl),
+      new Option('--url <url>', 'the service')
+        .env('TRANCHE_URL')
+        .default('http://127.0.0.1:8080')
+        .argParser(serviceUrl),
     )
     .addOption(new Option('--fill <share>', 'how many are filled, by default all others').argParser(share))
     .addOption(new Option('--part <share>', 'how many are filled in part').argParser(share).default(0.1))

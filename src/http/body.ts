@@ -1,5 +1,6 @@
 // Request bodies: bytes within a limit, text, JSON, and at last a value that a schema vouches for.
 
+import { Readable } from 'node:stream'
 import type { H3Event } from 'h3'
 import { parse as findJsonError, type ParseError } from 'jsonc-parser'
 import type { z } from 'zod'
@@ -61,26 +62,29 @@ const tooLarge = (): Refusal =>
   // The rest of the body is never read: the connection cannot be used again.
   new Refusal(413, `Request body is larger than ${BODY_BYTES_MAX} bytes.`, { connection: 'close' })
 
-async function readBytes(request: H3Event['req']): Promise<Uint8Array> {
+async function readBytes(request: H3Event['req']): Promise<Buffer> {
   if (Number(request.headers.get('content-length') ?? 0) > BODY_BYTES_MAX) throw tooLarge()
   if (asksToContinue(request)) request.runtime?.node?.res?.writeContinue()
-  const reader = request.body?.getReader()
-  if (!reader) return new Uint8Array()
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for (;;) {
-    const { done, value } = await reader.read().catch(endedEarly)
-    if (done) return Buffer.concat(chunks)
-    size += value.byteLength
-    // Not cancelled: that would take the socket from a request that is still to be answered. It closes with the answer.
-    if (size > BODY_BYTES_MAX) throw tooLarge()
-    chunks.push(value)
-  }
+  return gather(request.runtime?.node?.req ?? Readable.from(request.body ?? []))
 }
 
-/** The client left in the middle of its request: nobody reads the answer, and it is not our failure. */
-function endedEarly(): never {
-  throw new Refusal(400, 'Request body ended early.', { connection: 'close' })
+/** From Node's own stream, whose events cost a tenth of what a web stream's promises do. */
+function gather(body: Readable): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    // The client left in the middle of its request: nobody reads the answer, and it is not our failure.
+    const left = (): void => reject(new Refusal(400, 'Request body ended early.', { connection: 'close' }))
+    if (body.destroyed) left()
+    body.on('data', (chunk: Buffer) => {
+      size += chunk.byteLength
+      if (size <= BODY_BYTES_MAX) chunks.push(chunk)
+      // Not destroyed: that would take the socket from a request that is still to be answered. It closes with the answer.
+      else reject(tooLarge())
+    })
+    body.once('end', () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)))
+    body.once('error', left).once('close', left)
+  })
 }
 
 function decode(bytes: Uint8Array): string {

@@ -3,6 +3,7 @@
 import { FREQUENCIES, slotMsOf, WINDOW_MS } from '../../src/core/frequency.ts'
 import type { Report } from './report.ts'
 import { type Figure, hasFailed, type Result } from './row.ts'
+import { counted } from './words.ts'
 
 const DAY_SECONDS = 86_400
 const HOUR_SECONDS = 3_600
@@ -18,7 +19,7 @@ const TRANCHES_A_DAY = Math.max(
 )
 
 /** Two digits: more would promise what a machine of its own kind does not keep. */
-const about = (value: number): string => Number(value.toPrecision(2)).toLocaleString('en-US')
+const about = (value: number): string => counted(Number(value.toPrecision(2)))
 
 /** A sentence for each row that was measured. */
 export function capacityOf({ rows }: Pick<Report, 'rows'>): string[] {

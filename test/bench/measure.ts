@@ -18,6 +18,7 @@ import {
   type Seen,
 } from './row.ts'
 import { spreadOf } from './statistics.ts'
+import { counted } from './words.ts'
 
 /** What each contestant gave in one round. */
 type Round = Map<string, Figures>
@@ -99,10 +100,8 @@ function isWithin(goal: Goal, value: number): boolean {
 }
 
 function inWords(goal: Goal): string {
-  const bound = 'atLeast' in goal ? `at least ${count(goal.atLeast)}` : `at most ${count(goal.atMost)}`
+  const bound = 'atLeast' in goal ? `at least ${counted(goal.atLeast)}` : `at most ${counted(goal.atMost)}`
   if ('ratio' in goal) return `${goal.ratio} ${bound}`
   const { unit } = FIGURES[goal.figure]
   return `${goal.of === undefined ? '' : `${goal.of}: `}${bound}${unit.startsWith('/') ? '' : ' '}${unit}`
 }
-
-const count = (value: number): string => value.toLocaleString('en-US')

@@ -6,6 +6,9 @@ import type { Spread } from './statistics.ts'
 /** Above this no decimals are written. */
 const WHOLE_FROM = 100
 
+/** A count as a reader wants it: thousands apart. */
+export const counted = (value: number): string => value.toLocaleString('en-US')
+
 /** A number as a reader wants it: thousands apart, and decimals only where they tell something. */
 function number(value: number, places: number): string {
   if (places > 0 && value > 0 && value < 1) return value.toPrecision(2)

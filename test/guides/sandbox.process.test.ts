@@ -20,7 +20,6 @@ test('the guide leads from nothing to a month by copy and paste', async (t) => {
     .join('\n')
     // The guide stays on the default port; the test must not.
     .replaceAll('127.0.0.1:8080', `127.0.0.1:${port}`)
-    .replaceAll('--key-file', `--url http://127.0.0.1:${port} --key-file`)
   const env = {
     HOME: process.env.HOME,
     TMPDIR: temporaryFolder(t),
@@ -32,6 +31,15 @@ test('the guide leads from nothing to a month by copy and paste', async (t) => {
   assert.match(out, /trigger +slot_start/)
   assert.match(out, /"ok":true,.*"partner_order_id":"order-1"\}\n/)
   assert.match(out, /executions_created +1\d\d\nwindows_rolled +30\n/)
+  // What the guide says becomes of a tranche that failed.
+  assert.match(
+    out,
+    /^plan-1 \S+ failed 20\.00 USD\nplan-1 \S+ filled 33\.33 of .*\nplan-1 \S+ filled 16\.67 of /m,
+  )
+  assert.match(
+    out,
+    / 60\.00 +0\.00 +60\.00 +0\.00 +0\.00 +0\.00 +ended\n.* 60\.00 +0\.00 +10\.00 +0\.00 +50\.00 +0\.00 +-\n\n/,
+  )
   for (const outcome of ['filled', 'partial', 'failed'])
     assert.match(out, new RegExp(`^plan-1 exec_[0-9a-f]{32} ${outcome} `, 'm'))
   assert.match(out, /acme test +1\d\d .*not billed/)

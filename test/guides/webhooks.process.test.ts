@@ -1,11 +1,11 @@
-// The receivers of docs/webhooks.md, as a reader would copy them, against real deliveries; and its worked example.
+// The receivers that docs/webhooks.md points to, against real deliveries; and its worked example.
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect } from 'node:net'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { createServer } from 'node:tls'
 import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
@@ -23,15 +23,40 @@ function blockOf(language: string, containing: string): string {
   return found?.[2] ?? assert.fail(`no ${language} block with ${containing}`)
 }
 
+const EXAMPLES = join(import.meta.dirname, '../../docs/examples')
+
+/** Each with the least of a partner around it. */
 const RECEIVERS = [
-  { language: 'ts', file: 'receiver.ts', command: process.execPath },
-  { language: 'python', file: 'receiver.py', command: 'python3' },
+  {
+    receiver: 'typescript/wake-up.mts',
+    file: 'receiver.mts',
+    command: process.execPath,
+    partner: `import { listenForWakeUps } from './wake-up.mts'
+      const { PORT, WEBHOOK_SECRET = '' } = process.env
+      listenForWakeUps(Number(PORT), WEBHOOK_SECRET, () => console.log('poll'))`,
+  },
+  {
+    receiver: 'python/wake_up.py',
+    file: 'receiver.py',
+    command: 'python3',
+    partner: [
+      'import os, threading, wake_up',
+      'port, secret = int(os.environ["PORT"]), os.environ["WEBHOOK_SECRET"]',
+      'wake_up.listen_for_wake_ups(port, secret, lambda: print("poll", flush=True))',
+      'threading.Event().wait()',
+    ].join('\n'),
+  },
 ]
 
-/** Runs a receiver as the guide says, and resolves once it listens. */
-async function startSnippet(t: TestContext, { language, file, command }: (typeof RECEIVERS)[number]) {
+/** Runs a receiver, and resolves once it listens. */
+async function startReceiver(
+  t: TestContext,
+  { receiver, file, command, partner }: (typeof RECEIVERS)[number],
+) {
+  assert.ok(GUIDE.includes(`(examples/${receiver})`), 'the guide points to it')
   const folder = temporaryFolder(t)
-  writeFileSync(join(folder, file), blockOf(language, file))
+  cpSync(join(EXAMPLES, receiver), join(folder, basename(receiver)))
+  writeFileSync(join(folder, file), partner)
   const port = await freePort()
   const env = { PATH: process.env.PATH, WEBHOOK_SECRET: SECRET, PORT: String(port) }
   const child = spawn(command, [file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'] })
@@ -83,8 +108,8 @@ async function startFront(t: TestContext, behind: number) {
 
 suite('the receivers of the guide', { concurrency: true }, () => {
   for (const receiver of RECEIVERS)
-    test(`${receiver.file} takes what is signed and nothing else`, async (t) => {
-      const { port, polls, polled } = await startSnippet(t, receiver)
+    test(`${receiver.receiver} takes what is signed and nothing else`, async (t) => {
+      const { port, polls, polled } = await startReceiver(t, receiver)
       const { url, caFile } = await startFront(t, port)
       const deliver = deliverer({ caFile })
       const delivery = deliveryTo(url)

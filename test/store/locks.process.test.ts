@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import type { Tenant } from '../../src/core/partner.ts'
 import { linkUser } from '../../src/core/user.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
@@ -31,6 +32,15 @@ async function withPlans(t: TestContext, plans = PLANS): Promise<{ file: string;
   )
   return { file, store }
 }
+
+/** Links a user with a write that holds the lock for 20 ms. */
+const linkSlowly = (store: Store, tenant: Tenant, name: string) =>
+  store.changeUser(tenant, name, (seen, now) => {
+    const until = performance.now() + 20
+    while (performance.now() < until);
+    const request = { partnerUserId: name, consentAccepted: true, consentVersion: 'v', consentTimestamp: now }
+    return linkUser(seen, request, now)
+  })
 
 async function assertFiredOnce(store: Store, plans = PLANS): Promise<void> {
   const all = await allExecutions(store)
@@ -151,23 +161,37 @@ test('a process that writes without a break leaves the lock to an operator', asy
   const { file, store } = await withPlans(t, 1)
   const acme = await store.findTenant('acme', 'test')
   assert.ok(acme)
-  const linkSlowly = (name: string) =>
-    store.changeUser(acme, name, (seen, now) => {
-      const until = performance.now() + 20
-      while (performance.now() < until);
-      const request = {
-        partnerUserId: name,
-        consentAccepted: true,
-        consentVersion: 'v',
-        consentTimestamp: now,
-      }
-      return linkUser(seen, request, now)
-    })
   // Starts, opens the file and writes one row, while this process has a second and a half of writes before it.
   const operator = act(t, 'create', file, 'bolt-two')
-  const flood = await Promise.all(Array.from({ length: 75 }, (_, i) => linkSlowly(`u${i}`)))
+  const flood = await Promise.all(Array.from({ length: 75 }, (_, i) => linkSlowly(store, acme, `u${i}`)))
   assert.equal(await operator.ended, 0, operator.err())
   const added = await store.findPartner('bolt-two')
   const last = flood.at(-1)?.user.createdAt
   assert.ok(added && last && added.createdAt < last, `${added?.createdAt} and ${last}`)
+})
+
+test('two processes that both write without a break take turns of a few commits', async (t) => {
+  const { file, store } = await withPlans(t, 1)
+  const acme = await store.findTenant('acme', 'test')
+  assert.ok(acme)
+  let round = 0
+  const longestWait = async (): Promise<number> => {
+    const name = `round-${round++}`
+    const other = act(t, 'write', file, name)
+    await other.prints(`${name}-0`)
+    let [longest, last, seen] = [0, performance.now(), other.out().length]
+    const watch = setInterval(() => {
+      const now = performance.now()
+      if (other.out().length > seen) [seen, last] = [other.out().length, now]
+      else longest = Math.max(longest, now - last)
+    }, 1)
+    await Promise.all(Array.from({ length: 40 }, (_, i) => linkSlowly(store, acme, `${name}-slow-${i}`)))
+    clearInterval(watch)
+    other.child.stdin.end()
+    assert.equal(await other.ended, 0)
+    return longest
+  }
+  const isFair = (ms: number): boolean => ms < 150
+  const longest = await measure(longestWait, isFair)
+  assert.ok(isFair(longest), `the other one waited ${longest} ms`)
 })

@@ -54,3 +54,27 @@ test('tenants take turns, however many writes one of them has queued', async (t)
   await Promise.all([...crowd, ...other])
   assert.deepEqual(order.slice(0, 4), [CROWD, OTHER, CROWD, OTHER])
 })
+
+test('writes that arrive together over some turns of the event loop share a commit, and one alone waits for none', async (t) => {
+  const { db, write } = connected(t)
+  const walPages = db.prepare<[], [bigint, bigint, bigint]>('pragma wal_checkpoint(noop)').raw()
+  let turns = 0
+  const count = (): void => {
+    turns += 1
+    loop = setImmediate(count)
+  }
+  let loop = setImmediate(count)
+  await write(() => db.exec('insert into kept values (0)'))
+  assert.ok(turns <= 4, `turns of a write that is alone: ${turns}`)
+  clearImmediate(loop)
+  const [, before] = walPages.get() ?? []
+  const writes: Promise<unknown>[] = []
+  for (let i = 0; i < 20; i++) {
+    writes.push(write(() => db.exec('insert into kept values (1)')))
+    if (i % 4 === 3) await new Promise((resolve) => setImmediate(resolve))
+  }
+  await Promise.all(writes)
+  const [, after] = walPages.get() ?? []
+  // Each commit writes the one page of the table.
+  assert.equal((after ?? 0n) - (before ?? 0n), 1n)
+})

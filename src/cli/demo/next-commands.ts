@@ -40,7 +40,7 @@ export const started = (): Started => ({
 })
 
 const DATABASE_DEFAULT = 'tranche.db'
-const API = 'http://127.0.0.1:8080/partner/v1'
+const SERVICE_URL = 'http://127.0.0.1:8080'
 const USER = {
   partner_user_id: 'u1',
   consent_accepted: true,
@@ -75,20 +75,20 @@ export function nextCommands(
     {
       what: 'As the partner: link a user who consented, give them a plan',
       command: [
-        `API=${API} AUTH="Authorization: Bearer $KEY"`,
-        `curl -sS "$API/users" -H "$AUTH" -d '${json(USER)}'`,
-        `curl -sS "$API/plans" -H "$AUTH" -d '${json(PLAN)}'`,
+        `TRANCHE_URL=${SERVICE_URL} AUTH="Authorization: Bearer $KEY"`,
+        `curl -sS "$TRANCHE_URL/partner/v1/users" -H "$AUTH" -d '${json(USER)}'`,
+        `curl -sS "$TRANCHE_URL/partner/v1/plans" -H "$AUTH" -d '${json(PLAN)}'`,
       ].join('\n'),
     },
     {
       what: 'One tick of the scheduler, here with a price given by hand; take what is due',
-      command: `${tranche} tick --price ${PRICE_USD}\nDUE=$(curl -sS "$API/executions/due" -H "$AUTH"); echo "$DUE"`,
+      command: `${tranche} tick --price ${PRICE_USD}\nDUE=$(curl -sS "$TRANCHE_URL/partner/v1/executions/due" -H "$AUTH"); echo "$DUE"`,
     },
     {
       what: 'Buy it on your venue, then report',
       command: [
         `ID=$(echo "$DUE" | grep -o 'exec_[0-9a-f]*')`,
-        `curl -sS "$API/executions/$ID/confirm" -H "$AUTH" -d '${json(FILL)}'`,
+        `curl -sS "$TRANCHE_URL/partner/v1/executions/$ID/confirm" -H "$AUTH" -d '${json(FILL)}'`,
       ].join('\n'),
     },
     {

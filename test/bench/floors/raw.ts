@@ -8,12 +8,13 @@ import { rawConfirmations } from './raw-confirmations.ts'
 import { rawPass } from './raw-pass.ts'
 import { rawPlans } from './raw-plans.ts'
 import { rawPolls } from './raw-polls.ts'
+import { rawTrades } from './raw-trades.ts'
 
 export type RawJob = {
   work: keyof typeof WORKS
   /** A migrated database that nobody else has open. */
   file: string
-  /** How many transactions' worth of it: confirmations, plans, polls; of a pass, plans. */
+  /** How many transactions' worth of it: confirmations, plans, polls; of a pass, plans; of an export, trades. */
   count: number
   /** How many of them share a commit. */
   perCommit: number
@@ -28,6 +29,7 @@ const WORKS = {
   pass: rawPass,
   plans: rawPlans,
   polls: rawPolls,
+  trades: rawTrades,
 } satisfies Record<string, RawWork>
 
 serveJobs(({ work, file, count, perCommit }: RawJob): RawDone => {

@@ -5,6 +5,7 @@ import { FREQUENCIES, type Frequency } from '../../../src/core/frequency.ts'
 import { startHelper } from '../helper.ts'
 import type { InsideDone, InsideJob } from '../inside.ts'
 import type { Contestant, Figures, Row, Stage } from '../row.ts'
+import { counted } from '../words.ts'
 
 const nameOf = (frequency: Frequency): string =>
   frequency === 'daily' ? 'ours' : `ours, ${frequency} windows`
@@ -52,6 +53,6 @@ export const backtest: Row = {
     contestants.push({ name: 'ours, in a fresh process', role: 'ours', take: cold })
     contestants.push({ name: 'the average of each window', role: 'floor', take: played('daily', 'sums') })
     for (const { take } of contestants) await take(0)
-    return { on: `${bars.toLocaleString('en-US')} prices, five minutes apart`, contestants }
+    return { on: `${counted(bars)} prices, five minutes apart`, contestants }
   },
 }

@@ -7,6 +7,7 @@ import { serve, tick } from '../program.ts'
 import { startRaw } from '../raw.ts'
 import type { Figures, Row } from '../row.ts'
 import { percentile } from '../statistics.ts'
+import { counted } from '../words.ts'
 import { confirmations, writeIds } from './confirm.ts'
 
 const CONNECTIONS = 64
@@ -67,7 +68,7 @@ export const confirmBesidePass: Row = {
     const h3 = await startBare(stage, 'h3')
     await load(h3, call(BATCH, 0))
     return {
-      on: `${plans.toLocaleString('en-US')} plans`,
+      on: `${counted(plans)} plans`,
       contestants: [
         {
           name: 'ours',

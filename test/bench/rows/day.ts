@@ -13,6 +13,7 @@ import { peakMib, residentMib } from '../process-cost.ts'
 import { run, serve } from '../program.ts'
 import type { Contestant, Figures, Row, Stage } from '../row.ts'
 import { percentile } from '../statistics.ts'
+import { counted } from '../words.ts'
 import { confirmations } from './confirm.ts'
 
 const CONNECTIONS = 16
@@ -40,7 +41,7 @@ export const day: Row = {
       take: async () => ({ p50_ms: percentile(times[call], 0.5), p99_ms: percentile(times[call], 0.99) }),
     })
     return {
-      on: `${size.plans.toLocaleString('en-US')} daily plans, ${size.minutes} minutes`,
+      on: `${counted(size.plans)} daily plans, ${size.minutes} minutes`,
       contestants: [
         { name: 'ours', role: 'ours', take: () => live(stage, size, times) },
         ...CALLS.map(ofCall),

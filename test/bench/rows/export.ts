@@ -6,20 +6,18 @@ import { formatInstant, type Instant } from '../../../src/core/instant.ts'
 import { isMonth, periodOf } from '../../../src/core/month.ts'
 import { machine } from '../../../src/machine.ts'
 import { addTrades, fill } from '../../support/large-database.ts'
-import { emptyDatabase, settle } from '../database.ts'
+import { copyOf, emptyDatabase, settle } from '../database.ts'
+import { TRADES_BY_HAND } from '../floors/raw-trades.ts'
 import { known } from '../process-cost.ts'
 import { isInstalled, type Run, run, runProgram } from '../program.ts'
+import { cpuOf, rateTo } from '../ratios.ts'
+import { startRaw } from '../raw.ts'
 import type { Contestant, Figures, Row } from '../row.ts'
+import { counted } from '../words.ts'
 
 const USERS = 10_000
 
-/** The same columns and rows in the same order, as they lie in the file. */
-const BY_HAND = `select d.recorded_at, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id,
-    d.execution_id, d.partner_order_id, d.status, d.usd_amount, d.btc_amount, d.execution_price, d.partner_fee_usd,
-    d.executed_at, d.failure_reason
-  from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
-    join plans p on p.plan_id = d.plan_id
-  order by d.recorded_at, d.execution_id`
+const READING = 'better-sqlite3, reading alone'
 
 /** The month before the present one. */
 export function lastMonth(): { month: string; start: Instant; end: Instant } {
@@ -37,16 +35,12 @@ export const billingExport: Row = {
   what: 'billing export of the trades of a month, to a file',
   main: 'per_second',
   ratios: [
+    rateTo('sqlite3 -csv', 'sqlite3 -csv'),
+    cpuOf('sqlite3', 'sqlite3 -csv'),
     {
-      name: 'rate to sqlite3 -csv',
+      name: 'rate of better-sqlite3, reading alone, to sqlite3 -csv',
       better: 'more',
-      of: (seen) => seen('ours', 'per_second') / seen('sqlite3 -csv', 'per_second'),
-    },
-    {
-      name: 'CPU of sqlite3 to ours',
-      better: 'more',
-      isSteady: true,
-      of: (seen) => seen('sqlite3 -csv', 'cpu_us') / seen('ours', 'cpu_us'),
+      of: (seen) => seen(READING, 'per_second') / seen('sqlite3 -csv', 'per_second'),
     },
   ],
   goals: [
@@ -66,19 +60,25 @@ export const billingExport: Row = {
       known({ per_second: (1000 * trades) / ms, cpu_us: (1000 * cpuMs) / trades, peak_mib: peakMib })
     const to = ['--output', join(out, 'trades.csv'), '--force']
     const ours = ['billing', 'export', '--month', month, '--report', 'trades', ...to]
+    const raw = await startRaw(stage)
     const contestants: Contestant[] = [
       { name: 'ours', role: 'ours', take: async () => rows(await run(file, ours)) },
+      {
+        name: READING,
+        role: 'floor',
+        take: () => raw({ work: 'trades', file: copyOf(file, 'raw.db'), count: trades, perCommit: trades }),
+      },
     ]
     if (isInstalled('sqlite3')) {
       const script = `exec sqlite3 -csv "$1" "$2" > by-hand.csv`
       const take = async () =>
-        rows(await runProgram('/bin/sh', ['-c', script, 'sh', file, BY_HAND], { cwd: out }))
+        rows(await runProgram('/bin/sh', ['-c', script, 'sh', file, TRADES_BY_HAND], { cwd: out }))
       contestants.push({ name: 'sqlite3 -csv', role: 'floor', take })
     }
     // The first export of a month closes it.
     await run(file, ours)
     return {
-      on: `${trades.toLocaleString('en-US')} trades of ${USERS.toLocaleString('en-US')} users`,
+      on: `${counted(trades)} trades of ${counted(USERS)} users`,
       contestants,
       notes: isInstalled('sqlite3') ? [] : ['NOT MEASURED: sqlite3 is not installed, so there is no floor.'],
     }

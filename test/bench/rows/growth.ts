@@ -3,10 +3,11 @@
 import { copyOf, databaseOfPlans, sizeMib } from '../database.ts'
 import { run, serve } from '../program.ts'
 import type { Contestant, Row, Seen, Stage } from '../row.ts'
+import { counted } from '../words.ts'
 import { firing } from './pass.ts'
 
 const SIZES = { quick: [2_000, 10_000, 30_000], full: [10_000, 1_000_000, 10_000_000] }
-const named = (size: number): string => `ours, ${size.toLocaleString('en-US')} plans`
+const named = (size: number): string => `ours, ${counted(size)} plans`
 
 /** What the largest costs, as a multiple of the smallest. */
 const growth = (figure: 'ms' | 'idle_ms' | 'cpu_us') => (seen: Seen) => {
@@ -39,7 +40,7 @@ export const growthOfPlans: Row = {
     const contestants: Contestant[] = []
     for (const plans of sizes)
       contestants.push({ name: named(plans), role: 'ours', take: await grown(stage, plans) })
-    return { on: `${sizes.map((size) => size.toLocaleString('en-US')).join(', ')} plans`, contestants }
+    return { on: `${sizes.map((size) => counted(size)).join(', ')} plans`, contestants }
   },
 }
 

@@ -6,8 +6,7 @@ import { databaseOfPlans } from '../database.ts'
 import { startHelper } from '../helper.ts'
 import type { InsideDone, InsideJob } from '../inside.ts'
 import type { Contestant, Row, Stage } from '../row.ts'
-
-const named = (size: number): string => size.toLocaleString('en-US')
+import { counted } from '../words.ts'
 
 export const idlePass: Row = {
   name: 'idle-pass',
@@ -33,10 +32,10 @@ export const idlePass: Row = {
     const most = Math.max(...sizes)
     const contestants: Contestant[] = []
     for (const plans of sizes) {
-      const name = plans === most ? 'ours' : `ours, ${named(plans)}`
+      const name = plans === most ? 'ours' : `ours, ${counted(plans)}`
       contestants.unshift({ name, role: 'ours', take: await idle(stage, plans) })
     }
-    return { on: `${sizes.map(named).join(', ')} plans`, contestants }
+    return { on: `${sizes.map(counted).join(', ')} plans`, contestants }
   },
 }
 

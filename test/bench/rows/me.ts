@@ -4,6 +4,7 @@ import { startBare } from '../bare-server.ts'
 import { emptyDatabase } from '../database.ts'
 import { type Server, startLoad } from '../loading.ts'
 import { serve } from '../program.ts'
+import { cpuOf, rateTo } from '../ratios.ts'
 import type { Row } from '../row.ts'
 
 const CONNECTIONS = 64
@@ -13,19 +14,7 @@ export const me: Row = {
   name: 'me',
   what: `GET /me with a key, ${CONNECTIONS} connections`,
   main: 'per_second',
-  ratios: [
-    {
-      name: 'rate to h3',
-      better: 'more',
-      of: (seen) => seen('ours', 'per_second') / seen('h3', 'per_second'),
-    },
-    {
-      name: 'CPU of h3 to ours',
-      better: 'more',
-      isSteady: true,
-      of: (seen) => seen('h3', 'cpu_us') / seen('ours', 'cpu_us'),
-    },
-  ],
+  ratios: [rateTo('h3', 'h3'), cpuOf('h3', 'h3'), cpuOf('h3 with duties', 'h3 with duties')],
   goals: [
     { ratio: 'rate to h3', atLeast: 0.6 },
     { ratio: 'CPU of h3 to ours', atLeast: 0.6 },
@@ -51,6 +40,11 @@ export const me: Row = {
       contestants: [
         { name: 'ours', role: 'ours', take: await turns(await serve(stage, file)) },
         { name: 'h3', role: 'floor', take: await turns(await startBare(stage, 'h3')) },
+        {
+          name: 'h3 with duties',
+          role: 'floor',
+          take: await turns(await startBare(stage, 'h3 with duties')),
+        },
         { name: 'node:http', role: 'floor', take: await turns(await startBare(stage, 'node:http')) },
       ],
       notes: [

@@ -6,6 +6,7 @@ import { type Server, startLoad } from '../loading.ts'
 import { peakMib, residentMib } from '../process-cost.ts'
 import { serve } from '../program.ts'
 import type { Figures, Row } from '../row.ts'
+import { counted } from '../words.ts'
 import { confirmations, writeIds } from './confirm.ts'
 
 const CONNECTIONS = 64
@@ -45,7 +46,7 @@ export const memory: Row = {
       await load(server, { ...get('/partner/v1/executions/due'), connections: 1, calls: POLLS })
       return { resident_mib: residentMib(server.pid) }
     }
-    const named = calls.toLocaleString('en-US')
+    const named = counted(calls)
     return {
       on: `${named} reads, ${named} confirmations, ${POLLS} polls`,
       contestants: [

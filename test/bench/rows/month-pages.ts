@@ -6,6 +6,7 @@ import { cpuUsOf, known } from '../process-cost.ts'
 import { serve } from '../program.ts'
 import type { Figures, Row } from '../row.ts'
 import { median } from '../statistics.ts'
+import { counted } from '../words.ts'
 import { lastMonth } from './export.ts'
 
 const PAGES = 100
@@ -71,7 +72,7 @@ export const monthPages: Row = {
     }
     await take()
     return {
-      on: `${users.toLocaleString('en-US')} users with two trades each, ${PAGES} pages`,
+      on: `${counted(users)} users with two trades each, ${PAGES} pages`,
       contestants: [
         { name: 'ours', role: 'ours', take },
         { name: 'ours, the first half', role: 'ours', take: async () => early },

@@ -6,14 +6,14 @@ import { CommitWatch } from '../commit-watch.ts'
 import { copyOf, databaseOfPlans } from '../database.ts'
 import { known } from '../process-cost.ts'
 import { tick } from '../program.ts'
+import { cpuOf, rateTo } from '../ratios.ts'
 import { type Raw, startRaw } from '../raw.ts'
 import type { Contestant, Figures, Row } from '../row.ts'
+import { counted } from '../words.ts'
 
 /** Below every limit. */
 const PLUNGE = ['--price', '40000']
 const PER_COMMIT = 1_000
-
-const named = (size: number): string => size.toLocaleString('en-US')
 
 /** A tick that fires all plans of a copy of `file`. Throws when it does not. */
 export async function firing(file: string, plans: number): Promise<Figures> {
@@ -31,8 +31,11 @@ export async function firing(file: string, plans: number): Promise<Figures> {
   })
 }
 
+const RAW = 'raw, in the order of the file'
+const RAW_RATIOS = [rateTo('raw', RAW), cpuOf('raw', RAW)]
+
 const byHand = (raw: Raw, file: string, plans: number): Contestant => ({
-  name: 'raw, in the order of the file',
+  name: RAW,
   role: 'floor',
   take: () => raw({ work: 'pass', file: copyOf(file, 'raw.db'), count: plans, perCommit: PER_COMMIT }),
 })
@@ -44,19 +47,7 @@ export const pass: Row = {
   name: 'pass',
   what: 'a tick in which every plan fires',
   main: 'per_second',
-  ratios: [
-    {
-      name: 'rate to raw',
-      better: 'more',
-      of: (seen) => seen('ours', 'per_second') / seen('raw, in the order of the file', 'per_second'),
-    },
-    {
-      name: 'CPU of raw to ours',
-      better: 'more',
-      isSteady: true,
-      of: (seen) => seen('raw, in the order of the file', 'cpu_us') / seen('ours', 'cpu_us'),
-    },
-  ],
+  ratios: RAW_RATIOS,
   goals: [
     { figure: 'per_second', atLeast: 60_000 },
     { figure: 'chunk_p50_ms', atMost: 25 },
@@ -67,7 +58,7 @@ export const pass: Row = {
     const { file } = await databaseOfPlans(stage, template(plans, 'alike'))
     const raw = await startRaw(stage)
     return {
-      on: `${named(plans)} plans`,
+      on: `${counted(plans)} plans`,
       contestants: [
         { name: 'ours', role: 'ours', take: () => firing(file, plans) },
         byHand(raw, file, plans),
@@ -81,17 +72,7 @@ export const plunge: Row = {
   what: 'a tick after a plunge: every plan fires, limit prices in no order',
   main: 'per_second',
   ratios: [
-    {
-      name: 'rate to raw',
-      better: 'more',
-      of: (seen) => seen('ours', 'per_second') / seen('raw, in the order of the file', 'per_second'),
-    },
-    {
-      name: 'CPU of raw to ours',
-      better: 'more',
-      isSteady: true,
-      of: (seen) => seen('raw, in the order of the file', 'cpu_us') / seen('ours', 'cpu_us'),
-    },
+    ...RAW_RATIOS,
     {
       name: 'rate to a tenth of the plans',
       better: 'more',
@@ -109,7 +90,7 @@ export const plunge: Row = {
     const { file: fewer } = await databaseOfPlans(stage, template(plans / 10, 'scattered'))
     const raw = await startRaw(stage)
     return {
-      on: `${named(plans)} plans`,
+      on: `${counted(plans)} plans`,
       contestants: [
         { name: 'ours', role: 'ours', take: () => firing(file, plans) },
         { name: 'ours, a tenth of the plans', role: 'ours', take: () => firing(fewer, plans / 10) },

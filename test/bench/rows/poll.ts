@@ -6,13 +6,12 @@ import { startLoad } from '../loading.ts'
 import { serve } from '../program.ts'
 import { startRaw } from '../raw.ts'
 import type { Contestant, Row, Stage } from '../row.ts'
+import { counted } from '../words.ts'
 
 const PAGE = 500
 const FEW = 10_000
 /** Each takes a page, and the next round finds it full again. */
 const POLLS = 10
-
-const named = (size: number): string => size.toLocaleString('en-US')
 
 export const poll: Row = {
   name: 'poll',
@@ -27,14 +26,14 @@ export const poll: Row = {
       of: (seen) => seen('ours', 'cpu_us') / seen('raw', 'cpu_us'),
     },
     {
-      name: `the most to ${named(FEW)}`,
+      name: `the most to ${counted(FEW)}`,
       better: 'less',
-      of: (seen) => seen('ours', 'ms') / seen(`ours, ${named(FEW)}`, 'ms'),
+      of: (seen) => seen('ours', 'ms') / seen(`ours, ${counted(FEW)}`, 'ms'),
     },
   ],
   goals: [
     { ratio: 'time to raw', atMost: 2 },
-    { ratio: `the most to ${named(FEW)}`, atMost: 1.5 },
+    { ratio: `the most to ${counted(FEW)}`, atMost: 1.5 },
     { figure: 'errors', atMost: 0 },
   ],
 
@@ -43,10 +42,10 @@ export const poll: Row = {
     const [ours, raw] = await polled(stage, most)
     const [few] = await polled(stage, FEW)
     return {
-      on: `${named(most)} executions that wait, ${POLLS} polls a turn`,
+      on: `${counted(most)} executions that wait, ${POLLS} polls a turn`,
       contestants: [
         { name: 'ours', role: 'ours', take: ours },
-        { name: `ours, ${named(FEW)}`, role: 'ours', take: few },
+        { name: `ours, ${counted(FEW)}`, role: 'ours', take: few },
         { name: 'raw', role: 'floor', take: raw },
       ],
     }

@@ -10,6 +10,7 @@ import { pollAll } from '../partner.ts'
 import type { PeerDone, PeerJob } from '../peers/jobs.ts'
 import { serve, tick } from '../program.ts'
 import type { Contestant, Row, Stage } from '../row.ts'
+import { counted } from '../words.ts'
 import { confirmations } from './confirm.ts'
 
 const CONNECTIONS = 64
@@ -73,7 +74,7 @@ export const queue: Row = {
       else peers.push({ name: nameOf(kind), role: 'peer', take })
     }
     return {
-      on: `${jobs.toLocaleString('en-US')} instructions or jobs a turn`,
+      on: `${counted(jobs)} instructions or jobs a turn`,
       contestants: [{ name: 'ours', role: 'ours', take: ours }, ...peers],
       notes,
     }

@@ -5,6 +5,7 @@ import { known } from '../process-cost.ts'
 import { type Run, run, runProgram } from '../program.ts'
 import type { Contestant, Row } from '../row.ts'
 import { median } from '../statistics.ts'
+import { counted } from '../words.ts'
 
 const PLANS = 10_000
 
@@ -52,7 +53,7 @@ export const startUp: Row = {
     // The first start of all unpacks the addon.
     await run(waiting, ['tick'])
     return {
-      on: `${starts} starts a turn; ${PLANS.toLocaleString('en-US')} plans that wait`,
+      on: `${starts} starts a turn; ${counted(PLANS)} plans that wait`,
       contestants: [
         { name: 'ours', role: 'ours', take: times(() => run(file, ['version'])) },
         {

@@ -21,7 +21,6 @@ import { embedded } from '../../../resources.ts'
 export const ADDON_ASSET = 'better_sqlite3.node'
 
 let loaded: object | undefined
-let loadedFrom: string | null = null
 
 /** The addon to hand to better-sqlite3, or undefined to let it look for its own. */
 export function nativeBinding(): object | undefined {
@@ -31,12 +30,6 @@ export function nativeBinding(): object | undefined {
   loaded = load(addon)
   return loaded
 }
-
-/** The file that the addon was loaded from; null for the one that better-sqlite3 finds. */
-export const nativeFile = (): string | null => loadedFrom
-
-/** Whether a thread can load it, too: not from a file that is gone by now. */
-export const isNativeFileThere = (): boolean => !embedded(ADDON_ASSET) || loadedFrom !== null
 
 /**
  * Where the addon may be kept: `TRANCHE_CACHE`, the user's cache folder, one of ours in the temporary folder. sudo may
@@ -67,10 +60,7 @@ function load({ bytes, sha256 }: { bytes: Uint8Array; sha256: string }): object 
   const refused: string[] = []
   for (const folder of cacheFolders()) {
     try {
-      const file = unpackInto(folder, bytes, sha256)
-      const exports = dlopen(file)
-      loadedFrom = file
-      return exports
+      return dlopen(unpackInto(folder, bytes, sha256))
     } catch (error) {
       refused.push(`${folder}: ${(error as Error).message}`)
     }

@@ -1,32 +1,19 @@
 // The thread that moves the log into the database (checkpoints.ts).
 
-import { statSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
-import SQLite from 'better-sqlite3'
+import type { Asked, Said, ThreadData } from './checkpoint-messages.ts'
+import { type Database, openFile } from './connection.ts'
+import { identityOf } from './own-files.ts'
 
-export type ThreadData = {
-  file: string
-  /** Device and inode of the file that the service has open. */
-  identity: string
-  /** Where the addon lies; null to let better-sqlite3 look for its own. */
-  addon: string | null
-  /** Set to 1 once the thread's connection is closed. */
-  closed: Int32Array
-}
-/** To move pages while others write; the rest of them, while nobody in the service does; to close. */
-export type Asked = 'move' | 'finish' | 'close'
-/** That little is left; that the log begins anew; that somebody was in the way. */
-export type Said = 'nearly' | 'done' | 'hindered'
-
-type State = { busy: number; log: number; checkpointed: number }
+type State = { busy: bigint; log: bigint; checkpointed: bigint }
 
 /** How long the lock of the writers is waited for, which other processes may have. */
 const LOCK_WAIT_MS = 100
 /** What may be left for the moment in which writers have to wait. */
-const REST_PAGES = 100
+const REST_PAGES = 100n
 const TRIES_MAX = 4
 
-const { file, identity, addon, closed } = workerData as ThreadData
+const { file, identity, closed } = workerData as ThreadData
 const db = open()
 
 const say = (said: Said): void => parentPort?.postMessage(said)
@@ -37,7 +24,7 @@ parentPort?.on('message', (asked: Asked) => {
       move()
       return say('nearly')
     case 'finish':
-      return say(checkpoint('restart').busy === 0 ? 'done' : 'hindered')
+      return say(checkpoint('restart').busy === 0n ? 'done' : 'hindered')
     case 'close':
       db.close()
       Atomics.store(closed, 0, 1)
@@ -46,20 +33,13 @@ parentPort?.on('message', (asked: Asked) => {
   }
 })
 
-function open(): SQLite.Database {
-  const { dev, ino } = statSync(file, { bigint: true })
+function open(): Database {
   // A file that was put in its place is not to be touched.
-  if (`${dev} ${ino}` !== identity) throw new Error(`${file} was replaced`)
-  const options = { timeout: LOCK_WAIT_MS, fileMustExist: true }
-  const own = new SQLite(file, addon === null ? options : { ...options, nativeBinding: load(addon) })
+  if (identityOf(file) !== identity) throw new Error(`${file} was replaced`)
+  const own = openFile(file, { fileMustExist: true })
+  own.pragma(`busy_timeout = ${LOCK_WAIT_MS}`)
   own.pragma('synchronous = full')
   return own
-}
-
-function load(name: string): string {
-  const loaded: { exports: object } = { exports: {} }
-  process.dlopen(loaded, name)
-  return loaded.exports as unknown as string
 }
 
 /** Moves what can be moved while others write, until little is left: the rest keeps writers waiting. */

@@ -2,13 +2,12 @@
 // long, and the event loop stands still meanwhile. A service that is written to a lot lets a thread do that instead, over
 // a connection of its own.
 
-import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { Database } from 'better-sqlite3'
 import { embedded } from '../../../resources.ts'
-import { isNativeFileThere, nativeFile } from './addon.ts'
-import type { Asked, Said, ThreadData } from './checkpoint-thread.ts'
+import type { Asked, Said, ThreadData } from './checkpoint-messages.ts'
+import { identityOf } from './own-files.ts'
 
 export const THREAD_ASSET = 'threads/checkpoint.cjs'
 /** A log so many times too long is moved by the commit that makes it so long, whatever the thread is doing. */
@@ -28,17 +27,15 @@ export type Checkpoints = {
 }
 
 /**
- * Takes over the checkpoints of a connection, at `pages` pages of log; null where no thread can. There is none until the
- * log is that long for the first time.
+ * Takes over the checkpoints of a connection, at `pages` pages of log. There is no thread until the log is that long for
+ * the first time.
  */
 export function takeOverCheckpoints(
   db: Database,
   { file, pages }: { file: string; pages: number },
-): Checkpoints | null {
-  if (!isNativeFileThere()) return null
-  const { dev, ino } = statSync(file, { bigint: true })
+): Checkpoints {
   const closed = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
-  const data: ThreadData = { file, identity: `${dev} ${ino}`, addon: nativeFile(), closed }
+  const data: ThreadData = { file, identity: identityOf(file) ?? '', closed }
   const logState = db.prepare<[], [bigint, bigint, bigint]>('pragma wal_checkpoint(noop)').raw()
   let thread: Worker | null = null
   let isAtWork = false

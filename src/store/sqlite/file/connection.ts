@@ -41,10 +41,11 @@ class FileDatabase extends SQLite {
 }
 
 /** Opens a file without waiting inside SQLite: a lock is waited for outside, so that the event loop stays free. */
-export function openFile(file: string): Database {
+export function openFile(file: string, { fileMustExist = false } = {}): Database {
   const binding = nativeBinding()
   const db = new FileDatabase(file, {
     timeout: 0,
+    fileMustExist,
     ...(binding && { nativeBinding: binding as unknown as string }),
   })
   db.defaultSafeIntegers(true)

@@ -17,8 +17,9 @@ import {
   storedSum,
   sumOf,
 } from './log-format.ts'
-import { realName, walBytes, walFile } from './own-files.ts'
+import { indexFile, realName, walBytes, walFile } from './own-files.ts'
 import { canSeeLocks, locksOn } from './process-lock.ts'
+import { standStill } from './stand-still.ts'
 
 const BETWEEN_LOOKS_MS = 50
 /** The smallest that a disk writes whole. */
@@ -40,7 +41,7 @@ type Damage = {
 export function refuseDamagedLog(database: string): void {
   const damage = damagedLog(database)
   if (!damage) return
-  const [wal, index] = [walFile(database), `${realName(database)}-shm`]
+  const [wal, index] = [walFile(database), indexFile(database)]
   const { kind, soundBytes } = damage
   const flaw = {
     gone: `${wal} is gone or empty, and commits that were answered were in it:`,
@@ -64,14 +65,14 @@ export function damagedLog(database: string): Damage | null {
   const damage = look(database)
   if (!damage) return null
   // Somebody may have it open whose locks are not seen from here, in another container say, and be writing.
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BETWEEN_LOOKS_MS)
+  standStill(BETWEEN_LOOKS_MS)
   const again = look(database)
   const isSame = again?.kind === damage.kind && again.soundBytes === damage.soundBytes
   return isSame && !isOpen(database) ? damage : null
 }
 
 const isOpen = (database: string): boolean =>
-  [realName(database), `${realName(database)}-shm`].some((file) => locksOn(file).length > 0)
+  [realName(database), indexFile(database)].some((file) => locksOn(file).length > 0)
 
 function look(database: string): Damage | null {
   const index = readIndex(database)

@@ -3,7 +3,7 @@
 
 import { closeSync, openSync, readSync } from 'node:fs'
 import { endianness } from 'node:os'
-import { realName } from './own-files.ts'
+import { indexFile } from './own-files.ts'
 
 export const LOG_HEADER_BYTES = 32
 export const FRAME_HEADER_BYTES = 24
@@ -56,7 +56,7 @@ export type LogIndex = {
  * the database open: with the file closed again go its locks.
  */
 export function readIndex(database: string): LogIndex | null {
-  const bytes = firstBytes(`${realName(database)}-shm`, INDEX_BYTES)
+  const bytes = firstBytes(indexFile(database), INDEX_BYTES)
   if (bytes === null || bytes[12] === 0 || endianness() !== 'LE') return null
   const pageSize = bytes.readUInt16LE(14)
   return {

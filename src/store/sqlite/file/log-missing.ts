@@ -4,8 +4,9 @@
 
 import { Problem } from '../../../core/problem.ts'
 import { FRAME_HEADER_BYTES, firstBytes, LOG_HEADER_BYTES, logHeader, readIndex } from './log-format.ts'
-import { realName, walBytes, walFile } from './own-files.ts'
+import { indexFile, realName, walBytes, walFile } from './own-files.ts'
 import { isReadByAnother, locksOn } from './process-lock.ts'
+import { standStill } from './stand-still.ts'
 
 /** Looks for half a second: whoever begins a log anew, or removes it as the last to close, changes one after the other. */
 const LOOKS = 25
@@ -17,7 +18,7 @@ const BETWEEN_LOOKS_MS = 20
  */
 export function refuseMissingLog(database: string): void {
   for (let look = 0; look < LOOKS; look++) {
-    if (look > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BETWEEN_LOOKS_MS)
+    if (look > 0) standStill(BETWEEN_LOOKS_MS)
     if (logFits(database)) return
   }
   throw new Problem(
@@ -28,7 +29,7 @@ export function refuseMissingLog(database: string): void {
 }
 
 function logFits(database: string): boolean {
-  const index = `${realName(database)}-shm`
+  const index = indexFile(database)
   const locks = locksOn(index)
   // Read here, it would be closed again, and with it go the locks of a connection that this process has.
   if (locks.some(({ isOurs }) => isOurs)) return true

@@ -1,9 +1,8 @@
 // Whether the open files are still what their names lead to: a database that was removed or replaced takes every write
 // and loses it.
 
-import { statSync } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
-import { realName } from './own-files.ts'
+import { identityOf, indexFile, walFile } from './own-files.ts'
 
 /** How long a read trusts the last look: it loses nothing, so it need not look itself. */
 const LOOK_MS = 100
@@ -25,7 +24,7 @@ export const UNWATCHED: NameWatch = { look: () => {}, lookNowAndThen: () => {} }
  */
 export function watchName(file: string): NameWatch & { besideToo: () => void } {
   if (file === ':memory:') return { ...UNWATCHED, besideToo: () => {} }
-  const beside = ['-wal', '-shm'].map((suffix) => realName(file) + suffix)
+  const beside = [walFile(file), indexFile(file)]
   const watched = identified([file])
   let gone: Problem | null = null
   let lookedAt = Number.NEGATIVE_INFINITY
@@ -51,16 +50,6 @@ const identified = (names: readonly string[]): Watched[] =>
     const identity = identityOf(name)
     return identity === null ? [] : [{ name, identity }]
   })
-
-/** Null for a name that leads nowhere, or nowhere that this process may look. */
-function identityOf(name: string): string | null {
-  try {
-    const { dev, ino } = statSync(name, { bigint: true })
-    return `${dev} ${ino}`
-  } catch {
-    return null
-  }
-}
 
 const goneFrom = (name: string): Problem =>
   new Problem(

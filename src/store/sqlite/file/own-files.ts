@@ -44,7 +44,7 @@ function readLink(file: string): string | null {
   }
 }
 
-/** An empty file is not a database either: a mistyped redirection leaves one. */
+/** Whether there is no database: an empty file is none either, as a mistyped redirection leaves one. */
 export const isMissing = (file: string): boolean =>
   (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0
 
@@ -53,15 +53,27 @@ export const walFile = (database: string): string => `${realName(database)}-wal`
 export const walBytes = (database: string): number =>
   statSync(walFile(database), { throwIfNoEntry: false })?.size ?? 0
 
+/** The index of that log, which all who have the database open share. */
+export const indexFile = (database: string): string => `${realName(database)}-shm`
+
 export const ownerNote = (database: string): string => realName(database) + OWNER_SUFFIX
 
 export const lockFile = (database: string, lock: keyof typeof LOCK_SUFFIX): string =>
   realName(database) + LOCK_SUFFIX[lock]
 
+/** Device and inode; null for a name that leads nowhere, or nowhere that this process may look. */
+export function identityOf(file: string): string | null {
+  try {
+    const { dev, ino } = statSync(file, { bigint: true })
+    return `${dev} ${ino}`
+  } catch {
+    return null
+  }
+}
+
 export function isSameFile(a: string, b: string): boolean {
-  if (!existsSync(a) || !existsSync(b)) return false
-  const [one, other] = [statSync(a), statSync(b)]
-  return one.ino === other.ino && one.dev === other.dev
+  const identity = identityOf(a)
+  return identity !== null && identity === identityOf(b)
 }
 
 export type Owner = { uid: number; gid: number }

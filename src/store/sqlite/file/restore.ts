@@ -28,7 +28,7 @@ import { hasForeignLog, noteLogOwner } from './log-owner.ts'
 import { refuseDoubtfulLog } from './log-trust.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
-import { BESIDE, handOver, isSameFile, realName } from './own-files.ts'
+import { BESIDE, handOver, indexFile, isSameFile, realName } from './own-files.ts'
 import { canSeeLocks, isLockedByAnother } from './process-lock.ts'
 
 /**
@@ -188,7 +188,7 @@ function takeAlone(db: Database, file: string): boolean {
   throw inUse(file)
 }
 
-const isInUse = (file: string): boolean => [file, `${file}-shm`].some(isLockedByAnother)
+const isInUse = (file: string): boolean => [file, indexFile(file)].some(isLockedByAnother)
 
 const inUse = (file: string): Problem =>
   new Problem('database_in_use', `${file} is open in another process: stop serve and cron first.`)

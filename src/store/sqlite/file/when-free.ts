@@ -5,22 +5,20 @@ import { isBusy } from './errors.ts'
 
 /** How long a read or write waits for another process before it gives up. */
 export const LOCK_WAIT_MAX_MS = 15_000
-/** The longest pause between two tries; a process that holds the lock a lot leaves it free for longer than that. */
-export const LOCK_LOOK_MS = 5
-const BACKOFF_MS = [1, 1, 2, 2, 3, LOCK_LOOK_MS]
+/** The pause between two tries; a process that holds the lock a lot leaves it free for longer than that. */
+export const LOCK_LOOK_MS = 1
 
 /** Tries `work` again for as long as another process holds the lock. Throws database_locked when it stays held. */
 export async function whenFree<T>(work: () => T): Promise<T> {
   const end = performance.now() + LOCK_WAIT_MAX_MS
-  for (let tries = 0; ; tries++) {
+  for (;;) {
     try {
       return work()
     } catch (error) {
       if (!isBusy(error)) throw error
       if (performance.now() >= end) throw lockedTooLong()
     }
-    const ms = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)] ?? LOCK_LOOK_MS
-    await new Promise((resolve) => setTimeout(resolve, ms))
+    await new Promise((resolve) => setTimeout(resolve, LOCK_LOOK_MS))
   }
 }
 

@@ -1,12 +1,15 @@
 // This process's share of the write lock. SQLite hands the lock to whoever asks when it is free, and another process
-// asks only every few milliseconds: one that commits without a break would never leave it a chance.
+// asks only every millisecond: one that commits without a break would never leave it a chance.
 
+import type { Database } from 'better-sqlite3'
 import { LOCK_LOOK_MS } from './when-free.ts'
 
-/** How long the lock is held, in sum, before others get a chance to take it. */
-const HELD_MAX_MS = 200
-/** That chance: longer than another process waits between two tries. */
-const REST_MS = 2 * LOCK_LOOK_MS
+/** How long the lock is held, in sum, before others get a chance to take it: when nobody else writes, and when some do. */
+const HELD_MAX_MS = { alone: 200, shared: 20 }
+/** That chance: longer than another process waits between two tries, with what a timer adds to that. */
+const REST_MS = 3 * LOCK_LOOK_MS
+/** How long after a write of others they are expected back. */
+const SHARED_MS = 1_000
 
 export type LockShare = {
   /** Resolves when this process may take the lock again. */
@@ -15,14 +18,26 @@ export type LockShare = {
   hold: (work: () => void) => void
 }
 
-export function createLockShare(): LockShare {
+export function createLockShare(db: Database): LockShare {
+  // Changes whenever another connection has committed anything.
+  const othersVersion = db.prepare<[], bigint>('pragma data_version').pluck()
+  let seenVersion: bigint | undefined
+  let sharedUntil = Number.NEGATIVE_INFINITY
   let heldMs = 0
   let freeSince = Number.NEGATIVE_INFINITY
+
+  function heldMaxMs(): number {
+    const version = othersVersion.get()
+    if (seenVersion !== undefined && version !== seenVersion) sharedUntil = performance.now() + SHARED_MS
+    seenVersion = version
+    return performance.now() < sharedUntil ? HELD_MAX_MS.shared : HELD_MAX_MS.alone
+  }
+
   return {
     async turn() {
       const freeMs = performance.now() - freeSince
       if (freeMs < REST_MS) {
-        if (heldMs < HELD_MAX_MS) return
+        if (heldMs < heldMaxMs()) return
         await new Promise((resolve) => setTimeout(resolve, REST_MS - freeMs))
       }
       heldMs = 0

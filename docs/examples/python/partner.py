@@ -1,0 +1,192 @@
+"""A partner of tranche: polls for instructions, buys each of them once, and confirms it until that is recorded.
+
+It may be killed at any moment and started again. Each step is in the journal, on disk, before the next is taken, and
+the venue knows every order by the key it was placed under. To go live, replace the paper venue with your own.
+It needs Python 3.9 or later, and nothing else.
+"""
+
+import json
+import os
+import random
+import sqlite3
+import sys
+import threading
+import time
+from http.client import HTTPException
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from paper_venue import open_paper_venue
+from wake_up import listen_for_wake_ups
+
+TRANCHE_URL = os.environ.get("TRANCHE_URL", "http://127.0.0.1:8080")
+KEY = os.environ.get("KEY", "")
+JOURNAL = os.environ.get("JOURNAL", "journal.db")
+WEBHOOK_SECRET = os.environ.get("WEBHOOK_SECRET")
+WEBHOOK_PORT = int(os.environ.get("WEBHOOK_PORT", "9000"))
+# A webhook only shortens this wait.
+POLL_S = 60
+WAITS_S = [1, 2, 5, 10, 30, 60]
+TIMEOUT_S = 30
+# An instruction is leased for five minutes. What was not ordered in four is left for its next delivery.
+ORDER_WITHIN_S = 240
+# How long an order may stay open, and how often the venue is asked about it.
+OPEN_S = 60
+CHECK_S = 1
+
+# One process works on a journal at a time. The lock ends with its process, however that ends.
+lock = sqlite3.connect(JOURNAL + ".lock", timeout=0, isolation_level=None)
+try:
+    lock.execute("BEGIN EXCLUSIVE")
+except sqlite3.OperationalError as error:
+    sys.exit(f"{JOURNAL} is in use by another process, or cannot be locked: {error}")
+
+# A line is a purchase. report: what to confirm, once that is known. answer: "recorded", or the refusal.
+journal = sqlite3.connect(JOURNAL, isolation_level=None)
+journal.row_factory = sqlite3.Row
+journal.executescript(
+    """PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+    CREATE TABLE IF NOT EXISTS purchases (execution_id TEXT PRIMARY KEY, idempotency_key TEXT NOT NULL,
+      amount_usd TEXT NOT NULL, report TEXT, answer TEXT)"""
+)
+
+# The venue has three methods, and an order is a dict with id, status (open, filled, partial or failed), usd, btc,
+# price, at and reason; its amounts are decimal strings, never numbers.
+#   find(key) answers the order that was placed under this key, or None.
+#   place(key, usd) buys for at most this much; under a key it has seen before, the venue must buy nothing more. An
+#     order that the venue refuses is failed. It raises when nobody knows whether the order arrived.
+#   cancel(key) ends an order that is still open.
+venue = open_paper_venue()
+
+
+class NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+opener = build_opener(NoRedirects)
+
+
+def ask(method, path, body):
+    """Calls once: status, headers and body of the answer."""
+    request = Request(
+        f"{TRANCHE_URL}/partner/v1{path}",
+        None if body is None else body.encode(),
+        {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"},
+        method=method,
+    )
+    try:
+        with opener.open(request, timeout=TIMEOUT_S) as answer:
+            return answer.status, answer.headers, answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.headers, error.read().decode()
+
+
+def call(method, path, body=None):
+    """Calls the service until it gives an answer that will not change by asking again."""
+    attempt = 0
+    while True:
+        why, asked = "", 0
+        try:
+            status, headers, text = ask(method, path, body)
+            why = f"{status} {text}"[:300]
+            asked = int(headers.get("Retry-After") or 0)
+            # What is not JSON comes from something in between, and says nothing about the call.
+            if status < 500 and status not in (408, 429):
+                return status, why, headers, json.loads(text)
+        except (OSError, HTTPException, ValueError) as error:
+            why += f" {error!r}"
+        wait = WAITS_S[min(attempt, len(WAITS_S) - 1)]
+        seconds = max(wait * random.uniform(0.5, 1), min(asked, 3600))
+        print(f"{method} {path}: {why.strip()}; again in {seconds:.2f} s", file=sys.stderr, flush=True)
+        time.sleep(seconds)
+        attempt += 1
+
+
+def buy(purchase, may_order):
+    """What was bought, and so what to confirm; None while there is no order, or no word of it."""
+    key = purchase["idempotency_key"]
+    order = venue.find(key)
+    if not order and may_order:
+        order = venue.place(key, purchase["amount_usd"])
+    waited = 0
+    while order and order["status"] == "open":
+        if waited >= OPEN_S:
+            venue.cancel(key)
+        time.sleep(CHECK_S)
+        waited += CHECK_S
+        order = venue.find(key)
+    if not order:
+        return None
+    report = {"partner_order_id": order["id"], "status": order["status"]}
+    if order["status"] == "failed":
+        report["failure_reason"] = order["reason"]
+    else:
+        report.update(usd_amount=order["usd"], btc_amount=order["btc"])
+        report.update(execution_price=order["price"], executed_at=order["at"])
+    text = json.dumps(report)
+    journal.execute("UPDATE purchases SET report = ? WHERE execution_id = ?", (text, purchase["execution_id"]))
+    return text
+
+
+def confirm(execution_id, report):
+    status, why, _, body = call("POST", f"/executions/{quote(execution_id, safe='')}/confirm", report)
+    refused = status in (400, 404, 409, 422)
+    # Anything else, such as a revoked key, would meet the next report too.
+    if not refused and body.get("ok") is not True:
+        sys.exit(f"confirm {execution_id}: {why}")
+    answer = why if refused else "recorded"
+    journal.execute("UPDATE purchases SET answer = ? WHERE execution_id = ?", (answer, execution_id))
+    if refused:
+        text = f"{execution_id} is refused, and a person has to decide: {why}; sent was {report}"
+        print(text, file=sys.stderr, flush=True)
+    else:
+        print(f"{execution_id} recorded {report}", flush=True)
+
+
+def finish(purchase, may_order):
+    """Takes a purchase from wherever it is to its confirmation. Only what was just delivered may be ordered."""
+    report = purchase["report"]
+    if report is None:
+        try:
+            report = buy(purchase, may_order)
+        except Exception as error:  # whatever your venue raises
+            print(f"venue: {error!r}", file=sys.stderr, flush=True)
+    if report is not None:
+        confirm(purchase["execution_id"], report)
+
+
+def poll():
+    """Works off what is due, and then what an earlier round or process left unanswered."""
+    remaining = 1
+    while remaining > 0:
+        order_until = time.monotonic() + ORDER_WITHIN_S
+        status, why, headers, due = call("GET", "/executions/due")
+        if status != 200:
+            sys.exit(f"poll: {why}")
+        for instruction in due:
+            if time.monotonic() > order_until:
+                break
+            journal.execute(
+                "INSERT INTO purchases (execution_id, idempotency_key, amount_usd)"
+                " VALUES (:execution_id, :idempotency_key, :amount_usd) ON CONFLICT DO NOTHING",
+                instruction,
+            )
+            find = "SELECT * FROM purchases WHERE execution_id = ?"
+            purchase = journal.execute(find, (instruction["execution_id"],)).fetchone()
+            # What was recorded is confirmed once more if it comes again: the service was restored from a backup.
+            if purchase["answer"] in (None, "recorded"):
+                finish(purchase, True)
+        remaining = int(headers["X-Due-Remaining"])
+    for purchase in journal.execute("SELECT * FROM purchases WHERE answer IS NULL").fetchall():
+        finish(purchase, False)
+
+
+woken = threading.Event()
+if WEBHOOK_SECRET:
+    listen_for_wake_ups(WEBHOOK_PORT, WEBHOOK_SECRET, woken.set)
+while True:
+    woken.clear()
+    poll()
+    woken.wait(POLL_S)

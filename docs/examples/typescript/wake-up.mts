@@ -1,0 +1,32 @@
+// Receives webhooks, behind a proxy that has the certificate. A wake-up says only that it is worth polling now.
+
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createServer } from 'node:http'
+
+const BODY_MAX = 65_536
+
+function isSigned(raw: Buffer, header: string, secret: string): boolean {
+  const expected = Buffer.from(`sha256=${createHmac('sha256', secret).update(raw).digest('hex')}`)
+  const received = Buffer.from(header)
+  return received.length === expected.length && timingSafeEqual(received, expected)
+}
+
+/** Calls `wake` for each wake-up that is signed with the secret. */
+export function listenForWakeUps(port: number, secret: string, wake: () => void): void {
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length
+      if (size > BODY_MAX) request.destroy()
+      else chunks.push(chunk)
+    })
+    request.on('end', () => {
+      const signed = isSigned(Buffer.concat(chunks), String(request.headers['x-service-signature']), secret)
+      response.writeHead(signed ? 204 : 401).end()
+      if (signed) wake()
+    })
+    request.on('error', () => {})
+  })
+  server.listen(port, '127.0.0.1')
+}

@@ -1,0 +1,58 @@
+// What a write over HTTP is held against: the same transaction by hand, one or many a commit, and the call alone.
+
+import { startBare } from './bare-server.ts'
+import { copyOf } from './database.ts'
+import type { RawJob } from './floors/raw.ts'
+import type { Load } from './loading.ts'
+import { cpuOf, rateTo } from './ratios.ts'
+import type { Raw } from './raw.ts'
+import type { Contestant, Goal, Ratio, Stage } from './row.ts'
+
+/** Writes that share a commit when many connections write. */
+const SHARED = 64
+const ALONE = 'raw, one a commit'
+const TOGETHER = `raw, ${SHARED} a commit`
+const DUTIES = 'h3 with duties'
+const IN_SERIES = `h3 and ${TOGETHER}, in series`
+
+/** Of a write over many connections. A call and its write need the same thread, one after the other. */
+export const WRITE_RATIOS: Ratio[] = [
+  rateTo(IN_SERIES, 'h3', TOGETHER),
+  cpuOf('h3 and raw', 'h3', TOGETHER),
+  cpuOf('h3 with duties and raw', DUTIES, TOGETHER),
+]
+export const WRITE_GOAL: Goal = { ratio: `rate to ${IN_SERIES}`, atLeast: 0.6 }
+
+/** Of a write over one connection, which waits for the call and then for its commit. */
+export const LONE_RATIOS: Ratio[] = [rateTo(ALONE, ALONE), rateTo(`h3 and ${ALONE}, in series`, 'h3', ALONE)]
+export const LONE_GOAL: Goal = { ratio: `rate to ${ALONE}`, atLeast: 0.6 }
+
+type Written = { raw: Raw; work: RawJob['work']; file: string; calls: number }
+
+/** The write by hand on a copy of `file`: one a commit, and over many connections also many. */
+export function byHand({ raw, work, file, calls }: Written, connections: number): Contestant[] {
+  const take = (count: number, perCommit: number) => () =>
+    raw({ work, file: copyOf(file, 'raw.db'), count, perCommit })
+  if (connections === 1) return [{ name: ALONE, role: 'floor', take: take(calls, 1) }]
+  return [
+    // One sync each takes its time: where it is not what is compared, fewer of them tell the rate.
+    { name: ALONE, role: 'floor', take: take(calls / 6, 1) },
+    { name: TOGETHER, role: 'floor', take: take(calls, SHARED) },
+  ]
+}
+
+/** The call alone, bare and with its duties; over one connection bare only. */
+export async function calledOnly(
+  stage: Stage,
+  load: Load,
+  job: Parameters<Load>[1] & { connections: number },
+): Promise<Contestant[]> {
+  const kinds = job.connections === 1 ? (['h3'] as const) : (['h3', DUTIES] as const)
+  const contestants: Contestant[] = []
+  for (const name of kinds) {
+    const server = await startBare(stage, name)
+    await load(server, job)
+    contestants.push({ name, role: 'floor', take: () => load(server, job) })
+  }
+  return contestants
+}
