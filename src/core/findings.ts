@@ -109,7 +109,7 @@ function feedDown({ feed, price }: Vitals, now: Instant): Vital | null {
   return {
     kind: 'feed_down',
     subject: `price feed ${feed.name}`,
-    message: `has given no price for ${spellSpan(now - since)}, since ${formatInstant(since)}: ${reason}; ${consequence}${byClock}`,
+    message: `gives no price (${reason}) for ${spellSpan(now - since)}, since ${formatInstant(since)}; ${consequence}${byClock}`,
     next: nextOfFeed(feed),
   }
 }

@@ -160,7 +160,7 @@ test('what is found is told with the command to run next, and how much more ther
   const first = lines.findIndex((line) => line.startsWith('▲ ticks_stopped scheduler: no tick has ever'))
   assert.ok(first > 0, lines.join('\n'))
   assert.equal(lines[first + 1], '  > tranche tick')
-  assert.match(lines[first + 2] ?? '', /^▲ feed_down price feed median: has given no price for 1 d/)
+  assert.match(lines[first + 2] ?? '', /^▲ feed_down price feed median: gives no price \(no answer/)
   assert.equal(lines[first + 3], '  > tranche price fetch --price-feed median')
   assert.ok(lines.some((line) => /^ {2}\d+ more warnings: tranche check$/.test(line)))
 })

@@ -25,8 +25,8 @@ async function bringBack(world: World): Promise<PlanAhead[]> {
 
 async function openPlan(t: Parameters<typeof openWorld>[0]): Promise<World> {
   const world = await openWorld(t, open)
-  await link(world.store, world.acme)
-  await sendPlan(world.store, world.acme)
+  await link(world.store, world.acmeLive)
+  await sendPlan(world.store, world.acmeLive)
   return world
 }
 
@@ -92,7 +92,7 @@ test('a window rolled ahead comes back to its slot with what the slot had left',
   assert.deepEqual([found?.place.start, found?.place.end], [plus(T0, 1), plus(T0, DAY_MS)])
   assert.equal(found?.place.budget, usd('60.00') - before)
   const finding = (await world.store.findWarnings()).find(({ kind }) => kind === 'windows_ahead')
-  assert.equal(finding?.subject, 'acme test plan p1')
+  assert.equal(finding?.subject, 'acme live plan p1')
   await bringBack(world)
   assert.deepEqual(await ahead(world), [])
   assert.equal(await world.store.bringBack(found?.planId ?? 0, () => AUDIT), null, 'once is enough')

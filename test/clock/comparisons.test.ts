@@ -74,8 +74,9 @@ for (const off of OFF) {
 
     test('readiness: late when the clock is ahead; behind it nobody is late, and check says clock_back', async (t) => {
       const service = await startService(t)
-      await link(service, 'u1')
-      await plan(service, 'u1', 'p1')
+      const live = { key: await service.issueKey('acme', 'live') }
+      await link(service, 'u1', live)
+      await plan(service, 'u1', 'p1', {}, live)
       for (let i = 0; i < 3; i++) {
         service.advance(MINUTE_MS)
         await service.tick('60000')

@@ -17,6 +17,7 @@ import {
   succeed,
   USERS,
 } from '../http/steps.ts'
+import { startTicker } from '../price/ticker.ts'
 import { blocksOf, paste } from '../support/paste.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 
@@ -29,7 +30,7 @@ const SECTIONS = new Map(
 )
 const taken = new Set<string>()
 
-type Ids = { ID?: string; KEY_ID?: string }
+type Ids = { ID?: string; KEY_ID?: string; FEED?: string }
 
 /** Pastes the blocks of one section into a shell that stops at the first failure. */
 async function pasteSection(
@@ -65,10 +66,15 @@ test('every block of the guide does what it says', async (t) => {
   const ID = String((await poll(service)).get('p')?.[0]?.execution_id)
 
   // Side by side, because each command is a process to wait for.
+  const { origin } = await startTicker(t, { body: '{"price":"64250.50"}' })
   const aside = Promise.all([
     pasteSection(t, service, 'Look first'),
     pasteSection(t, service, 'What a user agreed to'),
     pasteSection(t, service, 'A user wants to be forgotten'),
+    pasteSection(t, service, 'The price feed is down', { FEED: `${origin}#/price` }),
+    pasteSection(t, service, 'A partner does not poll'),
+    pasteSection(t, service, 'A partner fails its orders'),
+    pasteSection(t, service, 'The disk fills up'),
   ])
   assert.match(await pasteSection(t, service, 'A partner must stop buying'), /^acme +acme +active +yes/m)
   assert.match(
@@ -82,7 +88,11 @@ test('every block of the guide does what it says', async (t) => {
   const adjusted = await pasteSection(t, service, 'A fill with wrong amounts', { ID })
   assert.match(adjusted, /usd_difference +-0\.50/)
   assert.match(adjusted, /agree/)
-  const [looked = '', agreed = '', erased = ''] = await aside
+  const [looked = '', agreed = '', erased = '', fed = '', silent = '', , disk = ''] = await aside
+  assert.match(fed, /^price_usd +64250\.50$/m)
+  assert.match(silent, /^key_\S+ +sse_test_/m)
+  assert.match(disk, /tranche\.db$/m)
+  assert.match(await pasteSection(t, service, 'Ticks have stopped'), /^last tick +\d{4}-/m)
   assert.match(agreed, /^v\S* +2026-01-01T00:00:00\.000Z +\d{4}-/m)
   assert.match(looked, /^ok$/m)
   assert.match(erased, /gone_from_file +yes/)
@@ -107,7 +117,7 @@ test('every block of the guide does what it says', async (t) => {
 test('the links of the guide and of its decisions lead somewhere', () => {
   const pages = [...GUIDE.matchAll(/\]\((decisions\/[^)]+)\)/g)].map(([, page = '']) => page)
   for (const page of pages) assert.ok(existsSync(join(ROOT, 'docs', page)), page)
-  const anchors = [...GUIDE.matchAll(/\]\(#([^)]+)\)/g)].map(([, anchor]) => anchor)
+  const anchors = new Set([...GUIDE.matchAll(/\]\(#([^)]+)\)/g)].map(([, anchor]) => anchor))
   const known = [...SECTIONS.keys()].map((name) => name.toLowerCase().replaceAll(' ', '-'))
-  assert.deepEqual(anchors.toSorted(), known.toSorted())
+  assert.deepEqual([...anchors].toSorted(), known.toSorted())
 })

@@ -1,11 +1,15 @@
 // docs/monitoring.md against the program: its table has every metric, its rules use metrics there are.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
+import { VITAL_FINDINGS } from '../../src/core/findings.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
 import { createMetrics } from '../../src/http/metrics.ts'
+import { type Monitored, startMonitored } from '../http/monitored.ts'
+import { confirmPath, link, plan, poll, sendFirst, succeed } from '../http/steps.ts'
 import { readExposition } from '../support/exposition.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -28,6 +32,93 @@ test('the table has every metric, with its type', async (t) => {
   assert.deepEqual(rows.sort(), own.sort())
   for (const [name] of rules.matchAll(/tranche_\w+/g)) assert.ok(types.has(name), `${name} of a rule exists`)
   assert.ok(types.has('nodejs_eventloop_lag_p99_seconds'))
+})
+
+/** The names of the alerts. */
+const ALERTS = [...rules.matchAll(/alert: (\w+)/g)].map(([, name = '']) => name)
+
+test('the rules have the severity that the findings have', () => {
+  const severityOf = (alert: string) =>
+    new RegExp(`alert: ${alert}$[^]*?severity: (\\w+)`, 'm').exec(rules)?.[1] ?? 'none'
+  const rows = [...rules.matchAll(/alert: (\w+)\n +expr: tranche_\w*findings?\{kind="(\w+)"\}/g)]
+  assert.ok(rows.length > 7)
+  const severities: Record<string, string> = VITAL_FINDINGS
+  for (const [, alert = '', kind = ''] of rows) assert.equal(severityOf(alert), severities[kind], alert)
+  const others = [severityOf('TrancheNoTick'), severityOf('TrancheFeedDown')]
+  assert.deepEqual(others, [VITAL_FINDINGS.ticks_stopped, VITAL_FINDINGS.feed_down])
+  const kinds = rows.map(([, , kind]) => kind)
+  assert.deepEqual([...kinds, 'ticks_stopped', 'feed_down'].sort(), Object.keys(VITAL_FINDINGS).sort())
+})
+
+/** What the rules make of the metrics of a service that stay as they are for an hour. */
+async function assertAlerts(
+  t: TestContext,
+  service: Monitored,
+  fired: Record<string, string[]>,
+): Promise<void> {
+  const text = await (await fetch(`${service.opsUrl}/metrics`)).text()
+  const series = text.split('\n').flatMap((line) => {
+    const [, name, value] = /^(tranche_\S+(?:\{.*\})?) ([\d.e+-]+)$/.exec(line) ?? []
+    return name === undefined ? [] : [{ series: name, values: `${value}+0x60` }]
+  })
+  assert.ok(series.length > 30)
+  const tests = ALERTS.map((alertname) => ({
+    eval_time: '1h',
+    alertname,
+    exp_alerts: (fired[alertname] ?? []).map((labels) => ({ exp_labels: JSON.parse(labels) })),
+  }))
+  const folder = temporaryFolder(t)
+  // Of each alert only the labels are compared: what is said is in the page.
+  writeFileSync(join(folder, 'tranche.rules.yml'), rules.replace(/ +annotations:\n.*summary:.*\n/g, ''))
+  const up = { series: 'up{job="tranche",instance="a"}', values: '1+0x60' }
+  const suite = {
+    rule_files: ['tranche.rules.yml'],
+    evaluation_interval: '1m',
+    tests: [{ interval: '1m', input_series: [up, ...series], alert_rule_test: tests }],
+  }
+  // JSON is YAML.
+  writeFileSync(join(folder, 'test.yml'), JSON.stringify(suite))
+  const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', 'test.yml'], { cwd: folder })
+  assert.equal(status, 0, `${stdout}${stderr}`)
+}
+
+test('a fresh install pages nobody, with a partner and without a feed neither', async (t) => {
+  if (!hasTool(t, 'promtool')) return
+  const service = await startMonitored(t)
+  await assertAlerts(t, service, {})
+  await sendFirst(service, ['p1'])
+  service.advance(7 * DAY_MS)
+  await assertAlerts(t, service, {})
+})
+
+test('each failure sets off its alarm, which names the partner', async (t) => {
+  if (!hasTool(t, 'promtool')) return
+  const service = await startMonitored(t)
+  const acme = await service.issueKey('acme', 'live')
+  const bolt = await service.issueKey('bolt', 'live')
+  for (const key of [acme, bolt]) {
+    await link(service, 'u1', { key })
+    for (const id of ['p1', 'p2', 'p3']) await plan(service, 'u1', id, {}, { key })
+  }
+  await service.tick('60000')
+  for (const { execution_id } of [...(await poll(service, { key: bolt })).values()].flat()) {
+    const id = String(execution_id)
+    const failed = { partner_order_id: id, status: 'failed' }
+    await succeed(service, 'POST', confirmPath(id), failed, { key: bolt })
+  }
+  service.advance(MINUTE_MS)
+  await service.store.beginPass(null, { name: 'median', failure: 'no source answered' })
+  service.advance(3 * HOUR_MS)
+  await poll(service, { key: bolt })
+  const partner = (slug: string, kind: keyof typeof VITAL_FINDINGS) =>
+    JSON.stringify({ partner: slug, kind, severity: VITAL_FINDINGS[kind] })
+  await assertAlerts(t, service, {
+    TrancheFeedDown: ['{"severity":"ticket"}'],
+    TrancheNoTick: ['{"severity":"page"}'],
+    TranchePartnerSilent: [partner('acme', 'partner_silent')],
+    TranchePartnerFailing: [partner('bolt', 'partner_failing')],
+    TrancheDueBacklog: [partner('acme', 'executions_stuck')],
+  })
 })
 
 test('promtool takes the rules and the scrape configuration', (t) => {

@@ -6,7 +6,16 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { WEEKS } from '../../src/cli/demo/storyline.ts'
 import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/serve/connection-limits.ts'
-import { DUE_LATE_MS, UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../src/core/alarms.ts'
+import {
+  DISK_FREE_MIN,
+  DUE_LATE_MS,
+  FAILED_ORDERS_MIN,
+  FEED_PASSES_SEEN,
+  ORDERS_SEEN_MS,
+  SILENT_MAX_MS,
+  UNSPENT_DAYS,
+  WAL_LARGE_BYTES,
+} from '../../src/core/alarms.ts'
 import { LEASE_MS, STUCK_DELIVERIES } from '../../src/core/execution.ts'
 import { FAILSAFE_LEAD_MIN_MS, PASS_GAPS_SEEN } from '../../src/core/failsafe.ts'
 import { FREQUENCIES, slotMsOf, WINDOW_MS } from '../../src/core/frequency.ts'
@@ -21,6 +30,7 @@ import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, WEBHOOK_URL_MAX } from '../../src/
 import { EXTRA_SPACING_MS } from '../../src/engine/slot-reserve.ts'
 import { BODY_BYTES_MAX } from '../../src/http/body.ts'
 import { DUE_PAGE_MAX } from '../../src/http/executions.ts'
+import { PARTNERS_NAMED } from '../../src/http/partner-gauges.ts'
 import { PROBE_TIMEOUT_MS } from '../../src/http/readiness.ts'
 import { FETCH_TIMEOUT_MS } from '../../src/price/fetch-json.ts'
 import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/median.ts'
@@ -73,7 +83,15 @@ const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/minimum tranche \((\S+) USD unless set/g, Number(formatUsd(MIN_TRANCHE_DEFAULT)), ['engine']],
   [/more than (\S+) minutes plus/g, GRACE_MS / MINUTE_MS, ['monitoring', 'operations']],
   [/plus (\S+) of its usual gaps/g, GAPS_ALLOWED, ['monitoring', 'operations']],
-  [/executions_due_oldest_age_seconds > (\d+)/g, DUE_LATE_MS / SECOND_MS, ['monitoring']],
+  [/due for more than (\S+) minutes/g, DUE_LATE_MS / MINUTE_MS, ['levers', 'operations']],
+  [/not polled for (\S+) minutes although/g, DUE_LATE_MS / MINUTE_MS, ['operations']],
+  [/or for (\S+) hours although its plans/g, SILENT_MAX_MS / HOUR_MS, ['operations']],
+  [/(\S+) or more of a partner's orders failed/g, FAILED_ORDERS_MIN, ['operations']],
+  [/orders failed in the last (\S+) hours/g, ORDERS_SEEN_MS / HOUR_MS, ['operations']],
+  [/Less than (\S+) % of the disk/g, DISK_FREE_MIN * 100, ['operations']],
+  [/newest price is (?:younger than )?(\S+) minutes/g, PRICE_LIVE_MS / MINUTE_MS, ['levers', 'operations']],
+  [/; (\S+) ticks later the finding is gone/g, FEED_PASSES_SEEN, ['levers']],
+  [/At most (\S+) partners have them/g, PARTNERS_NAMED, ['monitoring']],
   [/wal_bytes > (\d+) \* 1024 \* 1024/g, WAL_LARGE_BYTES / 2 ** 20, ['monitoring']],
   [/log is larger than (\S+) MiB/g, WAL_LARGE_BYTES / 2 ** 20, ['operations']],
   [/in the last (\S+) days with money/g, UNSPENT_DAYS, ['operations']],

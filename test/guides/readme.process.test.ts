@@ -32,7 +32,7 @@ test('the five-minute path works by copy and paste', async (t) => {
   assert.match(out, /"replayed":true/)
   assert.match(out, /SPENT +RELEASED/)
   assert.match(out, /trigger +slot_start/)
-  assert.match(out, /plans +1 active/)
+  assert.match(out, /in test +1 plan active/)
   assert.match(out, /^ok$/m)
   assert.doesNotMatch(out, /Internal Server Error|"detail"/)
 })

@@ -1,0 +1,174 @@
+// What an operator is told to look after: each rule at its threshold, and on either side of it.
+
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { DUE_LATE_MS, FAILED_ORDERS_MIN, SILENT_MAX_MS } from '../../src/core/alarms.ts'
+import type { ExecutionId } from '../../src/core/execution-id.ts'
+import { type Finding, findingsOf, spellBytes, VITAL_FINDINGS } from '../../src/core/findings.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { PRICE_LIVE_MS } from '../../src/core/live-price.ts'
+import { type Price, usd } from '../../src/core/money.ts'
+import type { DiskSeen, PartnerSeen, Vitals } from '../../src/core/vitals.ts'
+
+const NOW = Date.UTC(2026, 0, 5) as Instant
+const ago = (ms: number): Instant => plus(NOW, -ms)
+
+const well: Vitals = {
+  scheduler: { latestAt: [], lastFinishedAt: NOW, waitingSince: NOW },
+  dispute: null,
+  feed: null,
+  price: null,
+  partners: [],
+  unspent: [],
+  disk: null,
+}
+const calm: PartnerSeen = {
+  tenant: { tenantId: 1, partnerSlug: 'acme', environment: 'live' },
+  status: 'active',
+  held: false,
+  polledAt: NOW,
+  confirmedAt: null,
+  due: 0,
+  oldestDueAt: null,
+  stuck: null,
+  orders: { filled: 0, failed: 0, commonestReason: null },
+  plansSince: null,
+  webhookPaused: null,
+  lateFills: null,
+}
+
+const found = (vitals: Partial<Vitals>): Finding[] => findingsOf({ ...well, ...vitals }, NOW)
+const kinds = (vitals: Partial<Vitals>): string[] => found(vitals).map(({ kind }) => kind)
+const ofPartner = (partner: Partial<PartnerSeen>): string[] => kinds({ partners: [{ ...calm, ...partner }] })
+
+test('where all is well nothing is found', () => {
+  assert.deepEqual(found({}), [])
+  assert.deepEqual(ofPartner({}), [])
+})
+
+suite('a partner is silent', () => {
+  const waits = (ms: number) => ({ due: 1, oldestDueAt: ago(ms) })
+  for (const [name, partner, expected] of [
+    ['and nothing waits for it', { polledAt: ago(30 * SILENT_MAX_MS) }, []],
+    ['and never polled, and nothing waits', { polledAt: null }, []],
+    ['for 15 minutes', { ...waits(DUE_LATE_MS), polledAt: ago(DUE_LATE_MS) }, []],
+    ['for longer', { ...waits(DUE_LATE_MS), polledAt: ago(DUE_LATE_MS + 1) }, []],
+    [
+      'and what waits has waited for longer',
+      { ...waits(DUE_LATE_MS + 1), polledAt: ago(DUE_LATE_MS + 1) },
+      ['partner_silent', 'executions_stuck'],
+    ],
+    [
+      'but polled after what waits was there',
+      { ...waits(DUE_LATE_MS + 1), polledAt: ago(1) },
+      ['executions_stuck'],
+    ],
+    [
+      'and never polled',
+      { ...waits(DUE_LATE_MS + 1), polledAt: null },
+      ['partner_silent', 'executions_stuck'],
+    ],
+    ['for a day with plans', { plansSince: ago(9 * SILENT_MAX_MS), polledAt: ago(SILENT_MAX_MS) }, []],
+    [
+      'for more than a day with plans',
+      { plansSince: ago(9 * SILENT_MAX_MS), polledAt: ago(SILENT_MAX_MS + 1) },
+      ['partner_silent'],
+    ],
+    ['with a plan of today, and never polled', { plansSince: ago(SILENT_MAX_MS), polledAt: null }, []],
+    [
+      'for days while it is held',
+      { plansSince: ago(9 * SILENT_MAX_MS), polledAt: ago(3 * SILENT_MAX_MS), held: true },
+      [],
+    ],
+    [
+      'because it is disabled',
+      { ...waits(HOUR_MS), plansSince: ago(9 * SILENT_MAX_MS), polledAt: null, status: 'disabled' },
+      ['executions_stuck'],
+    ],
+  ] as [string, Partial<PartnerSeen>, string[]][]) {
+    test(name, () => assert.deepEqual(ofPartner(partner), expected))
+  }
+
+  test('its words have the poll, what waits and the confirmation', () => {
+    const partner = { ...calm, due: 2, oldestDueAt: ago(HOUR_MS), polledAt: ago(HOUR_MS) }
+    const [silent] = found({ partners: [partner] })
+    assert.equal(
+      silent?.message,
+      'has not polled for 1 h, since 2026-01-04T23:00:00.000Z; 2 instructions wait, the oldest for 1 h; it has never confirmed',
+    )
+    assert.deepEqual(silent?.next, ['tranche', 'key', 'list', 'acme'])
+    assert.equal(silent?.tenant, calm.tenant)
+  })
+})
+
+test('a partner fails when more orders failed than were filled, and more than a few', () => {
+  const after = (filled: number, failed: number) =>
+    ofPartner({ orders: { filled, failed, commonestReason: null } })
+  assert.deepEqual(after(0, FAILED_ORDERS_MIN - 1), [])
+  assert.deepEqual(after(0, FAILED_ORDERS_MIN), ['partner_failing'])
+  assert.deepEqual(after(FAILED_ORDERS_MIN, FAILED_ORDERS_MIN), [])
+  assert.deepEqual(after(FAILED_ORDERS_MIN - 1, FAILED_ORDERS_MIN), ['partner_failing'])
+})
+
+test('a feed is down from the first pass without a price; what that leads to depends on the price', () => {
+  const down = { since: ago(MINUTE_MS), reason: 'HTTP 503' }
+  const message = (price: Vitals['price'], name = 'median') =>
+    found({ feed: { name, askedAt: NOW, down }, price })[0]?.message ?? ''
+  const priced = (ms: number) => ({ price: 1n as Price, at: ago(ms), source: 'median' })
+  assert.deepEqual(kinds({ feed: { name: 'median', askedAt: NOW, down: null } }), [])
+  assert.match(
+    message(null),
+    /^gives no price \(HTTP 503\) for 1 min, since .*; there is no price at all, so tranches fire by the clock$/,
+  )
+  assert.match(message(priced(PRICE_LIVE_MS - 1)), /the newest price is 20 min old$/)
+  assert.match(message(priced(PRICE_LIVE_MS)), /20 min old, too old to go by, so tranches fire by the clock$/)
+  const next = (name: string) => found({ feed: { name, askedAt: NOW, down } })[0]?.next
+  assert.deepEqual(next('median'), ['tranche', 'price', 'fetch', '--price-feed', 'median'])
+  assert.deepEqual(next('https://prices.example'), ['curl', '-sSI', 'https://prices.example'])
+})
+
+test('a disk is low below a tenth, or below what a day brings', () => {
+  const disk = (more: Partial<DiskSeen>) =>
+    kinds({ disk: { folder: '/d', freeBytes: 100, totalBytes: 1_000, dayGrowthBytes: 0, ...more } })
+  assert.deepEqual(disk({}), [])
+  assert.deepEqual(disk({ freeBytes: 99 }), ['disk_low'])
+  assert.deepEqual(disk({ freeBytes: 500, dayGrowthBytes: 500 }), [])
+  assert.deepEqual(disk({ freeBytes: 500, dayGrowthBytes: 501 }), ['disk_low'])
+  assert.deepEqual([0, 1023, 1024, 1.5 * 2 ** 30].map(spellBytes), ['0 B', '1023 B', '1.0 KiB', '1.5 GiB'])
+})
+
+test('everything at once: in a steady order, each with its severity, a tenant where it has one, and a command', () => {
+  const findings = found({
+    scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: ago(HOUR_MS) },
+    dispute: { clockAt: NOW, witness: { source: 'coinbase', at: ago(HOUR_MS) } },
+    feed: { name: 'median', askedAt: NOW, down: { since: NOW, reason: 'HTTP 503' } },
+    disk: { folder: '/d', freeBytes: 0, totalBytes: 0, dayGrowthBytes: 1 },
+    partners: [
+      {
+        ...calm,
+        polledAt: null,
+        due: 1,
+        oldestDueAt: ago(HOUR_MS),
+        stuck: { count: 2, first: 'exec_1' as ExecutionId },
+        orders: { filled: 0, failed: 5, commonestReason: 'closed' },
+        webhookPaused: { failures: 10, lastDeliveredAt: null },
+        lateFills: { kept: 1, oldestAt: NOW, unkept: 2 },
+      },
+    ],
+    unspent: [
+      {
+        tenant: calm.tenant,
+        windows: 1,
+        released: usd('5.00'),
+        worst: { partnerPlanId: 'p', released: usd('5.00') },
+      },
+    ],
+  })
+  assert.deepEqual(findings.map(({ kind }) => kind).sort(), Object.keys(VITAL_FINDINGS).sort())
+  const severities: Record<string, string> = VITAL_FINDINGS
+  for (const { kind, severity, next, tenant, subject } of findings) {
+    assert.equal(severity, severities[kind])
+    assert.ok(next.length > 1)
+    assert.equal(tenant !== null, subject.startsWith('acme live'), kind)
+  }
+})
