@@ -35,7 +35,8 @@ footer p { margin: 0 0 1mm; }
 @page { size: A4; margin: 16mm 18mm 18mm; }
 @media print { body { padding: 0; max-width: none; } }
 @media print, (min-width: 600px) { .small td:nth-child(3) { min-width: 32mm; } }
-@media screen and (max-width: 720px) { body { padding: 5mm; } .facts th { width: 26mm; } }
+@media screen and (max-width: 720px) { body { padding: 5mm; } .facts th { width: 26mm; }
+  .small { font-size: 8pt; } .small td:nth-child(3) { min-width: 18mm; } }
 `
 
 export const HTML: Layout = {

@@ -21,9 +21,8 @@ type Export = { store: Store; months: readonly string[]; filter: TenantFilter; o
 
 export async function exportMonths(cli: Cli, { store, months, filter, options }: Export): Promise<void> {
   const { output } = options
-  // Rows live for a moment. Left to itself V8 would rather grow its nursery to many times what they need.
-  setFlagsFromString('--semi-space-growth-factor=1')
   refuseTarget(cli, options)
+  collectOften()
   const periods = []
   for (const month of months) periods.push(await fixPeriodFor(cli, store, { month, filter }))
   for (const period of periods) noteStage(cli, period)
@@ -51,6 +50,9 @@ export async function exportMonths(cli: Cli, { store, months, filter, options }:
   if (cli.globals().json) print(cli, { file: output, rows }, () => '')
   else note(cli, `${counted(rows, 'row')} in ${output}.`)
 }
+
+/** Rows live for a moment. Left to itself V8 would rather grow its nursery to many times what they need. */
+export const collectOften = (): void => setFlagsFromString('--semi-space-growth-factor=1')
 
 /** Throws usage for a file of the database, file_exists for a name that is taken. */
 export function refuseTarget(cli: Cli, { output, force }: Target): void {

@@ -13,7 +13,7 @@ import type { Store } from '../../store/store.ts'
 import type { Cli } from '../context.ts'
 import { tenantNamed } from '../find.ts'
 import { note, print } from '../terminal/print.ts'
-import { refuseTarget, type Target, writeTo } from './export-file.ts'
+import { collectOften, refuseTarget, type Target, writeTo } from './export-file.ts'
 import { fixPeriodFor, noteStage } from './period.ts'
 import { readParties } from './settings.ts'
 
@@ -28,6 +28,7 @@ export type InvoiceOptions = Target & {
 export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptions): Promise<void> {
   const { partner: slug, month, format, settings, output } = options
   refuseTarget(cli, options)
+  collectOften()
   const parties = settings === undefined ? null : readParties(settings, { month, slug })
   const tenant = await tenantNamed(store, slug, 'live')
   const filter = { slug, environment: 'live' } as const
