@@ -3,10 +3,8 @@
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { SECOND_MS } from '../core/instant.ts'
-import { Problem } from '../core/problem.ts'
 import type { ConnectionLimits } from '../http/listen/connections.ts'
 import type { Tls } from '../http/listen/server.ts'
-import type { Listener } from '../http/listen.ts'
 import type { Metrics } from '../http/metrics.ts'
 import type { Ops } from '../http/ops-endpoints.ts'
 import { CALLS_PER_KEY_MAX } from '../http/turns.ts'
@@ -18,8 +16,9 @@ import type { Cli } from './context.ts'
 import { priceFeedOption } from './options/price-feed.ts'
 import { interval, intervalOrOff, wholeNumber } from './options/values.ts'
 import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './options/webhooks.ts'
-import { readInput } from './read-input.ts'
 import { CONNECTIONS_MAX, type ConnectionOptions, connectionLimitsOf } from './serve/connection-limits.ts'
+import type { Listeners } from './serve/listeners.ts'
+import { type OpsOptions, type OpsPlace, opsListenOption, opsOf, opsTokenOption } from './serve/ops.ts'
 import type { TlsOptions } from './serve/tls.ts'
 
 /** How long a stop waits for calls in flight before it gives up on them. */
@@ -31,7 +30,8 @@ const LINGER_MS = 1_000
 
 type ServeOptions = WebhookOptions &
   TlsOptions &
-  ConnectionOptions & {
+  ConnectionOptions &
+  OpsOptions & {
     port: number
     tickEvery: number | null
     priceFeed: string
@@ -39,13 +39,15 @@ type ServeOptions = WebhookOptions &
     callsPerKey?: number
     logFormat?: 'json' | 'pretty'
     logLevel: LogLevel
-    opsTokenFile?: string
     drainLimit: number
     create?: boolean
   }
 
 /** As the parser hands it over: it has no word for nothing. */
-type Given = Omit<ServeOptions, 'tickEvery'> & { tickEvery: number | 'off' }
+type Given = Omit<ServeOptions, 'tickEvery' | 'opsListen'> & {
+  tickEvery: number | 'off'
+  opsListen: OpsPlace | 'off'
+}
 
 export function serveCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('serve'))
@@ -95,12 +97,8 @@ export function serveCommand(cli: Cli): Command {
         .env('TRANCHE_LOG_LEVEL')
         .default('info'),
     )
-    .addOption(
-      new Option(
-        '--ops-token-file <file>',
-        'open /healthz, /readyz and /metrics to whoever has this token, instead of to this machine',
-      ).env('TRANCHE_OPS_TOKEN_FILE'),
-    )
+    .addOption(opsListenOption())
+    .addOption(opsTokenOption())
     .addOption(
       new Option('--drain-limit <time>', 'how long a stop waits for calls in flight')
         .env('TRANCHE_DRAIN_LIMIT')
@@ -108,11 +106,14 @@ export function serveCommand(cli: Cli): Command {
         .default(DRAIN_LIMIT_MS, `${DRAIN_LIMIT_MS / SECOND_MS}s`),
     )
     .action(async (given: Given) => {
-      const options = { ...given, tickEvery: given.tickEvery === 'off' ? null : given.tickEvery }
+      const [tickEvery, opsListen] = [orNull(given.tickEvery), orNull(given.opsListen)]
+      const options = { ...given, tickEvery, opsListen }
       // What was asked for is checked before a port or a database is opened, or made.
       await serve(cli, { ...options, ...(await partsOf(cli, options)) })
     })
 }
+
+const orNull = <T>(given: T | 'off'): T | null => (given === 'off' ? null : given)
 
 /** A limit on what callers may do, also from the variable named like its flag. */
 const limitOption = (flag: string, words: string): Option =>
@@ -139,48 +140,32 @@ async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
     tls: tlsOf(options),
     connections: connectionLimitsOf(options),
     observe: createFeed(options.priceFeed, { clock: cli.machine.clock, warn }),
-    ...(await opsOf(cli, options)),
+    ...(await opsOf(cli, options, log)),
     ...(await webhooksOf(options)),
   }
-}
-
-async function opsOf(cli: Cli, options: ServeOptions): Promise<{ ops: Ops; metrics: Metrics }> {
-  const { createMetrics, EXPOSITION_TYPE } = await import('../http/metrics.ts')
-  const { createOps } = await import('../http/ops-endpoints.ts')
-  const metrics = createMetrics()
-  const ops = createOps({
-    clock: cli.machine.clock,
-    metrics,
-    exposition: EXPOSITION_TYPE,
-    token: options.opsTokenFile === undefined ? null : readToken(options.opsTokenFile),
-  })
-  return { ops, metrics }
 }
 
 /** Listens first and opens the database then: during a migration, or a wait for its lock, the process answers. */
 async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const { createApp } = await import('../http/app.ts')
-  const { listenOn } = await import('../http/listen.ts')
+  const { openListeners } = await import('./serve/listeners.ts')
   const { outliveSignals, stopSignal } = await import('./serve/signals.ts')
   const { noteSelfSigned, renewCertificate } = await import('./serve/tls.ts')
-  const { log, host, port, tls } = options
+  const { log, tls } = options
   const renewal = { now: () => {} }
   outliveSignals(() => renewal.now())
   const stopped = stopSignal(cli)
   const appOver = (store: Store | null) =>
     createApp({ ...options, store, machine: cli.machine, rateLimit: options.rateLimit ?? null })
   const front = { app: appOver(null) }
-  const onTurnedAway = (reason: string): void => log.warn({ reason }, 'connections are turned away')
-  const listener = await listenOn(
-    { fetch: (request) => front.app.fetch(request) },
-    { host, port, tls, uuid: cli.machine.uuid, onTurnedAway, ...options.connections },
-  )
-  if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listener)
-  renewal.now = () => renewCertificate(log, listener, options)
+  const answering = { fetch: (request: Request) => front.app.fetch(request) }
+  const listeners = await openListeners(answering, { ...options, uuid: cli.machine.uuid })
+  if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listeners.api)
+  renewal.now = () => renewCertificate(log, listeners.api, options)
   const { db } = cli.globals()
   // As a rule the first line says that all is ready. Only whoever has to wait is told what for.
   const waiting = setTimeout(
-    () => log.info({ url: listener.url, db }, 'opening the database'),
+    () => log.info({ ...addressesOf(listeners), db }, 'opening the database'),
     OPENING_UNSAID_MS,
   )
 
@@ -199,7 +184,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         clearTimeout(waiting)
         front.app = appOver(options.metrics.counting(store))
         await options.ops.opened(store)
-        await run(cli, store, { ...options, listener, stopped })
+        await run(cli, store, { ...options, listeners, stopped })
       },
       { create: options.create ?? false, checkpointsAside: true },
     )
@@ -209,17 +194,17 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     await Promise.race([served, stopped.then(() => (isOpen ? served : log.info({}, 'stopped')))])
   } finally {
     clearTimeout(waiting)
-    listener.end()
+    listeners.end()
     endLingering()
   }
 }
 
-type Running = ServeOptions & Parts & { listener: Listener; stopped: Promise<string> }
+type Running = ServeOptions & Parts & { listeners: Listeners; stopped: Promise<string> }
 
 /** Serves from an open database until it is told to stop, and then until what is in flight is done. */
 async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   const { startScheduler } = await import('./serve/scheduler.ts')
-  const { log, observe, metrics, listener } = options
+  const { log, observe, metrics, listeners } = options
   const deliver: Deliver = async (delivery) => {
     const attempt = await options.deliver(delivery)
     metrics.noteDelivery(attempt.reason === null)
@@ -229,13 +214,13 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
     options.tickEvery === null
       ? null
       : startScheduler({ store, machine: cli.machine, observe, deliver, log }, options.tickEvery)
-  const db = resolve(cli.globals().db)
-  log.info({ url: listener.url, db, tick_every_ms: options.tickEvery }, 'listening')
-  if ((await store.listPartners()).length === 0) log.warn({ db }, NO_PARTNER)
+  const where = { ...addressesOf(listeners), db: resolve(cli.globals().db) }
+  log.info({ ...where, tick_every_ms: options.tickEvery }, 'listening')
+  if ((await store.listPartners()).length === 0) log.warn({ db: where.db }, NO_PARTNER)
 
   const signal = await options.stopped
   log.info({ signal }, 'stopping: finishing what is in flight')
-  const drained = Promise.all([listener.close(), scheduler?.stop()])
+  const drained = Promise.all([listeners.close(), scheduler?.stop()])
   const inTime = await Promise.race([drained.then(() => true), after(options.drainLimit).then(() => false)])
   if (!inTime) log.warn({ waited_ms: options.drainLimit }, 'stopped with calls still in flight')
   log.info({}, 'stopped')
@@ -244,16 +229,10 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
 const NO_PARTNER =
   'this database has no partner yet, so every call is answered 401: add one with `tranche partner create`, or name another database with --db'
 
+const addressesOf = ({ api, ops }: Listeners) => ({ url: api.url, ...(ops && { ops_url: ops.url }) })
 const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref())
 
 /** Ends the process should anything given up on keep it alive. Does not itself keep it. */
 function endLingering(): void {
   setTimeout(() => process.exit(), LINGER_MS).unref()
-}
-
-/** Throws usage when the file holds no token worth the name. */
-function readToken(file: string): string {
-  const token = readInput(file).trim()
-  if (/^[\x21-\x7e]{16,1024}$/.test(token)) return token
-  throw new Problem('usage', `${file} must hold one token: 16 to 1024 printable characters, no blanks.`)
 }

@@ -11,9 +11,12 @@ import { readBody, readQuery } from './body.ts'
 import { createCallLog } from './call-log.ts'
 import { createOneAtATime } from './one-at-a-time.ts'
 import { getDescription } from './openapi/get-description.ts'
-import { OPS_PATHS, type Ops, type OpsPath } from './ops-endpoints.ts'
+import { sendOps } from './ops/answer.ts'
+import { OPS_PATHS } from './ops/paths.ts'
+import type { Ops } from './ops-endpoints.ts'
 import { createRateLimit } from './rate-limit.ts'
 import { PUT_OFF, Refusal, STATUS_OF } from './refusal.ts'
+import { openAnswer } from './request-id.ts'
 import { flawOf, isWrittenAs } from './request-line.ts'
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
@@ -29,9 +32,6 @@ export type AppOptions = Omit<Services, 'store' | 'listings'> & {
   /** The most calls of a key at once. */
   callsPerKey?: number | undefined
 }
-
-/** The id of a call is logged, and nothing that begins like a key or a secret of ours ever is. */
-const REQUEST_ID = /^(?=[A-Za-z0-9._-]{1,128}$)(?!.*sse_[a-z]+_)/
 
 export function createApp(options: AppOptions): H3 {
   const { store, machine, guard, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
@@ -52,40 +52,17 @@ export function createApp(options: AppOptions): H3 {
   for (const [path, routes] of Map.groupBy([...ROUTES, getDescription], (route) => route.path)) {
     app.all(path, (event) => answer(event, isWrittenAs(event, path) ? routes : []))
   }
-  for (const path of ops ? OPS_PATHS : []) {
-    const isAsked = (event: H3Event) => isWrittenAs(event, path) && ops?.admits(event)
-    app.all(path, (event) => (ops && isAsked(event) ? answerOps(event, ops, path) : answer(event, [])))
-  }
+  for (const path of OPS_PATHS)
+    app.all(path, (event) => {
+      const told = isWrittenAs(event, path) ? ops?.answer(event, path, 'api') : null
+      return told ? sendOps(event, path, { answer: told, log, uuid: machine.uuid }) : answer(event, [])
+    })
   app.all('/**', (event) => answer(event, []))
   return app
 
-  /** Sets what every answer has, and returns the id of the call. */
-  function openAnswer(event: H3Event): string {
-    const given = event.req.headers.get('x-request-id') ?? ''
-    const requestId = REQUEST_ID.test(given) ? given : machine.uuid()
-    event.res.headers.set('x-request-id', requestId)
-    event.res.headers.set('cache-control', 'no-store')
-    return requestId
-  }
-
-  async function answerOps(event: H3Event, ops: Ops, path: OpsPath): Promise<string> {
-    const { headers } = event.res
-    const requestId = openAnswer(event)
-    const asked = event.req.method === 'GET' ? ops.answer(path) : Promise.resolve(NOT_ALLOWED)
-    const { status, type, text } = await asked.catch((err) => {
-      log.error({ request_id: requestId, route: path, err }, 'ops request failed')
-      return FAILED
-    })
-    if (status === 405) headers.set('allow', 'GET')
-    headers.set('content-type', type)
-    log.debug({ request_id: requestId, method: event.req.method, route: path, status }, 'ops request')
-    event.res.status = status
-    return text
-  }
-
   async function answer(event: H3Event, routes: readonly Route[], flaw?: Refusal): Promise<string> {
     const started = performance.now()
-    const requestId = openAnswer(event)
+    const requestId = openAnswer(event, machine.uuid)
     const { headers } = event.res
     headers.set('content-type', 'application/json')
     const trail: Trail = { caller: null, turn: null }
@@ -159,9 +136,6 @@ export function createApp(options: AppOptions): H3 {
 
 /** How long nobody tries to note the use of a key that could not be noted. */
 const NOTE_AGAIN_MS = 60_000
-
-const NOT_ALLOWED = { status: 405, type: 'application/json', text: '{"detail":"Method Not Allowed"}' }
-const FAILED = { status: 500, type: 'application/json', text: '{"detail":"Internal Server Error"}' }
 
 type Trail = { caller: KeySeen | null; turn: Turn | null }
 type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }

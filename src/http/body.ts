@@ -9,13 +9,18 @@ import { asksToContinue } from './request-line.ts'
 
 export const BODY_BYTES_MAX = 64 * 1024
 
+/** Reads a body as text. Throws a Refusal: 413, 415, 400 (not UTF-8). */
+export async function readText(request: H3Event['req']): Promise<string> {
+  refuseEncoded(request)
+  return decode(await readBytes(request))
+}
+
 /** Reads and checks a JSON body. Throws a Refusal: 413, 415, 400 (not UTF-8), 422. */
 export async function readBody<T extends z.ZodType>(
   request: H3Event['req'],
   schema: T,
 ): Promise<z.output<T>> {
-  refuseEncoded(request)
-  const text = decode(await readBytes(request))
+  const text = await readText(request)
   if (text.trim() === '') throw invalid([{ type: 'missing', loc: ['body'], msg: 'Field required' }])
   const json = parseJson(text)
   if (json === null || typeof json !== 'object' || Array.isArray(json)) {

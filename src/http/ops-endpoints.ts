@@ -1,96 +1,102 @@
-// /healthz, /readyz and /metrics, for those who run the service. Not part of the partner API: to anybody else these
-// paths do not exist.
+// /healthz, /readyz, /metrics and /ops, for those who run the service. Whether it is up and ready everybody may ask; to whoever
+// may not see more, the rest does not exist.
 
-import { createHash, timingSafeEqual } from 'node:crypto'
 import type { H3Event } from 'h3'
-import ipaddr from 'ipaddr.js'
 import type { Instant } from '../core/instant.ts'
-import type { MonitoringStore } from '../store/monitoring.ts'
+import type { Store } from '../store/store.ts'
 import type { Metrics } from './metrics.ts'
-import { createReadiness, shared } from './readiness.ts'
-
-export const OPS_PATHS = ['/healthz', '/readyz', '/metrics'] as const
-export type OpsPath = (typeof OPS_PATHS)[number]
-export type OpsAnswer = { status: number; type: string; text: string }
+import { createAccess, type Door, namesThisMachine } from './ops/access.ts'
+import { createPages } from './ops/pages.ts'
+import type { OpsAnswer, OpsPath, PagePath } from './ops/paths.ts'
+import { createReadiness, keptFor, shared } from './readiness.ts'
 
 export type OpsOptions = {
   clock: () => Instant
   metrics: Metrics
   exposition: string
-  /** Null admits loopback peers, and nobody else. */
+  /** Null: at the API's listener nobody sees more than whether it is ready. */
   token: string | null
+  /** Told when so many wrong tokens came that none is looked at for a while. */
+  onLocked?: () => void
 }
 
 export type Ops = Pick<Metrics, 'noteRequest'> & {
-  admits: (event: H3Event) => boolean
-  answer: (path: OpsPath) => Promise<OpsAnswer>
+  /** Null for whoever may not know that there is such a path. */
+  answer: (event: H3Event, path: OpsPath, door: Door) => Promise<OpsAnswer> | null
   /** Tells that the database is open. */
-  opened: (store: MonitoringStore) => Promise<void>
+  opened: (store: Store) => Promise<void>
 }
 
-export function createOps({ clock, metrics, exposition, token }: OpsOptions): Ops {
-  const digest = token === null ? null : sha256(token)
+/** How long an answer to strangers stands: readiness writes to the disk, and they may ask as often as they like. */
+const TERSE_MS = 1_000
+
+export function createOps(options: OpsOptions): Ops {
+  const { clock, metrics, exposition } = options
+  const access = createAccess(options)
   const reasonsAgainst = createReadiness(clock)
-  let store: MonitoringStore | null = null
+  let store: Store | null = null
   const scrape = shared(async () => metrics.read(store, clock()))
+  const readiness = () => keptFor(TERSE_MS, clock, async () => (await reasonsAgainst(store)).length === 0)
+  let isReady = readiness()
+  const pages = createPages(access, clock)
+
+  async function answerAdmitted(path: Exclude<OpsPath, PagePath>): Promise<OpsAnswer> {
+    switch (path) {
+      case '/healthz':
+        return json(200, { status: 'up' })
+      case '/readyz': {
+        const reasons = await reasonsAgainst(store)
+        return reasons.length === 0 ? json(200, { ready: true }) : json(503, { ready: false, reasons })
+      }
+      case '/metrics':
+        return { status: 200, headers: { 'content-type': exposition }, body: await scrape() }
+      default:
+        return path satisfies never
+    }
+  }
+
+  async function answerStranger(path: Exclude<OpsPath, PagePath>): Promise<OpsAnswer> {
+    if (path === '/healthz') return json(200, { status: 'up' })
+    if (path !== '/readyz') return UNAUTHORIZED
+    const ready = await isReady()
+    return json(ready ? 200 : 503, { ready })
+  }
 
   return {
     noteRequest: metrics.noteRequest,
     async opened(open) {
       store = open
+      isReady = readiness()
       // Should it fail, the first scrape begins.
       await metrics.begin(open).catch(() => {})
     },
-    admits: ({ req }) =>
-      digest === null ? isFromHere(req) : isBearer(req.headers.get('authorization'), digest),
-    async answer(path) {
-      switch (path) {
-        case '/healthz':
-          return json(200, { status: 'up' })
-        case '/readyz': {
-          const reasons = await reasonsAgainst(store)
-          return reasons.length === 0 ? json(200, { ready: true }) : json(503, { ready: false, reasons })
-        }
-        case '/metrics':
-          return { status: 200, type: exposition, text: await scrape() }
-        default:
-          return path satisfies never
-      }
+    answer(event, path, door) {
+      const isPublic = path === '/healthz' || path === '/readyz'
+      if (door === 'ops' && !access.hasToken && !isPublic && !namesThisMachine(event))
+        return Promise.resolve(MISDIRECTED)
+      if (isPage(path)) return pages({ event, door, path }, store)
+      const isAdmitted = access.admits(event, door)
+      if (door === 'api' && !isAdmitted && !isPublic) return null
+      if (event.req.method !== 'GET') return Promise.resolve(NOT_ALLOWED)
+      return isAdmitted ? answerAdmitted(path) : answerStranger(path)
     },
   }
 }
 
-const json = (status: number, body: unknown): OpsAnswer => ({
+const isPage = (path: OpsPath): path is PagePath => path.startsWith('/ops')
+
+const json = (status: number, body: unknown, headers: Record<string, string> = {}): OpsAnswer => ({
   status,
-  type: 'application/json',
-  text: JSON.stringify(body),
+  headers: { 'content-type': 'application/json', ...headers },
+  body: JSON.stringify(body),
 })
 
-/** Whether the peer is this machine itself. Behind a proxy every peer seems to be, so one that says so is not. */
-function isFromHere(request: H3Event['req']): boolean {
-  if (PROXY_HEADERS.some((name) => request.headers.has(name))) return false
-  const peer = request.runtime?.node?.req.socket.remoteAddress
-  return peer !== undefined && ipaddr.isValid(peer) && ipaddr.process(peer).range() === 'loopback'
-}
-
-const PROXY_HEADERS = [
-  'forwarded',
-  'x-forwarded-for',
-  'x-forwarded-host',
-  'x-forwarded-proto',
-  'x-real-ip',
-  'x-client-ip',
-  'x-cluster-client-ip',
-  'true-client-ip',
-  'cf-connecting-ip',
-  'fly-client-ip',
-  'via',
-]
-
-/** Compares digests, which are of one length, in constant time. */
-function isBearer(header: string | null, digest: Uint8Array): boolean {
-  const given = /^Bearer (\S+)$/.exec(header ?? '')?.[1]
-  return given !== undefined && timingSafeEqual(sha256(given), digest)
-}
-
-const sha256 = (text: string): Uint8Array => createHash('sha256').update(text).digest()
+const NOT_ALLOWED = json(405, { detail: 'Method Not Allowed' }, { allow: 'GET' })
+const UNAUTHORIZED = json(
+  401,
+  { detail: 'Send the ops token: Authorization: Bearer TOKEN.' },
+  { 'www-authenticate': 'Bearer' },
+)
+const MISDIRECTED = json(421, {
+  detail: 'Without an ops token this listener answers only to localhost or a loopback address.',
+})

@@ -68,3 +68,18 @@ export function shared<A extends unknown[], T>(work: (...args: A) => Promise<T>)
     return running
   }
 }
+
+/** Does the work at most once in so many milliseconds by a clock: whoever asks meanwhile gets its outcome. */
+export function keptFor<A extends unknown[], T>(
+  ms: number,
+  clock: () => Instant,
+  work: (...args: A) => Promise<T>,
+): (...args: A) => Promise<T> {
+  let kept: { at: Instant; outcome: Promise<T> } | null = null
+  return (...args) => {
+    const now = clock()
+    // A clock that was set back must not keep an answer for as long.
+    if (kept === null || Math.abs(now - kept.at) >= ms) kept = { at: now, outcome: work(...args) }
+    return kept.outcome
+  }
+}

@@ -9,6 +9,7 @@ import type { ExecutionStore } from './executions.ts'
 import type { KeyStore } from './keys.ts'
 import type { MonitoringStore } from './monitoring.ts'
 import type { MonthStore } from './months.ts'
+import type { OpsPageStore } from './ops-page.ts'
 import type { PartnerStore } from './partners.ts'
 import type { PassStore } from './passes.ts'
 import type { PlanStore } from './plans.ts'
@@ -39,6 +40,7 @@ export interface Store
     AuditStore,
     StatusStore,
     CheckStore,
-    MonitoringStore {
+    MonitoringStore,
+    OpsPageStore {
   close(): void
 }

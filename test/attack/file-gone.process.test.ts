@@ -68,7 +68,7 @@ for (const [what, lose] of LOSSES) {
     }
     assert.equal((await service.call('GET', '/partner/v1/me')).status, 503, 'a read is refused too')
     assert.equal(service.errors.length, 1, service.errors.join())
-    const ready = await fetch(`${service.url}/readyz`)
+    const ready = await fetch(`${service.opsUrl}/readyz`)
     const { reasons } = (await ready.json()) as { reasons: string[] }
     assert.equal(ready.status, 503)
     assert.equal(reasons.length, 1, reasons.join())

@@ -12,7 +12,7 @@ import { machine } from '../../src/machine.ts'
 import { converse, statuses } from '../http/conversation.ts'
 import { head } from '../http/raw.ts'
 import { readExposition } from '../support/exposition.ts'
-import { startServe } from '../support/process.ts'
+import { startServe, WITH_OPS } from '../support/process.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -23,8 +23,8 @@ const MIB = 1024 * 1024
 type Use = { memoryMib: number; cpuSeconds: number }
 
 /** What the service says of itself. */
-async function useOf(url: string): Promise<Use> {
-  const answer = await fetch(`${url}/metrics`, { headers: { connection: 'close' } })
+async function useOf(opsUrl: string): Promise<Use> {
+  const answer = await fetch(`${opsUrl}/metrics`, { headers: { connection: 'close' } })
   const { value } = readExposition(await answer.text())
   return {
     memoryMib: Math.round(value('process_resident_memory_bytes') / MIB),
@@ -37,9 +37,9 @@ for (const [what, calls] of [
   ['as much as is allowed, again and again', 200],
 ] as const)
   test(`twenty clients that send ${what} and never read`, async (t) => {
-    const { url } = await startServe(t, [], { cwd: temporaryFolder(t) })
+    const { url, opsUrl } = await startServe(t, WITH_OPS, { cwd: temporaryFolder(t) })
     await (await fetch(`${url}/openapi.json`)).text()
-    const before = await useOf(url)
+    const before = await useOf(opsUrl)
     const { hostname, port } = new URL(url)
     const sockets = Array.from({ length: ATTACKERS }, () => connect({ host: hostname, port: Number(port) }))
     const text = DESCRIPTION.repeat(calls)
@@ -58,7 +58,7 @@ for (const [what, calls] of [
     // Time on the clock is the machine's doing as well; what the service has worked for it, is not.
     for (let round = 0; round < 20; round++) {
       await wait(100)
-      const use = await useOf(url)
+      const use = await useOf(opsUrl)
       memoryMib = Math.max(memoryMib, use.memoryMib - before.memoryMib)
       cpuSeconds = use.cpuSeconds - before.cpuSeconds
     }

@@ -44,7 +44,7 @@ async function startWatched(t: TestContext): Promise<Watched> {
     assert.deepEqual([code, err], [0, ''])
     return out
   }
-  const samples = async () => readExposition(await (await fetch(`${service.url}/metrics`)).text())
+  const samples = async () => readExposition(await (await fetch(`${service.opsUrl}/metrics`)).text())
 
   return {
     ...service,
@@ -59,7 +59,7 @@ async function startWatched(t: TestContext): Promise<Watched> {
     async isLate() {
       const { findings } = JSON.parse(await command('check', '--json')) as { findings: { kind: string }[] }
       const status = JSON.parse(await command('status', '--json')) as { scheduler: { late: boolean } }
-      const ready = await fetch(`${service.url}/readyz`)
+      const ready = await fetch(`${service.opsUrl}/readyz`)
       const { reasons = [] } = (await ready.json()) as { reasons?: string[] }
       const answers = [
         findings.some(({ kind }) => kind === 'ticks_stopped'),

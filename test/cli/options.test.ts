@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import type { Option } from 'commander'
 import { everyCommand } from '../../src/cli/every-command.ts'
 import { commandTree } from '../support/command.ts'
-import { anyWords, decimal, oneOf, type Row, time, whole, words } from '../support/option-rows.ts'
+import { anyWords, decimal, oneOf, PLACE, type Row, time, whole, words } from '../support/option-rows.ts'
 import { openShell } from '../support/shell.ts'
 
 /** The longest that Node's timers wait is 2^31 - 1 ms. */
@@ -98,6 +98,7 @@ const ROWS: Record<string, Row> = {
   'serve --tls-cert': anyWords('cert.pem'),
   'serve --tls-key': anyWords('key.pem'),
   'serve --ops-token-file': anyWords('token'),
+  'serve --ops-listen': PLACE,
   'partner create --name': anyWords('Acme'),
   'key create --label': anyWords('prod'),
   'key create --expires-in': time(LIFETIME_DAYS),

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { readExposition } from '../support/exposition.ts'
-import { finish, start } from '../support/process.ts'
+import { finish, start, WITH_OPS } from '../support/process.ts'
 import { me } from '../support/serve.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -19,9 +19,9 @@ suite('serve before its database is open', { concurrency: 4 }, () => {
     const other = new SQLite(join(cwd, 'tranche.db'))
     t.after(() => other.close())
     other.exec('begin exclusive')
-    const served = start(t, ['serve', '--create', '--port', '0'], { cwd })
-    const { url } = JSON.parse(await served.line('"opening the database"'))
-    await assertWaiting(url)
+    const served = start(t, ['serve', '--create', '--port', '0', ...WITH_OPS], { cwd })
+    const { url, ops_url } = JSON.parse(await served.line('"opening the database"'))
+    await assertWaiting(url, ops_url)
     other.exec('rollback')
     await served.line('"msg":"listening"')
     assert.equal((await fetch(`${url}/readyz`)).status, 200)
@@ -33,9 +33,9 @@ suite('serve before its database is open', { concurrency: 4 }, () => {
     const file = join(cwd, 'tranche.db')
     const other = firstSchema(t, file)
     other.exec('begin immediate')
-    const served = start(t, ['serve', '--create', '--port', '0'], { cwd })
-    const { url } = JSON.parse(await served.line('"opening the database"'))
-    await assertWaiting(url)
+    const served = start(t, ['serve', '--create', '--port', '0', ...WITH_OPS], { cwd })
+    const { url, ops_url } = JSON.parse(await served.line('"opening the database"'))
+    await assertWaiting(url, ops_url)
     other.exec('rollback')
     await served.line('"msg":"listening"')
     assert.equal((await fetch(`${url}/readyz`)).status, 200)
@@ -67,12 +67,14 @@ suite('serve before its database is open', { concurrency: 4 }, () => {
   })
 })
 
-async function assertWaiting(url: string): Promise<void> {
+async function assertWaiting(url: string, opsUrl: string): Promise<void> {
   assert.equal((await fetch(`${url}/healthz`)).status, 200)
-  const ready = await fetch(`${url}/readyz`)
+  const terse = await fetch(`${url}/readyz`)
+  assert.deepEqual([terse.status, await terse.json()], [503, { ready: false }])
+  const ready = await fetch(`${opsUrl}/readyz`)
   assert.equal(ready.status, 503)
   assert.deepEqual(await ready.json(), { ready: false, reasons: ['The database is not open yet.'] })
-  const metrics = readExposition(await (await fetch(`${url}/metrics`)).text())
+  const metrics = readExposition(await (await fetch(`${opsUrl}/metrics`)).text())
   assert.equal(metrics.value('tranche_database_up'), 0)
   const call = await me(url, 'none')
   assert.equal(call.status, 503)

@@ -10,7 +10,7 @@ import { MOUNTING, mayMount } from '../faults/mounts.ts'
 import { startTicker } from '../price/ticker.ts'
 import { runHere } from '../support/command.ts'
 import { readExposition } from '../support/exposition.ts'
-import { finish, SOURCE } from '../support/process.ts'
+import { finish, SOURCE, WITH_OPS } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { now, openShop, type Shop } from './wrong-clock.ts'
 
@@ -61,7 +61,7 @@ async function mend(shop: Shop, shiftMs: number, findings: Finding[], kind: stri
 /** A live partner on the phone: what it sends to a serve whose clock is `shiftMs` off. */
 async function partner(shop: Shop, shiftMs: number) {
   const { out } = await run(shop, 0, 'key', 'create', 'acme', '--env', 'live')
-  const served = await shop.serve(shiftMs)
+  const served = await shop.serve(shiftMs, ...WITH_OPS)
   const call = async (path: string, body?: object) => {
     const answer = await fetch(`${served.url}/partner/v1/executions/${path}`, {
       headers: { authorization: `Bearer ${out.trim()}`, connection: 'close' },
@@ -70,7 +70,7 @@ async function partner(shop: Shop, shiftMs: number) {
     assert.equal(answer.status, 200)
     return answer.json() as Promise<{ execution_id: string }[]>
   }
-  const metrics = async () => readExposition(await (await fetch(`${served.url}/metrics`)).text())
+  const metrics = async () => readExposition(await (await fetch(`${served.opsUrl}/metrics`)).text())
   return { call, metrics }
 }
 

@@ -8,6 +8,7 @@ import type { Exchange } from '../../src/price/exchanges.ts'
 import { majority, servedAt, tell } from '../../src/price/witness.ts'
 import { quoted, read, startTicker, tickersAt } from '../price/ticker.ts'
 import { allExecutions, allPlans } from '../store/world.ts'
+import { WITH_OPS } from '../support/process.ts'
 import { startService, T0 } from '../support/service.ts'
 import { httpDate, now, openShop, type Shop } from './wrong-clock.ts'
 
@@ -140,9 +141,12 @@ for (const [name, shift] of [
 
 test('serve logs the error, and is not ready while the dispute lasts', async (t) => {
   const shop = await openShop(t)
-  const { child, line, url } = await shop.serve(YEAR_MS, '--tick-every', '1s', '--price-feed', shop.feed)
+  const { child, line, opsUrl } = await shop.serve(
+    YEAR_MS,
+    ...['--tick-every', '1s', '--price-feed', shop.feed, ...WITH_OPS],
+  )
   assert.match(await line('clock_disputed'), /"level":"error".*The clock is in doubt/)
-  const answer = await fetch(`${url}/readyz`)
+  const answer = await fetch(`${opsUrl}/readyz`)
   const { ready, reasons } = (await answer.json()) as { ready: boolean; reasons: string[] }
   assert.deepEqual([answer.status, ready], [503, false])
   assert.match(reasons.join(), /The clock is in doubt/)

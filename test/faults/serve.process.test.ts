@@ -8,7 +8,7 @@ import { connect, type Socket } from 'node:net'
 import { basename, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { head } from '../http/raw.ts'
-import { finish, PROGRAM, type Program, startServe } from '../support/process.ts'
+import { finish, PROGRAM, type Program, startServe, WITH_OPS } from '../support/process.ts'
 import { withKey } from '../support/serve.ts'
 import { USER } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
@@ -24,7 +24,7 @@ async function serving(
   argv: string[] = [],
 ) {
   const { cwd, key } = await withKey(t)
-  const served = await startServe(t, argv, { cwd, ...options })
+  const served = await startServe(t, [...argv, ...WITH_OPS], { cwd, ...options })
   const linked = new Set<string>()
   let names = 0
   const call = async (path: string, body?: object): Promise<Answer> => {
@@ -58,7 +58,7 @@ async function serving(
     assert.ok(linked.size > 0)
     assert.doesNotMatch(served.err(), /"stack"|\n\s+at /, 'no stack in the log')
   }
-  const ready = async () => (await fetch(`${served.url}/readyz`)).status
+  const ready = async () => (await fetch(`${served.opsUrl}/readyz`)).status
   return { cwd, key, served, call, link, ready, assertKept }
 }
 

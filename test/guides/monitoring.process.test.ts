@@ -56,7 +56,7 @@ async function assertAlerts(
   service: Monitored,
   fired: Record<string, string[]>,
 ): Promise<void> {
-  const text = await (await fetch(`${service.url}/metrics`)).text()
+  const text = await (await fetch(`${service.opsUrl}/metrics`)).text()
   const series = text.split('\n').flatMap((line) => {
     const [, name, value] = /^(tranche_\S+(?:\{.*\})?) ([\d.e+-]+)$/.exec(line) ?? []
     return name === undefined ? [] : [{ series: name, values: `${value}+0x60` }]

@@ -4,13 +4,13 @@ import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics.ts'
 import { createOps, type OpsOptions } from '../../src/http/ops-endpoints.ts'
-import type { MonitoringStore } from '../../src/store/monitoring.ts'
+import type { Store } from '../../src/store/store.ts'
 import { readExposition, type Samples } from '../support/exposition.ts'
 import { type Service, type ServiceOptions, startService } from '../support/service.ts'
 
 export type Monitored = Service & { samples: () => Promise<Samples> }
 type MonitorOptions = Partial<Pick<OpsOptions, 'token'>> & {
-  watched?: (store: MonitoringStore) => MonitoringStore
+  watched?: (store: Store) => Store
 }
 
 /** The service with its metrics and what an operator asks it. */
@@ -28,7 +28,7 @@ export async function startMonitored(t: TestContext, options: MonitorOptions = {
     ...service,
     async samples() {
       const headers = more.token ? { authorization: `Bearer ${more.token}` } : {}
-      const answer = await fetch(`${service.url}/metrics`, { headers })
+      const answer = await fetch(`${service.opsUrl}/metrics`, { headers })
       assert.equal(answer.status, 200)
       return readExposition(await answer.text())
     },

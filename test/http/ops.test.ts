@@ -1,87 +1,13 @@
-// Health, readiness and metrics: who may see them, what they say, and that asking changes nothing.
+// What metrics say, and that asking for them changes nothing.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { H3Event } from 'h3'
 import { MINUTE_MS } from '../../src/core/instant.ts'
-import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics.ts'
-import { createOps, OPS_PATHS } from '../../src/http/ops-endpoints.ts'
 import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { createMonitoringStore } from '../../src/store/sqlite/health/monitoring.ts'
-import { fill, type Service, startService, T0 } from '../support/service.ts'
+import { fill, T0 } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
 import { confirmPath, sendFirst, succeed, WEBHOOKS } from './steps.ts'
-
-/** What a caller sees of an answer, all that differs from call to call left out. */
-async function seen(url: string, headers: Record<string, string>): Promise<object> {
-  const answer = await fetch(url, { headers })
-  const fixed = [...answer.headers].filter(([name]) => !['date', 'x-request-id'].includes(name))
-  assert.ok(answer.headers.has('x-request-id'))
-  return { status: answer.status, headers: Object.fromEntries(fixed), text: await answer.text() }
-}
-
-/** Asserts that the ops paths cannot be told from one that does not exist, with and without a key. */
-async function assertHidden({ url, key }: Service, headers: Record<string, string>): Promise<void> {
-  for (const path of OPS_PATHS) {
-    assert.deepEqual(await seen(url + path, headers), await seen(`${url}/nothing`, headers), path)
-    const known = { ...headers, authorization: `Bearer ${key}` }
-    const answer = await seen(url + path, known)
-    assert.deepEqual(answer, await seen(`${url}/nothing`, known), path)
-    assert.equal('status' in answer && answer.status, 404)
-  }
-}
-
-test('this machine sees them without a key, and nobody who came through a proxy', async (t) => {
-  const service = await startMonitored(t)
-  for (const path of OPS_PATHS) assert.equal((await fetch(service.url + path)).status, 200)
-  const posted = await fetch(`${service.url}/healthz`, { method: 'POST' })
-  assert.deepEqual([posted.status, posted.headers.get('allow')], [405, 'GET'])
-  await assertHidden(service, { 'x-forwarded-for': '127.0.0.1' })
-  await assertHidden(service, { forwarded: 'for=192.0.2.1' })
-})
-
-test('their answers have the id of the call, like all others', async (t) => {
-  const service = await startMonitored(t)
-  const made = new Set<string | null>()
-  for (const path of OPS_PATHS) {
-    for (const method of ['GET', 'POST', 'HEAD']) {
-      const call = (id: string) => fetch(service.url + path, { method, headers: { 'x-request-id': id } })
-      assert.equal((await call('mine')).headers.get('x-request-id'), 'mine', `${method} ${path}`)
-      const { headers } = await call('a b')
-      assert.match(headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/, `${method} ${path}`)
-      made.add(headers.get('x-request-id'))
-    }
-  }
-  assert.equal(made.size, 3 * OPS_PATHS.length)
-})
-
-test('which peers are this machine', () => {
-  const fixed = { clock: () => T0, metrics: createMetrics(), exposition: EXPOSITION_TYPE }
-  const { admits } = createOps({ ...fixed, token: null })
-  const from = (remoteAddress: string | undefined, headers = {}): boolean => {
-    const node = { req: { socket: { remoteAddress } } }
-    return admits({ req: { headers: new Headers(headers), runtime: { node } } } as unknown as H3Event)
-  }
-  for (const peer of ['127.0.0.1', '127.8.8.8', '::1', '::ffff:127.0.0.1']) assert.ok(from(peer), peer)
-  for (const peer of ['10.0.0.1', '192.0.2.1', '::ffff:192.0.2.1', 'fe80::1%eth0', '::', '', undefined])
-    assert.ok(!from(peer), String(peer))
-  for (const name of ['x-forwarded-for', 'Forwarded', 'x-real-ip', 'via'])
-    assert.ok(!from('127.0.0.1', { [name]: '127.0.0.1' }), name)
-})
-
-test('with a token they are seen by its bearer alone, from wherever', async (t) => {
-  const token = 'correct-horse-battery'
-  const service = await startMonitored(t, { token })
-  await assertHidden(service, {})
-  for (const wrong of [`Bearer ${token}x`, 'Bearer x', token, `Basic ${token}`])
-    assert.equal((await fetch(`${service.url}/metrics`, { headers: { authorization: wrong } })).status, 401)
-  const headers = { authorization: `Bearer ${token}`, 'x-forwarded-for': '192.0.2.1' }
-  for (const path of OPS_PATHS) assert.equal((await fetch(service.url + path, { headers })).status, 200)
-})
-
-test('without ops there is nothing there at all', async (t) => {
-  await assertHidden(await startService(t), {})
-})
 
 test('metrics: what happened is counted, a replay is not', async (t) => {
   const service = await startMonitored(t)

@@ -6,8 +6,8 @@ import SQLite from 'better-sqlite3'
 import type { Service } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
 
-const readiness = async ({ url }: Service): Promise<[number, string[]]> => {
-  const answer = await fetch(`${url}/readyz`)
+const readiness = async ({ opsUrl }: Service): Promise<[number, string[]]> => {
+  const answer = await fetch(`${opsUrl}/readyz`)
   return [answer.status, ((await answer.json()) as { reasons?: string[] }).reasons ?? []]
 }
 

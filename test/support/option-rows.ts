@@ -50,3 +50,17 @@ export const anyWords = (...words: string[]): Row => ({
 })
 
 export const words = (takes: Row['takes'], refuses: string[]): Row => ({ takes, refuses })
+
+/** An address and a port, or none. */
+export const PLACE: Row = {
+  takes: [
+    ['off', 'off'],
+    ['127.0.0.1:0', { host: '127.0.0.1', port: 0 }],
+    ['0.0.0.0:65535', { host: '0.0.0.0', port: 65_535 }],
+    ['[::1]:9090', { host: '::1', port: 9090 }],
+  ],
+  refuses: [
+    ...['9090', ':9090', 'localhost:9090', '127.0.0.1', '127.1:9090'],
+    ...['127.0.0.1:65536', '::1:9090', '[::1]', '127.0.0.1:'],
+  ],
+}

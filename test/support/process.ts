@@ -99,16 +99,22 @@ export async function finish(
   return { code, out: started.out(), err: started.err() }
 }
 
-/** Starts `serve` on a free port, on a new database where there is none, and resolves with its address once it listens. */
+/**
+ * Starts `serve` on a free port, on a new database where there is none, and resolves with its address once it listens;
+ * `opsUrl` is empty without --ops-listen.
+ */
 export async function startServe(
   t: Ending,
   argv: readonly string[],
   options: StartOptions,
-): Promise<Started & { url: string }> {
+): Promise<Started & { url: string; opsUrl: string }> {
   const started = start(t, ['serve', '--create', '--port', '0', ...argv], options)
-  const { url } = JSON.parse(await started.line('"msg":"listening"'))
-  return { ...started, url }
+  const { url, ops_url: opsUrl = '' } = JSON.parse(await started.line('"msg":"listening"'))
+  return { ...started, url, opsUrl }
 }
+
+/** The options by which `serve` also listens for operations, on a free port. */
+export const WITH_OPS = ['--ops-listen', '127.0.0.1:0'] as const
 
 /** Starts a `serve` that is too quiet to say where it listens: it is asked, with `headers`, until it is ready. */
 export async function startQuietServe(

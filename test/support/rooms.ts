@@ -36,7 +36,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
     may: ['core', 'engine/pass', 'engine/slot-reserve', 'types of store', 'types of machine'],
   },
   'engine/backtest': { may: ['core', 'engine/backtest', 'engine/slot-reserve'], packages: [] },
-  billing: { may: ['core', 'billing', 'types of store'], packages: [] },
+  billing: { may: ['core', 'billing', 'types of store'], packages: ['node:crypto'] },
   'store/sqlite': { may: ['core', 'store', 'store/sqlite', 'lanes', 'resources', 'whole-file'] },
   store: { may: ['core', 'store'], packages: [] },
   http: {

@@ -10,6 +10,7 @@ import { type PassReport, runPass } from '../../src/engine/pass.ts'
 import { type AppOptions, createApp } from '../../src/http/app.ts'
 import { issueKey as makeKey } from '../../src/http/issue-key.ts'
 import { listenOn } from '../../src/http/listen.ts'
+import { createOpsApp } from '../../src/http/ops/answer.ts'
 import { type Log, silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -27,6 +28,8 @@ export type Service = {
   store: Store
   file: string
   url: string
+  /** The listener of operations; empty for a service without. */
+  opsUrl: string
   /** A key of the partner "acme", for the test environment unless told otherwise: the default of every call. */
   key: string
   now: () => Instant
@@ -66,10 +69,20 @@ export async function startService(
   const file = join(temporaryFolder(t), 'tranche.db')
   const store = await openFresh(file, machine.clock)
   const guard = createGuard({ allow: [parseCidr('127.0.0.0/8')] })
-  const app = createApp({ store: wrap(store), machine, guard, log, rateLimit, ...more?.(store, machine) })
-  const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
+  const options: AppOptions = {
+    store: wrap(store),
+    machine,
+    guard,
+    log,
+    rateLimit,
+    ...more?.(store, machine),
+  }
+  const where = { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid }
+  const listener = await listenOn(createApp(options), where)
+  const { ops } = options
+  const own = ops ? await listenOn(createOpsApp({ ops, log, uuid: machine.uuid }), where) : null
   t.after(async () => {
-    await listener.close()
+    await Promise.all([listener.close(), own?.close()])
     store.close()
   })
 
@@ -87,6 +100,7 @@ export async function startService(
     store,
     file,
     url: listener.url,
+    opsUrl: own?.url ?? '',
     key,
     now: machine.clock,
     setClock,

@@ -7,6 +7,8 @@ import type { ConnectionLimits } from '../../http/listen/connections.ts'
  * their look-ups, one look-up for each tenant, whatever Node opens.
  */
 export const DESCRIPTORS_KEPT = 160
+/** At the listener of operations: for a scraper, a person and what else watches. Partners never connect to it. */
+export const OPS_CONNECTIONS_MAX = 32
 /** More than any partner needs; what is allowed beyond is memory for whoever wants to use it up. */
 export const CONNECTIONS_MAX = 10_000
 const CONNECTIONS_MIN = 16
@@ -14,11 +16,12 @@ const CONNECTIONS_MIN = 16
 const ADDRESS_SHARE = 4
 
 export type ConnectionOptions = { maxConnections?: number; maxConnectionsPerAddress?: number }
+type Beside = { opsListen?: object | null }
 
-export function connectionLimitsOf(options: ConnectionOptions): ConnectionLimits {
+export function connectionLimitsOf(options: ConnectionOptions & Beside): ConnectionLimits {
+  const kept = DESCRIPTORS_KEPT + (options.opsListen ? OPS_CONNECTIONS_MAX : 0)
   const connectionsMax =
-    options.maxConnections ??
-    Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, descriptorsMax() - DESCRIPTORS_KEPT))
+    options.maxConnections ?? Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, descriptorsMax() - kept))
   const share = Math.max(1, Math.floor(connectionsMax / ADDRESS_SHARE))
   return { connectionsMax, connectionsPerAddressMax: options.maxConnectionsPerAddress ?? share }
 }

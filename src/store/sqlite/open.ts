@@ -29,6 +29,7 @@ import { isMissing, realName } from './file/own-files.ts'
 import { whenFree } from './file/when-free.ts'
 import { createCheckStore } from './health/check.ts'
 import { createMonitoringStore } from './health/monitoring.ts'
+import { createOpsPageStore } from './health/ops-page.ts'
 import { createStatusStore } from './health/status.ts'
 import { createConfirmations } from './ledger/confirmations.ts'
 import { createStops } from './ledger/disable-user.ts'
@@ -127,6 +128,7 @@ function assemble(
     ...createStatusStore(connection),
     ...createCheckStore(connection),
     ...createMonitoringStore(connection),
+    ...createOpsPageStore(connection),
     close() {
       beforeClose()
       db.close()

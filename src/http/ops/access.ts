@@ -1,0 +1,146 @@
+// Who may see operations. No address is trusted, and no header but the token: a proxy on the same machine makes the
+// whole world look local. What is trusted is a listener that only this machine can reach.
+
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import type { H3Event } from 'h3'
+import ipaddr from 'ipaddr.js'
+import { HOUR_MS, type Instant, MINUTE_MS, SECOND_MS } from '../../core/instant.ts'
+import { networkOf } from '../listen/connections.ts'
+
+/** The listener that a call came through: that of the partner API, or the one of operations. */
+export type Door = 'api' | 'ops'
+/** `locked`: too many wrong tokens came from there, and for the rest of the minute none is looked at. */
+export type SignIn = { outcome: 'wrong' | 'locked' } | { outcome: 'signed in'; cookie: string }
+
+export type Access = {
+  /** Whether the caller may see everything. */
+  admits: (event: H3Event, door: Door) => boolean
+  /** Whether the same is asked of a cookie: only the page does, for a browser sends one with every call. */
+  admitsBrowser: (event: H3Event, door: Door) => boolean
+  /** Whether there is a token to sign in with. */
+  hasToken: boolean
+  signIn: (event: H3Event, door: Door, given: string) => SignIn
+}
+export type AccessOptions = {
+  clock: () => Instant
+  /** Null: nobody is admitted at the API's listener, and everybody of this machine at the other. */
+  token: string | null
+  onLocked?: (() => void) | undefined
+}
+
+/** How the API's own keys begin. No ops token may. */
+export const KEY_START = 'sse_'
+export const COOKIE = 'tranche_ops'
+export const SIGNED_IN_MS = 12 * HOUR_MS
+/** Wrong tokens in a minute from one network; behind a proxy on this machine, from all of them together. */
+export const WRONG_TOKENS_MAX = 20
+
+export function createAccess({ clock, token, onLocked }: AccessOptions): Access {
+  const digest = token === null ? null : sha256(token)
+  const attempts = createAttempts(clock, onLocked)
+  const seal = (expires: string): string =>
+    createHmac('sha256', token ?? '')
+      .update(`${COOKIE} ${expires}`)
+      .digest('base64url')
+
+  function isToken(event: H3Event, door: Door, given: string): boolean | 'locked' {
+    // A partner's client that sends its key along with everything is not guessing.
+    if (given.startsWith(KEY_START)) return false
+    const whose = `${door} ${networkOf(socketOf(event)?.remoteAddress) ?? 'here'}`
+    if (attempts.areUp(whose)) return 'locked'
+    const isRight = digest !== null && timingSafeEqual(sha256(given), digest)
+    if (!isRight) attempts.noteWrong(whose)
+    return isRight
+  }
+
+  function admits(event: H3Event, door: Door): boolean {
+    if (digest === null) return door === 'ops'
+    const given = /^Bearer (\S+)$/.exec(event.req.headers.get('authorization') ?? '')?.[1]
+    return given !== undefined && isToken(event, door, given) === true
+  }
+
+  function hasCookie({ req }: H3Event): boolean {
+    const cookies = (req.headers.get('cookie') ?? '').split(/; */)
+    return cookies.some((cookie) => {
+      const [, expires = '', sealed = ''] = /^tranche_ops=(\d{1,15})\.([\w-]+)$/.exec(cookie) ?? []
+      return Number(expires) > clock() && timingSafeEqual(sha256(sealed), sha256(seal(expires)))
+    })
+  }
+
+  return {
+    hasToken: digest !== null,
+    admits,
+    admitsBrowser: (event, door) => (digest !== null && hasCookie(event)) || admits(event, door),
+    signIn(event, door, given) {
+      const right = isToken(event, door, given)
+      if (right !== true) return { outcome: right === false ? 'wrong' : 'locked' }
+      const expires = String(clock() + SIGNED_IN_MS)
+      return { outcome: 'signed in', cookie: cookieOf(event, `${expires}.${seal(expires)}`, SIGNED_IN_MS) }
+    },
+  }
+}
+
+/** A cookie that leads nowhere but to the page, and goes with no call that another site begins. */
+export function cookieOf(event: H3Event, value: string, lastsMs: number): string {
+  const parts = [
+    `${COOKIE}=${value}`,
+    'Path=/ops',
+    `Max-Age=${lastsMs / SECOND_MS}`,
+    'HttpOnly',
+    'SameSite=Strict',
+  ]
+  // TLS may end at a proxy. The browser itself says by what scheme it came.
+  const isTls = event.url.protocol === 'https:' || event.req.headers.get('origin')?.startsWith('https://')
+  return [...parts, ...(isTls ? ['Secure'] : [])].join('; ')
+}
+
+/** Whether a form was sent by our own page, or by something that is no browser. */
+export function isFromOwnPage({ req }: H3Event): boolean {
+  const site = req.headers.get('sec-fetch-site')
+  if (site !== null) return site === 'same-origin'
+  const origin = req.headers.get('origin')
+  return origin === null || URL.parse(origin)?.host === req.headers.get('host')
+}
+
+/**
+ * Whether a call names this machine by its own address. A page of some other site whose name is made to lead to
+ * 127.0.0.1 is, to a browser on this machine, the same site as what listens there; its name gives it away.
+ */
+export function namesThisMachine({ req }: H3Event): boolean {
+  const host = (req.headers.get('host') ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
+  return host === 'localhost' || isLoopbackAddress(host)
+}
+
+export const isLoopbackAddress = (host: string): boolean =>
+  ipaddr.isValid(host) && ipaddr.process(host).range() === 'loopback'
+
+const ADDRESSES_MAX = 10_000
+
+/** Counts wrong tokens by whom they came from, minute by minute. */
+function createAttempts(clock: () => Instant, onLocked: (() => void) | undefined) {
+  const wrong = new Map<string, number>()
+  let begunAt = clock()
+  const renew = (): void => {
+    if (Math.abs(clock() - begunAt) < MINUTE_MS) return
+    wrong.clear()
+    begunAt = clock()
+  }
+  // A crowd too large to be told apart shares one count.
+  const known = (whose: string): string => (wrong.has(whose) || wrong.size < ADDRESSES_MAX ? whose : 'others')
+  return {
+    areUp(whose: string): boolean {
+      renew()
+      return (wrong.get(known(whose)) ?? 0) >= WRONG_TOKENS_MAX
+    },
+    noteWrong(whose: string): void {
+      const count = (wrong.get(known(whose)) ?? 0) + 1
+      wrong.set(known(whose), count)
+      if (count === WRONG_TOKENS_MAX) onLocked?.()
+    },
+  }
+}
+
+const socketOf = (event: H3Event) => event.req.runtime?.node?.req.socket
+
+/** Digests are of one length, so comparing them takes one time. */
+const sha256 = (text: string): Uint8Array => createHash('sha256').update(text).digest()

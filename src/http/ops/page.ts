@@ -1,0 +1,235 @@
+// The page of the operator, put together from its parts: the overview, a partner, a plan, a month, and the way in.
+
+import type { Finding } from '../../core/findings.ts'
+import { averagePrice, formatBtc, formatPrice, formatUsd, priceAsNumber, ZERO_USD } from '../../core/money.ts'
+import type { Partner } from '../../core/partner.ts'
+import { quoted } from '../../core/quote.ts'
+import { spellSpan } from '../../core/span.ts'
+import type { PartnerSeen } from '../../core/vitals.ts'
+import type { ListedPlan } from '../../store/plans.ts'
+import { drawPrices } from './chart.ts'
+import { type Html, html, link, type Part } from './html.ts'
+import { type MonthView, monthsSince, type Overview, type PlanView, ROWS_SHOWN } from './read.ts'
+import { STYLE } from './style.ts'
+import { ago, billingRow, partnerLink, planLink, tableOf, trancheRow, when } from './tables.ts'
+
+/** The others unfold, up to as many as anybody reads. */
+const FINDINGS_SHOWN = 8
+const FINDINGS_MAX = 200
+const TRANCHES_LISTED = 12
+/** How often an overview that is left open asks again. */
+const RENEWED_S = 60
+
+type Frame = { title: string; signOut: boolean; renews?: boolean }
+
+export function pageOf({ title, signOut, renews = false }: Frame, ...parts: Part[]): Html {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+${renews && html`<meta http-equiv="refresh" content="${RENEWED_S}">\n`}<title>${title} - tranche</title>
+${STYLE}
+</head>
+<body>
+<header><h1><a href="/ops">tranche</a></h1><span class="quiet">${title}</span>${signOut && SIGN_OUT}</header>
+<main>
+${parts}
+</main>
+<footer><p>Times are UTC. This page changes nothing: the commands on it are for a shell. Only live business is counted.</p></footer>
+</body>
+</html>
+`
+}
+
+const SIGN_OUT = html`<form method="post" action="/ops"><button name="sign-out" value="yes">Sign out</button></form>`
+
+export const signInForm = (complaint: string | null): Html => html`<section>
+<h2>Sign in</h2>
+${complaint !== null && html`<p class="bad" role="alert">${complaint}</p>`}
+<form class="signin" method="post"><label for="token">Ops token, as in the file of --ops-token-file</label>
+<input id="token" name="token" type="password" required autocomplete="current-password" autofocus>
+<button>Sign in</button></form>
+</section>`
+
+export type Shown = { partners: Partner[]; found: number; page: number; search: string }
+
+export function overviewParts(seen: Overview, partners: Shown): Part[] {
+  return [
+    html`<section><h2>Findings</h2>
+${seen.findings.length === 0 ? html`<p class="good">Nothing to look after.</p>` : findingList(seen.findings)}
+<p class="quiet">Last tick: ${ago(seen.vitals.scheduler.lastFinishedAt, seen.now)}. <code>tranche check</code> looks for more: it reads
+the whole file and recomputes the ledger, which no page does.</p></section>`,
+    today(seen),
+    html`<section><h2>Prices of two days, and the latest tranches</h2>
+${drawPrices({ ...seen, to: seen.now })}
+${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], seen.tranches.slice(0, TRANCHES_LISTED).map(trancheRow), 'Nothing has fired yet.')}</section>`,
+    html`<section><h2>Windows that end next with money left</h2>
+${tableOf(
+  ['Ends', 'Partner', 'Plan', '>Left USD', '>Budget USD'],
+  seen.windows.map(({ end, tenant, partnerPlanId, left, budget }) => [
+    `${when(end)} (in ${spellSpan(Math.max(0, end - seen.now))})`,
+    partnerLink(tenant.partnerSlug),
+    planLink(tenant, partnerPlanId),
+    formatUsd(left),
+    formatUsd(budget),
+  ]),
+  'No window has money left to fire.',
+)}</section>`,
+    partnerSection(seen, partners),
+    monthSection(seen, null),
+  ]
+}
+
+function findingList(findings: readonly Finding[]): Html {
+  const items = findings.slice(0, FINDINGS_MAX).map(
+    ({ severity, kind, subject, message, next }) => html`<div class="finding ${severity}">
+<strong>${kind}</strong> ${subject}<p>${message}</p><code>${next.map(quoted).join(' ')}</code></div>`,
+  )
+  const more = findings.length - FINDINGS_SHOWN
+  if (more <= 0) return html`${items}`
+  return html`${items.slice(0, FINDINGS_SHOWN)}
+<details><summary>${more} more</summary>${items.slice(FINDINGS_SHOWN)}</details>`
+}
+
+function today({ day: { total, since } }: Overview): Html {
+  const average = averagePrice(total.usd, total.btc)
+  return html`<section><h2>Purchases today</h2><dl>
+<div><dt>Since</dt><dd>${when(since)}</dd></div>
+<div><dt>Filled</dt><dd>${total.filled}</dd></div>
+<div><dt>Failed</dt><dd class="${total.failed > 0 && 'bad'}">${total.failed}</dd></div>
+<div><dt>USD</dt><dd>${formatUsd(total.usd)}</dd></div>
+<div><dt>BTC</dt><dd>${formatBtc(total.btc)}</dd></div>
+<div><dt>Average price</dt><dd>${average === null ? 'none' : priceAsNumber(average).toFixed(2)}</dd></div>
+</dl></section>`
+}
+
+function partnerSection({ partners, seen, day: { partners: bought }, now }: Overview, shown: Shown): Html {
+  const pages = Math.max(1, Math.ceil(shown.found / ROWS_SHOWN))
+  return html`<section id="partners"><h2>Partners</h2>
+<form method="get" action="/ops#partners"><input name="q" value="${shown.search}" placeholder="Part of a name" aria-label="Part of a partner's name"> <button>Search</button></form>
+${tableOf(
+  ['Partner', 'Name', 'Status', 'Last poll', '>Due', '>Filled today', '>USD today', 'Failed in 24 h'],
+  shown.partners.map(({ partnerSlug: slug, name, held, status }) => [
+    partnerLink(slug),
+    html`<span class="name">${name}</span>`,
+    held ? html`<span class="wait">held</span>` : status,
+    ago(seen.get(slug)?.polledAt ?? null, now),
+    seen.get(slug)?.due ?? 0,
+    bought.get(slug)?.filled ?? 0,
+    formatUsd(bought.get(slug)?.usd ?? ZERO_USD),
+    failures(seen.get(slug)),
+  ]),
+  partners.length === 0
+    ? 'There is no partner yet: tranche partner create SLUG --name TEXT'
+    : 'No partner is called so.',
+)}
+${pageLinks({ page: shown.page, pages, of: (page) => `${link('/ops', { q: shown.search || null, page })}#partners` })}</section>`
+}
+
+const failures = (seen: PartnerSeen | undefined): Part =>
+  seen !== undefined &&
+  seen.orders.failed > 0 &&
+  html`<span class="name bad">${seen.orders.failed}${seen.orders.commonestReason !== null && `: ${seen.orders.commonestReason}`}</span>`
+
+/** The months with something to download; of one partner with its invoices. */
+function monthSection({ partners, now }: Pick<Overview, 'partners' | 'now'>, partner: Partner | null): Html {
+  const created = (partner === null ? partners : [partner]).map(({ createdAt }) => createdAt)
+  const first = created.length === 0 ? null : created.reduce((a, b) => (b < a ? b : a))
+  const slug = partner?.partnerSlug ?? null
+  const csv = (month: string, report: string): Html =>
+    html`<a href="${link('/ops/export', { month, report, partner: slug })}">${report}.csv</a>`
+  return html`<section><h2>Months</h2>
+${tableOf(
+  ['Month', 'Fees', 'CSV', ''],
+  monthsSince(first, now).map((month) => [
+    month,
+    html`<a href="${link('/ops', { month })}">as billed</a>`,
+    html`${csv(month, 'summary')} ${csv(month, 'users')} ${csv(month, 'trades')}`,
+    slug !== null && html`<a href="${link('/ops/invoice', { month, partner: slug })}">invoice</a>`,
+  ]),
+  '',
+)}</section>`
+}
+
+export type PartnerView = { partner: Partner; environment: string; plans: ListedPlan[] }
+
+export function partnerParts({ partner, environment, plans }: PartnerView, overview: Overview): Part[] {
+  const { partnerSlug: slug } = partner
+  const last = plans.length < ROWS_SHOWN ? null : plans.at(-1)
+  const seen = overview.seen.get(slug)
+  return [
+    html`<section><h2>${partner.name}</h2><dl>
+<div><dt>Partner</dt><dd>${slug}</dd></div>
+<div><dt>Status</dt><dd>${partner.held ? 'held' : partner.status}</dd></div>
+<div><dt>Last poll</dt><dd>${ago(seen?.polledAt ?? null, overview.now)}</dd></div>
+<div><dt>Last confirmation</dt><dd>${ago(seen?.confirmedAt ?? null, overview.now)}</dd></div>
+<div><dt>Filled in 24 h</dt><dd>${seen?.orders.filled ?? 0}</dd></div>
+<div><dt>Failed in 24 h</dt><dd>${failures(seen) || 0}</dd></div></dl></section>`,
+    html`<section><h2>Plans, ${environment}</h2>
+${tableOf(
+  ['Plan', 'User', 'Status', 'Every', '>USD', 'Window ends', '>Spent USD'],
+  plans.map((plan) => [
+    planLink(plan.tenant, plan.partnerPlanId),
+    html`<span class="name">${plan.partnerUserId}</span>`,
+    plan.status,
+    plan.frequency,
+    formatUsd(plan.amount),
+    plan.window === null ? '' : when(plan.window.end),
+    plan.window === null ? '' : formatUsd(plan.window.spent),
+  ]),
+  'No plans here.',
+)}
+<nav>${last && html`<a href="${link('/ops', { partner: slug, env: environment, after: String(last.planId) })}">More plans</a>`}
+<a href="${link('/ops', { partner: slug, env: environment === 'live' ? 'test' : 'live' })}">${environment === 'live' ? 'Test' : 'Live'} plans</a></nav></section>`,
+    monthSection(overview, partner),
+  ]
+}
+
+export function planParts({ plan, ...drawing }: PlanView): Part[] {
+  const { schedule, window } = plan
+  return [
+    html`<section><h2><span class="name">${plan.partnerPlanId}</span></h2><dl>
+<div><dt>Partner</dt><dd>${partnerLink(plan.tenant.partnerSlug)} ${plan.tenant.environment}</dd></div>
+<div><dt>User</dt><dd>${plan.partnerUserId}</dd></div>
+<div><dt>Status</dt><dd>${plan.status}</dd></div>
+<div><dt>Amount</dt><dd>${formatUsd(plan.amount)} USD ${plan.frequency}</dd></div>
+<div><dt>Waits for</dt><dd>${schedule?.limitPrice ? `${formatPrice(schedule.limitPrice)} USD` : schedule ? when(schedule.nextRunAt) : 'nothing'}</dd></div></dl></section>`,
+    html`<section><h2>${window === null ? 'No open window' : `The window until ${when(window.end)}`}</h2>
+${drawPrices(drawing)}
+${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], drawing.tranches.slice(0, ROWS_SHOWN).map(trancheRow), 'Nothing has fired yet.')}</section>`,
+    html`<section><h2>Windows</h2>
+${tableOf(
+  ['From', 'To', '>Budget', '>Spent', '>Reserved', '>Released', 'Closed'],
+  plan.windows
+    .slice(-ROWS_SHOWN)
+    .map((one) => [
+      when(one.start),
+      when(one.end),
+      ...[one.budget, one.spent, one.reserved, one.released].map(formatUsd),
+      one.closed?.reason ?? 'open',
+    ]),
+  'None yet.',
+)}</section>`,
+  ]
+}
+
+export function monthParts({ period, billed, page, pages }: MonthView): Part[] {
+  const state = period.final ? 'final' : `so far, until ${when(period.end)}`
+  return [
+    html`<section><h2>${period.month}, ${state}</h2>
+${tableOf(
+  ['Partner', '>Trades', '>Users', '>Volume USD', '>Volume BTC', 'Tier', '>Bps', '>Fee USD', 'Downloads'],
+  billed.map(({ statement }) => billingRow(statement)),
+  'No partners then.',
+)}
+${pageLinks({ page, pages, of: (at) => link('/ops', { month: period.month, page: at }) })}</section>`,
+  ]
+}
+
+type Pages = { page: number; pages: number; of: (page: string) => string }
+
+const pageLinks = ({ page, pages, of }: Pages): Html | false =>
+  pages > 1 &&
+  html`<nav>${page > 1 && html`<a href="${of(String(page - 1))}">Before</a>`}<span>${page} of ${pages}</span>${page < pages && html`<a href="${of(String(page + 1))}">After</a>`}</nav>`

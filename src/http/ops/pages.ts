@@ -1,0 +1,126 @@
+// What a call of /ops is answered: the page it asks for, a download, or the way in.
+
+import type { H3Event } from 'h3'
+import type { ReportKind } from '../../billing/export.ts'
+import type { Instant } from '../../core/instant.ts'
+import { isMonth } from '../../core/month.ts'
+import type { Store } from '../../store/store.ts'
+import { readText } from '../body.ts'
+import { createOneAtATime } from '../one-at-a-time.ts'
+import { type Access, cookieOf, type Door, isFromOwnPage } from './access.ts'
+import { createDownloads } from './downloads.ts'
+import { type Html, html, type Part } from './html.ts'
+import { monthParts, overviewParts, pageOf, partnerParts, planParts, signInForm } from './page.ts'
+import type { OpsAnswer, PagePath } from './paths.ts'
+import { createReader, ROWS_SHOWN } from './read.ts'
+import { PAGE_HEADERS } from './style.ts'
+
+type Asked = { event: H3Event; door: Door; path: PagePath }
+
+/** Answers null to whoever may not know that there is a page: everybody, where there is no token to sign in with. */
+export function createPages(access: Access, clock: () => Instant) {
+  const read = createReader(clock)
+  const downloads = createDownloads()
+  const oneAtATime = createOneAtATime()
+
+  async function answer({ event, door, path }: Asked, store: Store | null): Promise<OpsAnswer> {
+    const { method } = event.req
+    if (method === 'POST' && path === '/ops') return post(event, door)
+    if (method !== 'GET') return { ...plain(405, 'Method Not Allowed'), headers: { allow: 'GET, POST' } }
+    const frame = { signOut: access.hasToken }
+    if (!access.admitsBrowser(event, door))
+      return page(401, pageOf({ title: 'sign in', signOut: false }, signInForm(null)))
+    if (store === null) return page(503, pageOf({ title: 'starting', ...frame, renews: true }, OPENING))
+    const asked = event.url.searchParams
+    if (path !== '/ops') return downloaded(store, path, asked)
+    const [title, parts] = (await drawn(store, asked)) ?? ['not found', null]
+    if (parts === null) return page(404, pageOf({ title, ...frame }, NOTHING))
+    return page(200, pageOf({ title, ...frame, renews: asked.size === 0 }, ...parts))
+  }
+
+  /** A sign-in or a sign-out. */
+  async function post(event: H3Event, door: Door): Promise<OpsAnswer> {
+    if (!isFromOwnPage(event)) return plain(403, 'This form was sent by another site.')
+    const form = new URLSearchParams(await readText(event.req))
+    const away = { status: 303, body: '', headers: { location: `/ops${event.url.search}` } }
+    if (form.has('sign-out'))
+      return { ...away, headers: { location: '/ops', 'set-cookie': cookieOf(event, '', 0) } }
+    const signedIn = access.signIn(event, door, form.get('token') ?? '')
+    if (signedIn.outcome === 'signed in')
+      return { ...away, headers: { ...away.headers, 'set-cookie': signedIn.cookie } }
+    const [status, words] =
+      signedIn.outcome === 'wrong'
+        ? [401, 'That is not the ops token.']
+        : [429, 'Too many wrong tokens came from your network. Try again in a minute.']
+    return page(status, pageOf({ title: 'sign in', signOut: false }, signInForm(words)))
+  }
+
+  /** Null for what is not there. */
+  async function drawn(store: Store, asked: URLSearchParams): Promise<[title: string, parts: Part[]] | null> {
+    const [month, slug, plan] = ['month', 'partner', 'plan'].map((name) => asked.get(name))
+    const number = wholeNumber(asked.get('page') ?? '1')
+    if (number === null) return null
+    if (month != null) {
+      if (!isMonth(month)) return null
+      return [month, monthParts(await oneAtATime(0, () => read.readMonth(store, month, number)))]
+    }
+    if (slug != null) return ofPartner(store, { slug, plan: plan ?? null, asked })
+    const seen = await read.overview(store)
+    const search = (asked.get('q') ?? '').trim().slice(0, 100)
+    const found = seen.partners.filter(
+      ({ partnerSlug, name }) => has(partnerSlug, search) || has(name, search),
+    )
+    const shown = found.slice((number - 1) * ROWS_SHOWN, number * ROWS_SHOWN)
+    return ['operations', overviewParts(seen, { partners: shown, found: found.length, page: number, search })]
+  }
+
+  async function ofPartner(
+    store: Store,
+    { slug, plan, asked }: { slug: string; plan: string | null; asked: URLSearchParams },
+  ): Promise<[string, Part[]] | null> {
+    const environment = asked.get('env') === 'test' ? 'test' : 'live'
+    const after = wholeNumber(asked.get('after') ?? '0')
+    const [partner, tenant] = [await store.findPartner(slug), await store.findTenant(slug, environment)]
+    if (!partner || !tenant || after === null) return null
+    if (plan !== null) {
+      const view = await read.readPlan(store, plan, tenant)
+      return view && [`${slug} ${environment} plan ${plan}`, planParts(view)]
+    }
+    const seen = await read.overview(store)
+    const plans = await store.listPlans({ slug, environment }, { after, limit: ROWS_SHOWN })
+    return [`partner ${slug}`, partnerParts({ partner, environment, plans }, seen)]
+  }
+
+  async function downloaded(store: Store, path: PagePath, asked: URLSearchParams): Promise<OpsAnswer> {
+    const [month, slug, report] = [asked.get('month') ?? '', asked.get('partner'), asked.get('report')]
+    const tenant = slug === null ? null : await store.findTenant(slug, 'live')
+    if (!isMonth(month) || (slug !== null && tenant === null)) return NOT_FOUND
+    if (path === '/ops/export')
+      return isReport(report) ? downloads.csv(store, { month, tenant }, report) : NOT_FOUND
+    return tenant === null ? NOT_FOUND : downloads.invoice(store, month, tenant)
+  }
+
+  return (asked: Asked, store: Store | null): Promise<OpsAnswer> | null =>
+    asked.door === 'api' && !access.hasToken ? null : answer(asked, store)
+}
+
+const OPENING = html`<section><p>The database is not open yet.</p></section>`
+const NOTHING = html`<section><p>There is nothing here of that name.</p></section>`
+
+const page = (status: number, body: Html): OpsAnswer => ({
+  status,
+  headers: PAGE_HEADERS,
+  body: String(body),
+})
+const plain = (status: number, words: string): OpsAnswer => ({
+  status,
+  headers: { 'content-type': 'text/plain; charset=utf-8' },
+  body: words,
+})
+
+const NOT_FOUND = plain(404, 'Not Found')
+
+const has = (text: string, part: string): boolean => text.toLowerCase().includes(part.toLowerCase())
+const wholeNumber = (text: string): number | null => (/^\d{1,15}$/.test(text) ? Number(text) : null)
+const isReport = (text: string | null): text is ReportKind =>
+  text !== null && ['summary', 'users', 'trades'].includes(text)

@@ -1,0 +1,247 @@
+// The proxies of docs/operations.md, as written there but for places and names, in front of the service.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import type { IncomingHttpHeaders } from 'node:http'
+import { request } from 'node:https'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { connect } from 'node:tls'
+import { createApp } from '../../src/http/app.ts'
+import { listenOn } from '../../src/http/listen.ts'
+import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics.ts'
+import { createOps } from '../../src/http/ops-endpoints.ts'
+import { silentLog } from '../../src/log.ts'
+import { machine } from '../../src/machine.ts'
+import { makeCertificate } from '../support/certificate.ts'
+import { freePort } from '../support/free-port.ts'
+import { blocksOf } from '../support/paste.ts'
+import { startService, USER } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { hasTool } from '../support/tools.ts'
+
+const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8')
+const [NGINX = '', ...moreOfNginx] = blocksOf(GUIDE, 'nginx')
+const [CADDY = '', ...moreOfCaddy] = blocksOf(GUIDE, 'caddyfile')
+const TOKEN = 'opensesame-opensesame'
+/** What the guide's limits of 10 s and 60 s are here, so that the test need not wait for them. */
+const SHORT = '1s'
+
+type Service = { key: string; place: string; heard: Headers[]; hang: (path: string) => void }
+type Place = { port: number; folder: string; upstream: string }
+type Asked = { headers?: Record<string, string>; body?: string; method?: string }
+type Proxy = {
+  tool: 'nginx' | 'caddy'
+  write: (place: Place) => string
+  argv: (file: string, folder: string) => string[]
+  /** The answers to a body that is too long. */
+  refusals: number[]
+}
+type Answer = { status: number; body: string; headers: IncomingHttpHeaders }
+
+/** The service with operations behind a token, which notes the headers that reach it and may hang at a path. */
+async function startListened(t: TestContext): Promise<Service> {
+  const { store, key } = await startService(t)
+  const ops = createOps({
+    clock: machine.clock,
+    metrics: createMetrics(),
+    exposition: EXPOSITION_TYPE,
+    token: TOKEN,
+  })
+  await ops.opened(store)
+  const guard = { checkUrl: async () => {} }
+  const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null, ops })
+  const heard: Headers[] = []
+  let hanging = ''
+  const fetch = async (asked: Request): Promise<Response> => {
+    heard.push(asked.headers)
+    return new URL(asked.url).pathname === hanging ? new Promise(() => {}) : app.fetch(asked)
+  }
+  const listener = await listenOn({ fetch }, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
+  t.after(async () => {
+    listener.end()
+    await listener.close()
+  })
+  return { key, heard, place: new URL(listener.url).host, hang: (path) => (hanging = path) }
+}
+
+/** Replaces each text, which must be there. */
+function placed(block: string, replacements: [text: string, by: string][]): string {
+  return replacements.reduce((text, [from, to]) => {
+    assert.ok(text.includes(from), `${from} in the block`)
+    return text.replaceAll(from, to)
+  }, block)
+}
+
+const nginxFile = ({ port, folder, upstream }: Place): string => {
+  const bodies = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (name) => `${name}_temp_path ${folder};`,
+  )
+  const block = placed(NGINX, [
+    ['server 127.0.0.1:8080;', `server ${upstream};`],
+    ['listen 443 ssl;', `listen 127.0.0.1:${port} ssl;`],
+    ['/etc/ssl/tranche/fullchain.pem', `${folder}/cert.pem`],
+    ['/etc/ssl/tranche/privkey.pem', `${folder}/key.pem`],
+    ['client_header_timeout 10s', `client_header_timeout ${SHORT}`],
+    ['proxy_read_timeout 60s', `proxy_read_timeout ${SHORT}`],
+  ])
+  return `daemon off; pid ${folder}/pid; error_log ${folder}/log; events {}
+    http { access_log off; ${bodies.join(' ')} ${block} }`
+}
+
+const caddyFile = ({ port, folder, upstream }: Place): string =>
+  placed(CADDY, [
+    ['{\n\tservers {', `{\n\tadmin off\n\tauto_https off\n\tstorage file_system ${folder}\n\tservers {`],
+    ['api.example.com {', `https://127.0.0.1:${port} {\n\ttls ${folder}/cert.pem ${folder}/key.pem`],
+    ['127.0.0.1:8080', upstream],
+    ['read_header 10s', `read_header ${SHORT}`],
+    ['response_header_timeout 60s', `response_header_timeout ${SHORT}`],
+  ])
+
+const PROXIES: Proxy[] = [
+  {
+    tool: 'nginx',
+    write: nginxFile,
+    argv: (file: string, folder: string) => ['-p', folder, '-c', file],
+    refusals: [413],
+  },
+  {
+    tool: 'caddy',
+    write: caddyFile,
+    argv: (file: string) => ['run', '--adapter', 'caddyfile', '--config', file],
+    // It passes a body on as it comes: serve may hang up before it has seen that it is too long.
+    refusals: [413, 502],
+  },
+]
+
+test('there is one block for each proxy', () => {
+  assert.deepEqual([moreOfNginx, moreOfCaddy], [[], []])
+})
+
+for (const { tool, write, argv, refusals } of PROXIES)
+  test(`${tool}: the API goes through and operations do not, within bounds`, async (t) => {
+    if (!hasTool(t, tool)) return
+    const service = await startListened(t)
+    const [port, folder, { cert, key }] = [await freePort(), temporaryFolder(t), makeCertificate()]
+    writeFileSync(join(folder, 'cert.pem'), cert)
+    writeFileSync(join(folder, 'key.pem'), key)
+    writeFileSync(join(folder, 'conf'), write({ port, folder, upstream: service.place }))
+    startProxy(t, tool, argv(join(folder, 'conf'), folder), folder)
+    const ask = (path: string, asked: Asked = {}) => askOver({ port, cert }, path, asked)
+    while ((await ask('/healthz').catch(() => null))?.status !== 200) await pause(50)
+
+    const known = { authorization: `Bearer ${service.key}` }
+    assert.equal((await ask('/readyz')).body, '{"ready":true}')
+    assert.equal((await ask('/openapi.json')).status, 200)
+    const linked = await ask('/partner/v1/users', {
+      method: 'POST',
+      headers: known,
+      body: JSON.stringify(USER),
+    })
+    assert.equal(linked.status, 200)
+    const odd = await ask('/partner/v1/users/a%2Fb', {
+      method: 'PATCH',
+      headers: known,
+      body: '{"status":"disabled"}',
+    })
+    assert.deepEqual([odd.status, JSON.parse(odd.body)], [404, { detail: 'Partner user not found.' }])
+
+    const token = { authorization: `Bearer ${TOKEN}` }
+    const detours = [
+      '/partner/v1/../../metrics',
+      '/partner/v1/%2e%2e/%2e%2e/metrics',
+      '/partner/v1/..\\..\\metrics',
+    ]
+    for (const path of [
+      '/metrics',
+      '/ops',
+      '/metrics?x=/partner/v1/',
+      '//metrics',
+      '/docs/../metrics',
+      ...detours,
+    ]) {
+      const { status, body } = await ask(path, { headers: token })
+      assert.ok([400, 401, 404].includes(status), `${path} ${status}`)
+      assert.ok(!body.includes('tranche_'), path)
+    }
+
+    service.heard.length = 0
+    const spoofed = { ...known, 'x-forwarded-for': '10.9.8.7' }
+    assert.equal((await ask('/partner/v1/me', { headers: spoofed })).status, 200)
+    assert.equal(service.heard[0]?.get('x-forwarded-for'), '127.0.0.1')
+
+    const large = (bytes: number) =>
+      ask('/partner/v1/users', { method: 'POST', headers: known, body: 'x'.repeat(bytes) })
+    assert.match((await large(65 * 1024)).body, /"Request body is larger than 65536 bytes\."/)
+    assert.ok(refusals.includes((await large(200 * 1024)).status))
+
+    service.hang('/partner/v1/me')
+    const [slow] = await Promise.all([ask('/partner/v1/me', { headers: known }), cutOff(port, cert)])
+    assert.equal(slow.status, 504)
+  })
+
+test('nginx with a plain proxy_pass, which adds no header at all, serves no operations to the world', async (t) => {
+  if (!hasTool(t, 'nginx')) return
+  const service = await startListened(t)
+  const [port, folder] = [await freePort(), temporaryFolder(t)]
+  const bodies = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (name) => `${name}_temp_path ${folder};`,
+  )
+  const conf = `daemon off; pid ${folder}/pid; error_log ${folder}/log; events {}
+    http { access_log off; ${bodies.join(' ')}
+      server { listen 127.0.0.1:${port}; location / { proxy_pass http://${service.place}; } } }`
+  writeFileSync(join(folder, 'conf'), conf)
+  startProxy(t, 'nginx', ['-p', folder, '-c', join(folder, 'conf')], folder)
+  const ask = (path: string, headers = {}) => fetch(`http://127.0.0.1:${port}${path}`, { headers })
+  while ((await ask('/healthz').catch(() => null))?.status !== 200) await pause(50)
+  const ready = await ask('/readyz')
+  assert.deepEqual([ready.status, await ready.json()], [200, { ready: true }])
+  assert.equal((await ask('/metrics')).status, 401)
+  assert.equal((await ask('/metrics', { authorization: `Bearer ${service.key}` })).status, 404)
+  assert.equal((await ask('/metrics', { authorization: `Bearer ${TOKEN}` })).status, 200)
+})
+
+function startProxy(t: TestContext, tool: string, argv: readonly string[], folder: string): void {
+  const child = spawn(tool, argv, {
+    stdio: 'ignore',
+    env: { PATH: process.env.PATH, HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder },
+  })
+  const ended = once(child, 'close')
+  t.after(async () => {
+    // nginx ends its workers with it.
+    child.kill('SIGTERM')
+    await ended
+  })
+}
+
+/** One request over TLS, its path byte by byte as it is given. */
+function askOver(
+  { port, cert }: { port: number; cert: string },
+  path: string,
+  { headers = {}, body, method = 'GET' }: Asked,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const asked = request({ host: '127.0.0.1', port, path, method, headers, ca: cert }, (response) => {
+      let text = ''
+      response.setEncoding('utf8').on('data', (chunk) => (text += chunk))
+      response.on('end', () => {
+        resolve({ status: response.statusCode ?? 0, body: text, headers: response.headers })
+      })
+    })
+    // A proxy that refuses a body need not read it to its end.
+    asked.on('error', reject)
+    asked.end(body)
+  })
+}
+
+/** Begins a request and never ends it: the proxy hangs up. */
+async function cutOff(port: number, cert: string): Promise<void> {
+  const socket = connect({ host: '127.0.0.1', port, ca: cert })
+  socket.on('error', () => {}).resume()
+  await once(socket, 'secureConnect')
+  socket.write('GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n')
+  await once(socket, 'close')
+}

@@ -1,0 +1,221 @@
+// Who sees what of operations, at which listener.
+
+import assert from 'node:assert/strict'
+import crypto from 'node:crypto'
+import { syncBuiltinESMExports } from 'node:module'
+import { test } from 'node:test'
+import type { H3Event } from 'h3'
+import { MINUTE_MS } from '../../src/core/instant.ts'
+import { createAccess, isLoopbackAddress, WRONG_TOKENS_MAX } from '../../src/http/ops/access.ts'
+import { OPS_PATHS, PAGE_PATHS } from '../../src/http/ops/paths.ts'
+import { type Service, startService, T0 } from '../support/service.ts'
+import { startMonitored } from './monitored.ts'
+import { exchange } from './raw.ts'
+
+const TOKEN = 'correct-horse-battery'
+/** What can be asked for without more words. */
+const PLAIN = OPS_PATHS.filter((path) => path === '/ops' || !PAGE_PATHS.includes(path as never))
+const BEARER = { authorization: `Bearer ${TOKEN}` }
+/** All but the two that everybody may ask. */
+const CLOSED = OPS_PATHS.filter((path) => path !== '/healthz' && path !== '/readyz')
+
+type Given = Record<string, string>
+
+/** What a caller sees of an answer, all that differs from call to call left out. */
+async function seen(url: string, headers: Given): Promise<{ status: number }> {
+  const answer = await fetch(url, { headers })
+  const fixed = [...answer.headers].filter(([name]) => !['date', 'x-request-id'].includes(name))
+  assert.ok(answer.headers.has('x-request-id'))
+  const all = { status: answer.status, headers: Object.fromEntries(fixed), text: await answer.text() }
+  return all
+}
+
+/** Asserts that paths cannot be told from one that does not exist, with and without a key. */
+async function assertHidden(
+  { url, key }: Service,
+  headers: Given,
+  paths: readonly string[] = CLOSED,
+): Promise<void> {
+  for (const path of paths) {
+    assert.deepEqual(await seen(url + path, headers), await seen(`${url}/nothing`, headers), path)
+    const known = { ...headers, authorization: `Bearer ${key}` }
+    const answer = await seen(url + path, known)
+    assert.deepEqual(answer, await seen(`${url}/nothing`, known), path)
+    assert.equal(answer.status, 404)
+  }
+}
+
+const get = async (url: string, headers: Given = {}): Promise<[number, unknown]> => {
+  const answer = await fetch(url, { headers })
+  return [answer.status, await answer.json()]
+}
+
+test('strangers learn whether it is up and ready, and nothing else', async (t) => {
+  const service = await startMonitored(t)
+  assert.deepEqual(await get(`${service.url}/healthz`), [200, { status: 'up' }])
+  assert.deepEqual(await get(`${service.url}/readyz`), [200, { ready: true }])
+  const posted = await fetch(`${service.url}/healthz`, { method: 'POST' })
+  assert.deepEqual([posted.status, posted.headers.get('allow')], [405, 'GET'])
+  await assertHidden(service, {})
+})
+
+test('no address and no header of a proxy makes anybody local', async (t) => {
+  const service = await startMonitored(t)
+  const names = ['forwarded', 'x-forwarded-for', 'x-real-ip', 'x-client-ip', 'true-client-ip', 'via']
+  for (const name of names) await assertHidden(service, { [name]: '127.0.0.1' })
+  await assertHidden(service, { 'x-forwarded-for': '127.0.0.1, ::1', 'x-forwarded-host': 'localhost' })
+  await assertHidden(service, { host: 'localhost' })
+})
+
+test('readiness: strangers get no reason, and no more than one write a second', async (t) => {
+  let probes = 0
+  const service = await startMonitored(t, {
+    token: TOKEN,
+    watched: (store) => ({
+      ...store,
+      probeWrite: () => {
+        probes += 1
+        return Promise.reject(new Error('disk I/O error'))
+      },
+    }),
+  })
+  const answers = await Promise.all(Array.from({ length: 20 }, () => get(`${service.url}/readyz`)))
+  for (const answer of answers) assert.deepEqual(answer, [503, { ready: false }])
+  assert.ok(probes <= 2, `${probes} probes`)
+  const reasons = ['The database cannot be written: disk I/O error']
+  assert.deepEqual(await get(`${service.url}/readyz`, BEARER), [503, { ready: false, reasons }])
+  assert.deepEqual(await get(`${service.url}/readyz`, { authorization: 'Bearer wrong' }), [
+    503,
+    { ready: false },
+  ])
+})
+
+test('their answers have the id of the call, like all others', async (t) => {
+  const service = await startMonitored(t, { token: TOKEN })
+  const made = new Set<string | null>()
+  for (const url of [service.url, service.opsUrl])
+    for (const path of OPS_PATHS) {
+      for (const method of ['GET', 'POST', 'HEAD']) {
+        const call = (id: string) => fetch(url + path, { method, headers: { ...BEARER, 'x-request-id': id } })
+        assert.equal((await call('mine')).headers.get('x-request-id'), 'mine', `${method} ${path}`)
+        const { headers } = await call('a b')
+        assert.match(headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/, `${method} ${path}`)
+        assert.equal(headers.get('cache-control'), 'no-store')
+        made.add(headers.get('x-request-id'))
+      }
+    }
+  assert.equal(made.size, 2 * 3 * OPS_PATHS.length)
+})
+
+test('with the token they are seen by its bearer alone, from wherever, at both listeners', async (t) => {
+  const service = await startMonitored(t, { token: TOKEN })
+  await assertHidden(service, {}, ['/metrics'])
+  for (const wrong of [`Bearer ${TOKEN}x`, 'Bearer x', TOKEN, `Basic ${TOKEN}`, `bearer ${TOKEN}`])
+    for (const url of [service.url, service.opsUrl])
+      assert.equal((await fetch(`${url}/metrics`, { headers: { authorization: wrong } })).status, 401, wrong)
+  const headers = { ...BEARER, 'x-forwarded-for': '192.0.2.1', host: 'ops.example' }
+  for (const url of [service.url, service.opsUrl])
+    for (const path of PLAIN) assert.equal((await fetch(url + path, { headers })).status, 200, path)
+})
+
+test('without ops there is nothing there at all', async (t) => {
+  await assertHidden(await startService(t), {}, OPS_PATHS)
+})
+
+test('the listener of operations answers them to this machine, and has no partner API', async (t) => {
+  const service = await startMonitored(t)
+  for (const path of PLAIN) assert.equal((await fetch(service.opsUrl + path)).status, 200, path)
+  const headers = { authorization: `Bearer ${service.key}` }
+  for (const path of ['/partner/v1/me', '/openapi.json', '/', '/metrics/', '/x%'])
+    assert.deepEqual(await get(service.opsUrl + path, headers), [404, { detail: 'Not Found' }], path)
+  const posted = await fetch(`${service.opsUrl}/metrics`, { method: 'DELETE' })
+  assert.deepEqual([posted.status, posted.headers.get('allow')], [405, 'GET'])
+})
+
+test('without a token it answers to no name but this machine’s: a browser is led there under any other', async (t) => {
+  const { opsUrl } = await startMonitored(t)
+  const { port } = new URL(opsUrl)
+  const status = async (host: string): Promise<number> =>
+    (await exchange(opsUrl, [`GET /metrics HTTP/1.1\r\nHost: ${host}\r\n\r\n`])).status
+  for (const host of [`127.0.0.1:${port}`, '127.0.0.1', 'localhost:1', '[::1]:9090', '127.9.9.9'])
+    assert.equal(await status(host), 200, host)
+  for (const host of [
+    'evil.example',
+    `evil.example:${port}`,
+    '127.0.0.1.evil.example',
+    'localhost.evil',
+    '10.0.0.1',
+    '',
+  ])
+    assert.equal(await status(host), 421, host)
+})
+
+test('which addresses are this machine', () => {
+  for (const one of ['127.0.0.1', '127.8.8.8', '::1', '::ffff:127.0.0.1'])
+    assert.ok(isLoopbackAddress(one), one)
+  for (const one of ['10.0.0.1', '0.0.0.0', '::', '::ffff:192.0.2.1', 'fe80::1', 'localhost', ''])
+    assert.ok(!isLoopbackAddress(one), one)
+})
+
+/** A call as access sees it. */
+const callFrom = (remoteAddress: string, given: string): H3Event => {
+  const node = { req: { socket: { remoteAddress } } }
+  const headers = new Headers({ authorization: `Bearer ${given}` })
+  return { req: { headers, runtime: { node } } } as unknown as H3Event
+}
+
+test('a token is compared by its digest, in a time that tells nothing', (t) => {
+  const compared: [number, number][] = []
+  const real = crypto.timingSafeEqual
+  t.mock.method(crypto, 'timingSafeEqual', (a: Uint8Array, b: Uint8Array) => {
+    compared.push([a.byteLength, b.byteLength])
+    return real(a, b)
+  })
+  syncBuiltinESMExports()
+  t.after(() => {
+    crypto.timingSafeEqual = real
+    syncBuiltinESMExports()
+  })
+  const { admits } = createAccess({ clock: () => T0, token: TOKEN })
+  const tried = ['x', `${TOKEN.slice(0, -1)}x`, `${TOKEN}x`, 'y'.repeat(1_000), TOKEN]
+  assert.deepEqual(
+    tried.map((given) => admits(callFrom('127.0.0.1', given), 'api')),
+    [false, false, false, false, true],
+  )
+  // Nothing decides but this comparison, and it is always of two digests.
+  assert.deepEqual(compared, Array(tried.length).fill([32, 32]))
+  t.mock.method(crypto, 'timingSafeEqual', () => true)
+  syncBuiltinESMExports()
+  assert.ok(admits(callFrom('127.0.0.1', 'wrong'), 'api'))
+})
+
+test('guessing is bounded: after so many wrong tokens none from there is looked at for a minute', () => {
+  let [now, locked] = [T0, 0]
+  const onLocked = () => {
+    locked += 1
+  }
+  const { admits } = createAccess({ clock: () => now, token: TOKEN, onLocked })
+  const tries = (from: string, given: string, door: 'api' | 'ops' = 'api') =>
+    admits(callFrom(from, given), door)
+  const guess = (from: string) => {
+    for (let i = 0; i < WRONG_TOKENS_MAX; i++) assert.ok(!tries(from, `guess-${i}`))
+  }
+  // A partner's key sent along is no guess.
+  for (let i = 0; i < 100; i++) assert.ok(!tries('192.0.2.1', 'sse_live_x'))
+  assert.ok(tries('192.0.2.1', TOKEN))
+  guess('192.0.2.1')
+  assert.ok(!tries('192.0.2.1', TOKEN))
+  assert.ok(tries('192.0.2.2', TOKEN), 'others are not kept out')
+  guess('2001:db8::1')
+  assert.ok(!tries('2001:db8::2', TOKEN), 'who has a network has all its addresses')
+  guess('127.0.0.1')
+  assert.ok(!tries('::1', TOKEN))
+  assert.ok(tries('127.0.0.1', TOKEN, 'ops'), 'the other listener is not kept shut by it')
+  assert.equal(locked, 3)
+  now = (now + MINUTE_MS) as typeof now
+  for (const from of ['192.0.2.1', '2001:db8::2', '::1']) assert.ok(tries(from, TOKEN))
+  // More networks than are told apart share one count.
+  for (let i = 0; i < 10_100; i++) tries(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`, 'guess')
+  assert.ok(!tries('192.0.2.1', TOKEN))
+  assert.equal(locked, 4)
+})

@@ -1,0 +1,224 @@
+// The page of the operator over HTTP: who gets in and how, what it may load, and that nobody's words become markup.
+
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test } from 'node:test'
+import { HOUR_MS } from '../../src/core/instant.ts'
+import { COOKIE, WRONG_TOKENS_MAX } from '../../src/http/ops/access.ts'
+import { html } from '../../src/http/ops/html.ts'
+import { machineAt } from '../../src/machine.ts'
+import { runHere } from '../support/command.ts'
+import { startMonitored } from './monitored.ts'
+import { HOSTILE, withBusiness } from './ops-page.ts'
+
+const TOKEN = 'correct-horse-battery'
+
+type Given = Record<string, string>
+const signIn = (url: string, token: string, headers: Given = {}): Promise<Response> =>
+  fetch(`${url}/ops`, { method: 'POST', redirect: 'manual', headers, body: new URLSearchParams({ token }) })
+const cookieOf = (answer: Response): string => (answer.headers.get('set-cookie') ?? '').split(';')[0] ?? ''
+const statusWith = async (url: string, cookie: string): Promise<number> =>
+  (await fetch(url, { headers: { cookie } })).status
+
+const PLACES = [
+  '/ops',
+  '/ops?q=GLOB',
+  '/ops?partner=globex',
+  '/ops?partner=globex&env=test',
+  '/ops?partner=globex&plan=p1',
+  `/ops?partner=globex&env=live&plan=${encodeURIComponent(HOSTILE)}`,
+  '/ops?month=2026-01',
+  `/ops?q=${encodeURIComponent(HOSTILE)}`,
+]
+
+test('on every page nothing but its own sheet is let in, and whatever partners write is text', async (t) => {
+  const { opsUrl } = await withBusiness(t)
+  for (const place of PLACES) {
+    const answer = await fetch(opsUrl + place)
+    const text = await answer.text()
+    assert.equal(answer.status, 200, place)
+    const sheet = /<style>([\s\S]*?)<\/style>/.exec(text)?.[1] ?? ''
+    const hash = createHash('sha256').update(sheet).digest('base64')
+    const policy = answer.headers.get('content-security-policy') ?? ''
+    const allowed = policy.split('; ').filter((part) => !part.endsWith(" 'none'"))
+    assert.deepEqual(allowed, [`style-src 'sha256-${hash}'`, "form-action 'self'"])
+    assert.match(policy, /default-src 'none'.*base-uri 'none'.*frame-ancestors 'none'/)
+    assert.equal(answer.headers.get('x-content-type-options'), 'nosniff')
+    assert.equal(answer.headers.get('cache-control'), 'no-store')
+    const tags = text.replace(sheet, '').match(/<[^>]*>/g) ?? []
+    const names = tags.map((tag) => tag.replace(/="[^"]*"/g, '='))
+    const loading = names.filter((tag) => /^<(script|img|iframe|object)|\s(on\w+|style|src)\b/i.test(tag))
+    const links = tags.flatMap((tag) => /(?:href|action)="([^"]*)"/.exec(tag)?.[1] ?? [])
+    assert.deepEqual(
+      links.filter((target) => !/^\/ops([?#/]|$)/.test(target)),
+      [],
+      place,
+    )
+    assert.deepEqual(loading, [], place)
+    assert.ok(!text.includes('\u202e'), place)
+    assert.ok(text.length < 100_000, `${place} has ${text.length} characters`)
+  }
+  const shown = await (await fetch(`${opsUrl}/ops`)).text()
+  assert.ok(shown.includes('&#60;img src=x onerror=alert(1)&#62;&#34;&#39;&#38;\\u202e'))
+})
+
+test('a template escapes whatever is put into it, in text and in attributes', () => {
+  const page = html`<a title="${'"><b>`\''}">${['<', null, html`<i>${'&'}</i>`, false, 0, undefined]}</a>`
+  assert.equal(String(page), '<a title="&#34;&#62;&#60;b&#62;&#96;&#39;">&#60;<i>&#38;</i>0</a>')
+})
+
+test('what the page says: findings, purchases of today, windows, prices, partners, months', async (t) => {
+  const service = await withBusiness(t)
+  const text = await (await fetch(`${service.opsUrl}/ops`)).text()
+  for (const heading of [
+    'Findings',
+    'Purchases today',
+    'Prices of',
+    'Windows that end',
+    'Partners',
+    'Months',
+  ])
+    assert.ok(text.includes(heading), heading)
+  assert.match(text, /<dt>Filled<\/dt><dd>1<\/dd>/)
+  assert.match(text, /<dt>Failed<\/dt><dd class="bad">1<\/dd>/)
+  assert.match(text, /60100\.00 USD/)
+  assert.equal(text.match(/<path class="dot /g)?.length, 2)
+  assert.match(
+    text,
+    /class="dot filled"[\s\S]*class="dot failed"|class="dot failed"[\s\S]*class="dot filled"/,
+  )
+  // A day later none of it is of today any more.
+  service.advance(24 * HOUR_MS)
+  const next = await (await fetch(`${service.opsUrl}/ops`)).text()
+  assert.match(next, /<dt>Filled<\/dt><dd>0<\/dd>/)
+  assert.match(next, /<div class="finding page">\s*<strong>ticks_stopped<[\s\S]*?<code>tranche tick<\/code>/)
+})
+
+test('an empty service has a page too, and what is not there is not found', async (t) => {
+  const { opsUrl } = await startMonitored(t)
+  const text = await (await fetch(`${opsUrl}/ops`)).text()
+  assert.match(text, /Nothing to look after[\s\S]*There are no prices[\s\S]*Nothing has fired yet/)
+  for (const query of [
+    'partner=none',
+    'partner=acme&plan=none',
+    'month=2026-13',
+    'page=-1',
+    'partner=acme&after=x',
+  ])
+    assert.equal((await fetch(`${opsUrl}/ops?${query}`)).status, 404, query)
+  for (const query of [
+    '',
+    'month=2026-01',
+    'month=x&report=users',
+    'month=2026-01&report=x',
+    'month=2026-01&report=users&partner=none',
+  ])
+    assert.equal((await fetch(`${opsUrl}/ops/export?${query}`)).status, 404, query)
+  assert.equal((await fetch(`${opsUrl}/ops`, { method: 'DELETE' })).status, 405)
+})
+
+test('a month as CSV is what billing export writes, byte for byte', async (t) => {
+  const service = await withBusiness(t)
+  for (const report of ['summary', 'users', 'trades']) {
+    const answer = await fetch(`${service.opsUrl}/ops/export?month=2026-01&report=${report}&partner=globex`)
+    const name = `tranche-globex-2026-01-${report}.csv`
+    assert.equal(answer.headers.get('content-disposition'), `attachment; filename="${name}"`)
+    const argv = ['--db', service.file, 'billing', 'export', '--month', '2026-01', '--report', report]
+    const { machine } = machineAt(service.now())
+    const { out } = await runHere([...argv, '--partner', 'globex'], { machine })
+    assert.equal(await answer.text(), out, report)
+    assert.ok(out.includes('globex'))
+  }
+})
+
+test('an invoice is the one that billing invoice makes, under a policy that lets its own sheet in', async (t) => {
+  const service = await withBusiness(t)
+  const answer = await fetch(`${service.opsUrl}/ops/invoice?month=2026-01&partner=globex`)
+  const text = await answer.text()
+  const { machine } = machineAt(service.now())
+  const argv = ['--db', service.file, 'billing', 'invoice', '--month', '2026-01', '--partner', 'globex']
+  const { out } = await runHere([...argv, '--format', 'html'], { machine })
+  assert.equal(text, out)
+  const sheet = /<style>([\s\S]*?)<\/style>/.exec(text)?.[1] ?? ''
+  const hash = createHash('sha256').update(sheet).digest('base64')
+  assert.ok(answer.headers.get('content-security-policy')?.includes(`style-src 'sha256-${hash}';`))
+  for (const query of ['month=2026-01', 'month=2026-01&partner=none', 'partner=globex'])
+    assert.equal((await fetch(`${service.opsUrl}/ops/invoice?${query}`)).status, 404, query)
+})
+
+test('without a token there is no page at the API’s listener; with one, a form', async (t) => {
+  const bare = await startMonitored(t)
+  assert.equal((await fetch(`${bare.url}/ops`)).status, 401)
+  assert.equal((await signIn(bare.url, TOKEN)).status, 401)
+  assert.equal(
+    (await fetch(`${bare.url}/ops`, { headers: { authorization: `Bearer ${bare.key}` } })).status,
+    404,
+  )
+  const { url, opsUrl } = await startMonitored(t, { token: TOKEN })
+  for (const one of [url, opsUrl]) {
+    const asked = await fetch(`${one}/ops`)
+    const text = await asked.text()
+    assert.equal(asked.status, 401)
+    assert.match(text, /type="password"/)
+    assert.doesNotMatch(text, /Findings|acme|Sign out/)
+    assert.equal((await fetch(`${one}/ops/export?month=2026-01&report=trades`)).status, 401)
+    const bearer = { authorization: `Bearer ${TOKEN}` }
+    assert.equal((await fetch(`${one}/ops`, { headers: bearer })).status, 200)
+  }
+})
+
+test('signing in sets a strict cookie that is not the token, lasts half a day, and opens the page alone', async (t) => {
+  const service = await startMonitored(t, { token: TOKEN })
+  const { url } = service
+  const wrong = await signIn(url, 'wrong')
+  assert.deepEqual([wrong.status, wrong.headers.get('set-cookie')], [401, null])
+  const right = await signIn(url, TOKEN)
+  assert.deepEqual([right.status, right.headers.get('location')], [303, '/ops'])
+  const set = right.headers.get('set-cookie') ?? ''
+  assert.match(set, /^tranche_ops=\d+\.[\w-]{43}; Path=\/ops; Max-Age=43200; HttpOnly; SameSite=Strict$/)
+  assert.ok(!set.includes(TOKEN))
+  const overTls = await signIn(url, TOKEN, { origin: 'https://api.example', host: 'api.example' })
+  if (overTls.status === 303) assert.match(overTls.headers.get('set-cookie') ?? '', /; Secure$/)
+  const cookie = cookieOf(right)
+  assert.equal(await statusWith(`${url}/ops`, `a=b; ${cookie}; c=d`), 200)
+  assert.equal(await statusWith(`${url}/ops/export?month=2026-01&report=users`, cookie), 200)
+  // A browser sends it with whatever it is told to ask; only the page takes it.
+  assert.equal(await statusWith(`${url}/metrics`, cookie), 401)
+  const [, expires = '', seal = ''] = /=(\d+)\.(.*)$/.exec(cookie) ?? []
+  for (const forged of [
+    `${Number(expires) + 1}.${seal}`,
+    `${expires}.${seal.slice(0, -1)}`,
+    `${expires}.`,
+    seal,
+    TOKEN,
+  ])
+    assert.equal(await statusWith(`${url}/ops`, `${COOKIE}=${forged}`), 401, forged)
+  const other = await startMonitored(t, { token: `${TOKEN}-2` })
+  assert.equal(await statusWith(`${other.url}/ops`, cookie), 401)
+  service.advance(12 * HOUR_MS)
+  assert.equal(await statusWith(`${url}/ops`, cookie), 401)
+})
+
+test('the form takes nothing from another site, nothing huge, and not many guesses', async (t) => {
+  const { url, opsUrl } = await startMonitored(t, { token: TOKEN })
+  for (const headers of [
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+  ])
+    assert.equal((await signIn(url, TOKEN, headers)).status, 403, JSON.stringify(headers))
+  assert.equal((await signIn(url, TOKEN, { origin: url })).status, 303)
+  assert.equal((await signIn(url, 'x'.repeat(70_000))).status, 413)
+  const signOut = await fetch(`${url}/ops`, {
+    method: 'POST',
+    redirect: 'manual',
+    body: new URLSearchParams({ 'sign-out': 'yes' }),
+  })
+  assert.match(signOut.headers.get('set-cookie') ?? '', /^tranche_ops=; .*Max-Age=0/)
+  for (let i = 0; i < WRONG_TOKENS_MAX; i++) assert.equal((await signIn(url, `guess-${i}`)).status, 401)
+  const locked = await signIn(url, TOKEN)
+  assert.deepEqual([locked.status, locked.headers.get('set-cookie')], [429, null])
+  assert.match(await locked.text(), /Too many wrong tokens/)
+  assert.equal((await signIn(opsUrl, TOKEN)).status, 303, 'the other listener is not shut by it')
+})
