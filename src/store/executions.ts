@@ -14,6 +14,10 @@ import type { TenantFilter } from './partners.ts'
 export type ListedExecution = Execution & { tenant: Tenant }
 export type ExecutionFilter = TenantFilter & { status: ExecutionStatus | null; stuck: boolean }
 
+/** Where a tenant's executions are read from: with an empty id from `createdAt` on, else behind that execution. */
+export type ExecutionPlace = { createdAt: Instant; executionId: string }
+export type ExecutionsPage = { after: ExecutionPlace; limit: number }
+
 /** One execution with all that belongs to it. */
 export type ExecutionRecord = {
   execution: ListedExecution
@@ -41,6 +45,11 @@ export interface ExecutionStore {
     decide: (seen: ExecutionRecord, now: Instant) => { execution: Execution; window: Window },
     audit: AuditEntry,
   ): Promise<void>
+  /**
+   * A tenant's executions from an instant of creation on, or behind one of them, by (created_at, execution_id). Hands
+   * out nothing: no lease, no delivery.
+   */
+  readExecutions(tenant: Tenant, page: ExecutionsPage): Promise<Execution[]>
   listExecutions(filter: ExecutionFilter, page: PageRequest): Promise<ListedExecution[]>
   findExecution(executionId: string): Promise<ExecutionRecord | null>
 }

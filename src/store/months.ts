@@ -13,13 +13,15 @@ import type { TenantFilter } from './partners.ts'
 /** What a user's trades of a month, and the adjustments recorded in it, add up to. `trades` counts no adjustment. */
 export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc: Btc; partnerFees: Usd }
 
+/** Where a line stands among the others. `number` is 0 for a trade, else that of the adjustment. */
+export type LinePlace = { recordedAt: Instant; executionId: string; number: number }
+
 /** One accepted confirmation or one adjustment of it, with the names a reader knows it by. */
-export type TradeLine = {
+export type TradeLine = LinePlace & {
   tenant: Tenant
   executionId: ExecutionId
   partnerUserId: string
   partnerPlanId: string
-  recordedAt: Instant
   entry:
     | { kind: 'trade'; report: Report }
     | { kind: 'adjustment'; partnerOrderId: string; adjustment: Adjustment }
@@ -45,7 +47,13 @@ export interface MonthStore {
   readTradeLines(
     period: FixedPeriod,
     filter: TenantFilter,
-    page: { after: TradeLine | null; limit: number },
+    page: { after: LinePlace | null; limit: number },
+  ): Promise<TradeLine[]>
+  /** The same of one tenant, along its own index. */
+  readTenantLines(
+    tenant: Tenant,
+    period: FixedPeriod,
+    page: { after: LinePlace | null; limit: number },
   ): Promise<TradeLine[]>
   /** How many lines those are. */
   countTradeLines(period: FixedPeriod, filter: TenantFilter): Promise<number>
