@@ -27,8 +27,8 @@ export function createTradeLines({
       )
       .pluck(),
   }
-  const ofMany = linesOf(db, { trade: OF_TENANT, adjustment: OF_TENANT })
-  const ofOne = linesOf(db, { trade: 'd.tenant_id = :tenant', adjustment: 'a.tenant_id = :tenant' })
+  const ofMany = linesOf(db, OF_TENANT)
+  const ofOne = linesOf(db, 't.tenant_id = :tenant')
 
   return {
     readTradeLines: ({ start, end }, filter, { after, limit }) =>
@@ -41,8 +41,8 @@ export function createTradeLines({
   }
 }
 
-/** Reads a page of lines of the tenants that `scope` lets through. */
-function linesOf(db: Database, scope: { trade: string; adjustment: string }) {
+/** Reads a page of lines of the tenants `t` that `scope` lets through. */
+function linesOf(db: Database, scope: string) {
   const sql = {
     trades: db.prepare<object, TradeLineRow>(
       `select d.execution_id, d.recorded_at, d.partner_order_id, d.status, d.usd_amount, d.btc_amount,
@@ -50,7 +50,7 @@ function linesOf(db: Database, scope: { trade: string; adjustment: string }) {
          t.tenant_id, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
        from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
          join plans p on p.plan_id = d.plan_id
-       where (d.recorded_at, d.execution_id) > (:at, :id) and d.recorded_at < :end and ${scope.trade}
+       where (d.recorded_at, d.execution_id) > (:at, :id) and d.recorded_at < :end and ${scope}
        order by d.recorded_at, d.execution_id limit :limit`,
     ),
     adjustments: db.prepare<object, AdjustmentLineRow>(
@@ -59,7 +59,7 @@ function linesOf(db: Database, scope: { trade: string; adjustment: string }) {
          join tenants t on t.tenant_id = a.tenant_id join users u on u.user_id = a.user_id
          join plans p on p.plan_id = a.plan_id
        where (a.recorded_at, a.execution_id, a.adjustment_id) > (:at, :id, :number) and a.recorded_at < :end
-         and ${scope.adjustment}
+         and ${scope}
        order by a.recorded_at, a.execution_id, a.adjustment_id limit :limit`,
     ),
   }
