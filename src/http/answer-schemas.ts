@@ -157,6 +157,7 @@ export const executionAnswer = dueAnswer.extend({
 export const executionsAnswer = z.object({
   partner_slug: partnerSlug,
   environment,
+  as_of: instant('When this was read, by the clock of your environment.', '2026-01-05T00:06:00.000Z'),
   executions: z.array(executionAnswer).meta({ description: 'One page, oldest first.' }),
   next_cursor: nextCursor('MTc2NzU3MTIwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3Yzhk'),
 })

@@ -160,11 +160,12 @@ export const getExecutions = route({
   handle: async ({ store, tenant, query: { since, limit: size = PAGE_DEFAULT, cursor } }) => {
     const begin = since === undefined ? BEGINNING : { createdAt: since, executionId: '' }
     const after = cursor && cursor.createdAt >= begin.createdAt ? cursor : begin
-    const executions = await store.readExecutions(tenant, { after, limit: size + 1 })
+    const { executions, now } = await store.readExecutions(tenant, { after, limit: size + 1 })
     const { page, next_cursor } = pageOf(executions, size, places.write)
     return {
       partner_slug: tenant.partnerSlug,
       environment: tenant.environment,
+      as_of: formatInstant(now),
       executions: page.map((execution) => ({
         ...executionJson(tenant, execution),
         status: execution.status,

@@ -47,9 +47,9 @@ export interface ExecutionStore {
   ): Promise<void>
   /**
    * A tenant's executions from an instant of creation on, or behind one of them, by (created_at, execution_id). Hands
-   * out nothing: no lease, no delivery.
+   * out nothing: no lease, no delivery. `now` is when they were read.
    */
-  readExecutions(tenant: Tenant, page: ExecutionsPage): Promise<Execution[]>
+  readExecutions(tenant: Tenant, page: ExecutionsPage): Promise<{ executions: Execution[]; now: Instant }>
   listExecutions(filter: ExecutionFilter, page: PageRequest): Promise<ListedExecution[]>
   findExecution(executionId: string): Promise<ExecutionRecord | null>
 }

@@ -80,6 +80,7 @@ const OTHERS = [
   'user list',
   'user show',
   'version',
+  'webhook listen',
   'webhook show',
   'webhook test',
   'webhook verify',

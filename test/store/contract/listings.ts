@@ -60,7 +60,8 @@ export const listingContract: Contract = {
         cursor: (row: { partnerPlanId: string }) => row.partnerPlanId,
       },
       "a tenant's executions": {
-        page: ({ after, limit }) => store.readExecutions(acme, { after: placeOf(after, 'createdAt'), limit }),
+        page: async ({ after, limit }) =>
+          (await store.readExecutions(acme, { after: placeOf(after, 'createdAt'), limit })).executions,
         cursor: (row: { createdAt: number; executionId: string }) => `${row.createdAt} ${row.executionId}`,
       },
       "a tenant's lines": {

@@ -214,7 +214,7 @@ export const tenancyContract: Contract = {
     for (const [at, tenant] of tenants.entries()) {
       const rows = tenant === acme ? 2 : 1
       const plans = await store.readPlans(tenant, { after: null, limit: 10 })
-      const executions = await store.readExecutions(tenant, { after, limit: 10 })
+      const { executions } = await store.readExecutions(tenant, { after, limit: 10 })
       const lines = await store.readTenantLines(tenant, period, { after: null, limit: 10 })
       assert.deepEqual([plans.length, executions.length, lines.length], [rows, rows, rows])
       assert.ok(lines.every((line) => line.tenant.tenantId === tenant.tenantId))

@@ -93,7 +93,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
       read(() => {
         const { createdAt, executionId } = after
         const rows = sql.ofTenant.all({ tenant: tenantId, at: createdAt, id: executionId, limit })
-        return rows.map(executionOf)
+        return { executions: rows.map(executionOf), now: time.of(tenantId, connection.present()) }
       }),
 
     listExecutions: ({ slug, environment, status, stuck }, { after, limit }) =>
