@@ -16,7 +16,8 @@ import {
 } from 'node:fs'
 import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
-import { HASHES_ASSET } from '../src/resources.ts'
+import { gzipSync } from 'node:zlib'
+import { HASHES_ASSET, VIEWER, VIEWER_FILES, viewerAsset } from '../src/resources.ts'
 import { ADDON_ASSET } from '../src/store/sqlite/file/addon.ts'
 import { type Bundle, bundle } from './bundle.ts'
 import { licenceNotice } from './licences.ts'
@@ -34,11 +35,12 @@ const scratch = mkdtempSync(join(DIST, '.build-'))
 try {
   const target = targetOf(values.target, scratch)
   const scripts = await bundle(scratch)
-  const notice = licenceNotice(scripts.bundled)
+  const parts = [...scripts.bundled, join(ROOT, 'node_modules', VIEWER)].sort()
+  const notice = licenceNotice(parts)
   const executable = embed(scripts, target)
   const hash = sha256(executable)
   const { name, nodePackage } = target
-  const sbom = billOfMaterials({ name, sha256: hash, bundled: scripts.bundled, nodePackage })
+  const sbom = billOfMaterials({ name, sha256: hash, bundled: parts, nodePackage })
   publish('LICENSES.txt', notice)
   renameSync(executable, join(DIST, name))
   publish(`${name}.cdx.json`, sbom)
@@ -57,6 +59,7 @@ function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): st
   const files: Record<string, string> = {
     ...Object.fromEntries(sql.map((name) => [`sql/${name}`, join(ROOT, 'sql', name)])),
     ...others,
+    ...zippedViewer(),
     [ADDON_ASSET]: addon,
   }
   const hashes = join(scratch, HASHES_ASSET)
@@ -86,6 +89,17 @@ function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): st
   })
   chmodSync(executable, 0o755)
   return executable
+}
+
+/** The files of the viewer as they are sent. Gzip's own header holds neither a time nor a name. */
+function zippedViewer(): Record<string, string> {
+  return Object.fromEntries(
+    VIEWER_FILES.map((name) => {
+      const file = join(scratch, `${name}.gz`)
+      writeFileSync(file, gzipSync(readFileSync(join(ROOT, 'node_modules', VIEWER, name)), { level: 9 }))
+      return [viewerAsset(name), file]
+    }),
+  )
 }
 
 function hashesOf(files: Record<string, string>): Record<string, string> {

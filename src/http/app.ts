@@ -9,6 +9,7 @@ import type { Store } from '../store/store.ts'
 import { authenticate, isUseStale } from './auth.ts'
 import { readBody, readQuery } from './body.ts'
 import { createCallLog } from './call-log.ts'
+import { DOCS_PATHS, type DocsPath, readDocs } from './docs-page.ts'
 import { createOneAtATime } from './one-at-a-time.ts'
 import { getDescription } from './openapi/get-description.ts'
 import { OPS_PATHS, type Ops, type OpsPath } from './ops-endpoints.ts'
@@ -56,6 +57,8 @@ export function createApp(options: AppOptions): H3 {
     const isAsked = (event: H3Event) => isWrittenAs(event, path) && ops?.admits(event)
     app.all(path, (event) => (ops && isAsked(event) ? answerOps(event, ops, path) : answer(event, [])))
   }
+  for (const path of DOCS_PATHS)
+    app.all(path, (event) => (isWrittenAs(event, path) ? answerDocs(event, path) : answer(event, [])))
   app.all('/**', (event) => answer(event, []))
   return app
 
@@ -81,6 +84,14 @@ export function createApp(options: AppOptions): H3 {
     log.debug({ request_id: requestId, method: event.req.method, route: path, status }, 'ops request')
     event.res.status = status
     return text
+  }
+
+  async function answerDocs(event: H3Event, path: DocsPath): Promise<string | Uint8Array> {
+    if (event.req.method !== 'GET') return answer(event, [], NOT_GET)
+    openAnswer(event)
+    const { headers, body } = await readDocs(path)
+    for (const [name, value] of Object.entries(headers)) event.res.headers.set(name, value)
+    return body
   }
 
   async function answer(event: H3Event, routes: readonly Route[], flaw?: Refusal): Promise<string> {
@@ -160,6 +171,7 @@ export function createApp(options: AppOptions): H3 {
 /** How long nobody tries to note the use of a key that could not be noted. */
 const NOTE_AGAIN_MS = 60_000
 
+const NOT_GET = new Refusal(405, 'Method Not Allowed', { allow: 'GET' })
 const NOT_ALLOWED = { status: 405, type: 'application/json', text: '{"detail":"Method Not Allowed"}' }
 const FAILED = { status: 500, type: 'application/json', text: '{"detail":"Internal Server Error"}' }
 
