@@ -33,6 +33,11 @@ const follow = () => document.documentElement.classList.toggle('dark-mode', dark
 follow()
 dark.addEventListener('change', follow)
 
+// The box around what is left out.
+const style = new CSSStyleSheet()
+style.replaceSync('.scheme-container { display: none }')
+document.adoptedStyleSheets.push(style)
+
 const left = ['authorizeBtn', 'authorizeOperationBtn', 'ServersContainer', 'OAS31License']
 SwaggerUIBundle({
   dom_id: '#viewer',

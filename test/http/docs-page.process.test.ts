@@ -17,8 +17,8 @@ const OPERATIONS = Object.entries(DESCRIPTION.paths).flatMap(([path, operations]
 /** Waits until an expression is true in the page. */
 async function until(page: Page, expression: string): Promise<void> {
   const told = await page.evaluate<boolean>(`new Promise((resolve) => {
-    const end = Date.now() + 20_000
-    const look = () => ((${expression}) || Date.now() > end ? resolve(Boolean(${expression})) : setTimeout(look, 20))
+    const end = performance.now() + 20_000
+    const look = () => ((${expression}) || performance.now() > end ? resolve(Boolean(${expression})) : setTimeout(look, 20))
     look()
   })`)
   assert.ok(told, `${expression}\n${page.problems().join('\n')}`)

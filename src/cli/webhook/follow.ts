@@ -2,12 +2,26 @@
 // nobody, so that the partner's own poller gets every instruction.
 
 import type { ExecutionId } from '../../core/execution-id.ts'
-import { formatInstant, type Instant, LATEST, MINUTE_MS } from '../../core/instant.ts'
+import { formatInstant, type Instant, LATEST, MINUTE_MS, parseInstant } from '../../core/instant.ts'
+import { Refused } from './service-reader.ts'
 
 /** What is read of an execution in the list. */
 export type Listed = { execution_id: ExecutionId; created_at: string }
 type Page = { as_of: string; executions: Listed[]; next_cursor: string | null }
 type Get = (path: string) => Promise<unknown>
+
+const EXECUTION_ID = /^exec_[0-9a-f]{32}$/
+
+/** Throws when an answer is not a page of executions: another program may listen at the address. */
+function pageOf(answer: unknown): Page {
+  const { as_of, executions, next_cursor } = Object(answer) as Page
+  const isPage =
+    parseInstant(String(as_of)).ok &&
+    Array.isArray(executions) &&
+    executions.every((one) => EXECUTION_ID.test(Object(one).execution_id))
+  if (!isPage) throw new Refused('The service answers, but not with a list of executions.')
+  return { as_of, executions, next_cursor }
+}
 
 /** A pass may have dated its executions so long before others see them. */
 const LATE_MS = 5 * MINUTE_MS
@@ -20,7 +34,7 @@ export type Follower = {
 /** Follows the list from now on: what is there already is not fresh. */
 export async function follow(get: Get): Promise<Follower> {
   // Nothing is created after the last instant there is, and the answer says what time it is there.
-  const { as_of } = (await get(`/executions?limit=1&since=${formatInstant(LATEST)}`)) as Page
+  const { as_of } = pageOf(await get(`/executions?limit=1&since=${formatInstant(LATEST)}`))
   const since = formatInstant((Date.parse(as_of) - LATE_MS) as Instant)
   /** Where the last page begins, and what of it was seen: the next look begins there again. */
   let place = `since=${since}`
@@ -29,7 +43,7 @@ export async function follow(get: Get): Promise<Follower> {
 
   async function fresh(): Promise<Listed[]> {
     for (;;) {
-      const { executions, next_cursor } = (await get(`/executions?${place}`)) as Page
+      const { executions, next_cursor } = pageOf(await get(`/executions?${place}`))
       found.push(...executions.filter(({ execution_id }) => !seen.has(execution_id)))
       seen = new Set(next_cursor === null ? executions.map(({ execution_id }) => execution_id) : [])
       if (next_cursor === null) break

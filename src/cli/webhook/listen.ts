@@ -41,6 +41,7 @@ export async function listen(cli: Cli, options: ListenOptions): Promise<void> {
     const { signal } = stop
     const reader = createReader({
       ...{ url: options.url, key, signal },
+      chance: () => (cli.machine.random(1)[0] ?? 0) / 256,
       onTrouble: (text) => warn(cli, text),
       onRecovery: () => note(cli, 'The service answers again.'),
     })

@@ -29,6 +29,8 @@ export type Reader = {
 type Options = {
   url: string
   key: string
+  /** From 0 to 1, to shorten a wait by: many listeners must not come back at one instant. */
+  chance: () => number
   /** Ends what is under way. */
   signal: AbortSignal
   /** Told why, and in how many seconds it is tried again; and once it goes on. */
@@ -36,7 +38,7 @@ type Options = {
   onRecovery: () => void
 }
 
-export function createReader({ url, key, signal, onTrouble, onRecovery }: Options): Reader {
+export function createReader({ url, key, signal, chance, onTrouble, onRecovery }: Options): Reader {
   return {
     async once(path) {
       const response = await fetch(`${url}/partner/v1${path}`, {
@@ -64,7 +66,7 @@ export function createReader({ url, key, signal, onTrouble, onRecovery }: Option
           return answer
         } catch (error) {
           if (error instanceof Refused || signal.aborted) throw error
-          const usual = (WAITS_S[tries] ?? WAITS_S.at(-1) ?? 0) * (0.5 + Math.random() / 2)
+          const usual = (WAITS_S[tries] ?? WAITS_S.at(-1) ?? 0) * (1 - chance() / 2)
           const wait = Math.max(usual, error instanceof NotNow ? error.afterS : 0)
           onTrouble(`${(error as Error).message}; trying again in ${Math.ceil(wait)} s`)
           await pause(wait * 1_000, undefined, { signal })
