@@ -64,7 +64,7 @@ export function webhookCommand(cli: Cli): Command {
     .command('listen')
     .description('forward wake-ups to a receiver that the service cannot reach, such as one on a laptop')
     .requiredOption('--forward-to <url>', 'the receiver', (text: string) =>
-      httpUrl(text, 'http://localhost:9000'),
+      httpUrl(text, 'the address of the receiver, such as http://localhost:9000'),
     )
     .requiredOption('--key-file <file>', 'a file with an API key of the partner')
     .addOption(serviceOption())

@@ -9,13 +9,15 @@ const KEY_PATTERN = /^sse_(test|live)_[0-9A-Za-z]+$/
 export const serviceOption = () =>
   new Option('--url <url>', 'the service')
     .default('http://127.0.0.1:8080')
-    .argParser((text: string) => httpUrl(text, 'http://127.0.0.1:8080').replace(/\/+$/, ''))
+    .argParser((text: string) =>
+      httpUrl(text, 'the address of the service, such as http://127.0.0.1:8080').replace(/\/+$/, ''),
+    )
 
-/** An address of http or https, as it was typed; `example` is shown to whoever gives another. */
-export function httpUrl(text: string, example: string): string {
+/** An address of http or https, as it was typed; `wanted` says to whoever gives another what it should be. */
+export function httpUrl(text: string, wanted: string): string {
   const url = URL.parse(text)
   if (url && (url.protocol === 'http:' || url.protocol === 'https:')) return text
-  throw new InvalidArgumentError(`Give an address such as ${example}.`)
+  throw new InvalidArgumentError(`Give ${wanted}.`)
 }
 
 /** The API key in a file. Throws file_not_found and bad_file. */
