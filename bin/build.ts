@@ -17,8 +17,8 @@ import {
 } from 'node:fs'
 import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
-import { brotliCompressSync } from 'node:zlib'
-import { findPages, HASHES_ASSET, PAGES_ASSET } from '../src/resources.ts'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { findPages, HASHES_ASSET, PAGES_ASSET, VIEWER, VIEWER_FILES, viewerAsset } from '../src/resources.ts'
 import { ADDON_ASSET } from '../src/store/sqlite/file/addon.ts'
 import { type Bundle, bundle } from './bundle.ts'
 import { licenceNotice } from './licences.ts'
@@ -36,11 +36,12 @@ const scratch = mkdtempSync(join(DIST, '.build-'))
 try {
   const target = targetOf(values.target, scratch)
   const scripts = await bundle(scratch)
-  const notice = licenceNotice(scripts.bundled)
+  const parts = [...scripts.bundled, join(ROOT, 'node_modules', VIEWER)].sort()
+  const notice = licenceNotice(parts)
   const executable = embed(scripts, target)
   const hash = sha256(executable)
   const { name, nodePackage } = target
-  const sbom = billOfMaterials({ name, sha256: hash, bundled: scripts.bundled, nodePackage })
+  const sbom = billOfMaterials({ name, sha256: hash, bundled: parts, nodePackage })
   publish('LICENSES.txt', notice)
   renameSync(executable, join(DIST, name))
   publish(`${name}.cdx.json`, sbom)
@@ -61,6 +62,7 @@ function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): st
   const files: Record<string, string> = {
     ...Object.fromEntries(sql.map((name) => [`sql/${name}`, join(ROOT, 'sql', name)])),
     ...others,
+    ...zippedViewer(),
     [ADDON_ASSET]: addon,
     [PAGES_ASSET]: pages,
   }
@@ -91,6 +93,17 @@ function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): st
   })
   chmodSync(executable, 0o755)
   return executable
+}
+
+/** The files of the viewer as they are sent. Gzip's own header holds neither a time nor a name. */
+function zippedViewer(): Record<string, string> {
+  return Object.fromEntries(
+    VIEWER_FILES.map((name) => {
+      const file = join(scratch, `${name}.gz`)
+      writeFileSync(file, gzipSync(readFileSync(join(ROOT, 'node_modules', VIEWER, name)), { level: 9 }))
+      return [viewerAsset(name), file]
+    }),
+  )
 }
 
 function hashesOf(files: Record<string, string>): Record<string, string> {

@@ -2,6 +2,7 @@
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { VIEWER_FILES } from '../src/resources.ts'
 import { manifestOf } from './bundle.ts'
 
 const RULE = '='.repeat(80)
@@ -26,8 +27,15 @@ function packagePart(folder: string): string {
   if (typeof license !== 'string' || license === 'UNLICENSED') throw new Error(`${name} states no licence`)
   const file = readdirSync(folder).find((entry) => /^(licen[cs]e|copying)/i.test(entry))
   if (file === undefined) throw new Error(`${name} brings no text of its licence, ${license}`)
-  return part(`${name} ${version} (${license})`, readFileSync(join(folder, file), 'utf8'))
+  const texts = [file, ...further(folder)].map((entry) => readFileSync(join(folder, entry), 'utf8').trim())
+  return part(`${name} ${version} (${license})`, texts.join('\n\n'))
 }
+
+/** What a package asks to be passed on, and whose work is in the files that are taken from it as they are. */
+const further = (folder: string): string[] =>
+  readdirSync(folder).filter(
+    (entry) => entry === 'NOTICE' || VIEWER_FILES.some((name) => entry === `${name}.LICENSE.txt`),
+  )
 
 /** Node's own, which lists the libraries inside it as well; it lies above the binary that runs this. */
 function nodeLicence(): string {

@@ -4,6 +4,7 @@
 
 import { readFileSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
+import { VIEWER } from '../src/resources.ts'
 import { manifestOf } from './bundle.ts'
 import { sqliteVersion } from './licences.ts'
 
@@ -51,7 +52,11 @@ export function billOfMaterials({ name, sha256, bundled, nodePackage }: Contents
       { ref: root, dependsOn: [node['bom-ref'], ...refsOf('', manifest)] },
       ...keys.map((key) => ({ ref: refs.get(key), dependsOn: refsOf(key, locked[key]) })),
     ],
-    compositions: [{ aggregate: 'complete', assemblies: [root] }],
+    compositions: [
+      { aggregate: 'complete', assemblies: [root] },
+      // It comes as one script: LICENSES.txt names what is in it, without versions.
+      { aggregate: 'incomplete', assemblies: [refs.get(`node_modules/${VIEWER}`)] },
+    ],
   }
   return `${JSON.stringify(list, null, 2)}\n`
 }

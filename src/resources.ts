@@ -59,6 +59,19 @@ export function findPages(root: string): Record<string, string> {
 export const embedded = (name: string): { bytes: Uint8Array; sha256: string } | null =>
   isSea() ? { bytes: new Uint8Array(getRawAsset(name)), sha256: hashOf(name) } : null
 
+/** What is taken of the package with the viewer of the API description, and how it is embedded: gzipped. */
+export const VIEWER = 'swagger-ui-dist'
+export const VIEWER_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'] as const
+export const viewerAsset = (name: string): string => `viewer/${name}.gz`
+
+/** A file of the viewer, gzipped. Only whoever asks for it pays for it. */
+export async function readViewerFile(name: (typeof VIEWER_FILES)[number]): Promise<Uint8Array> {
+  const found = embedded(viewerAsset(name))
+  if (found) return found.bytes
+  const { gzipSync } = await import('node:zlib')
+  return gzipSync(readFileSync(join(import.meta.dirname, '../node_modules', VIEWER, name)))
+}
+
 let hashes: Record<string, string> | undefined
 
 /** Looked up, not computed: at every start of a minutely pass it would cost more than the pass. */

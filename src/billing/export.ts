@@ -120,7 +120,8 @@ function* rowsOf<T, R>(page: readonly T[], rowOf: (of: T) => R): Generator<R> {
   for (const of of page) yield rowOf(of)
 }
 
-function tradeRow({ entry, ...line }: TradeLine): Row<TradeColumn> {
+/** A line of a month as a row of its export. */
+export function tradeRow({ entry, ...line }: TradeLine): Row<TradeColumn> {
   return entry.kind === 'trade' ? fillRow(line, entry.report) : adjustmentRow(line, entry)
 }
 
@@ -160,7 +161,7 @@ export function adjustmentLineJson({ adjustment, original, partnerOrderId, ...li
   } satisfies Row<AdjustmentColumn>
 }
 
-type LineNames = Omit<TradeLine, 'entry'>
+type LineNames = Omit<TradeLine, 'entry' | 'number'>
 
 const namesOf = (line: LineNames) => ({
   recorded_at: formatInstant(line.recordedAt),

@@ -117,6 +117,13 @@ const HELP: Record<string, Help> = {
   'webhook show': { examples: ['webhook show acme --env live'] },
   'webhook resume': { examples: ['webhook resume acme --env live'] },
   'webhook test': { examples: ['webhook test acme --env test'], exits: '1 it was not delivered.' },
+  'webhook listen': {
+    examples: [
+      'webhook listen --forward-to http://localhost:9000 --key-file acme.key',
+      'webhook listen --forward-to http://localhost:9000 --key-file acme.key --secret-file webhook.secret --url https://tranche.example',
+    ],
+    exits: '1 the service refuses the key, 130 stopped by Ctrl-C.',
+  },
   'webhook verify': {
     examples: ['webhook verify --signature "$SIGNATURE" --secret-file secret.txt < body.json'],
     exits: '3 the signature does not fit.',

@@ -7,8 +7,9 @@ import { Problem } from '../core/problem.ts'
 import { visible } from '../core/visible.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
+import { serviceOption } from './options/service.ts'
 import { interval, positivePrice, slug, wholeNumber } from './options/values.ts'
-import { liveRefused, mannersOf, readKey, type SimOptions, serviceUrl, share } from './partner-sim/options.ts'
+import { liveRefused, mannersOf, readKey, type SimOptions, share } from './partner-sim/options.ts'
 import type { Outcome, Partner, Tally } from './partner-sim/simulated-partner.ts'
 import { note, warn } from './terminal/print.ts'
 import { stopGently } from './terminal/signals.ts'
@@ -19,12 +20,7 @@ export function partnerSimCommand(cli: Cli): Command {
     .description('play a partner over HTTP: poll, buy at the given rates, confirm')
     .argument('<slug>', 'the partner to play', slug)
     .requiredOption('--key-file <file>', 'a file with its API key')
-    .addOption(
-      new Option('--url <url>', 'the service')
-        .env('TRANCHE_URL')
-        .default('http://127.0.0.1:8080')
-        .argParser(serviceUrl),
-    )
+    .addOption(serviceOption())
     .addOption(new Option('--fill <share>', 'how many are filled, by default all others').argParser(share))
     .addOption(new Option('--part <share>', 'how many are filled in part').argParser(share).default(0.1))
     .addOption(

@@ -11,11 +11,19 @@ import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { tenantNamed } from './find.ts'
-import { environmentOption, slug } from './options/values.ts'
-import { addWebhookOptions, type WebhookOptions, webhooksOf } from './options/webhooks.ts'
-import { readInput } from './read-input.ts'
+import { httpUrl, serviceOption } from './options/service.ts'
+import { environmentOption, interval, slug } from './options/values.ts'
+import {
+  addWebhookOptions,
+  caOption,
+  headerPrefixOption,
+  type WebhookOptions,
+  webhooksOf,
+} from './options/webhooks.ts'
+import { readSecret } from './read-input.ts'
 import { print } from './terminal/print.ts'
 import { renderFields } from './terminal/table.ts'
+import type { ListenOptions } from './webhook/listen.ts'
 
 /** Stands where a wake-up names its first execution, in a test that announces none. */
 const NO_EXECUTION = `exec_${'0'.repeat(32)}` as ExecutionId
@@ -73,6 +81,24 @@ export function webhookCommand(cli: Cli): Command {
     .addHelpText('after', '\nThe secret comes from --secret-file or the variable TRANCHE_WEBHOOK_SECRET.')
     .action((options: { signature: string; secretFile?: string }) => verify(cli, options))
 
+  webhook
+    .command('listen')
+    .description('forward wake-ups to a receiver that the service cannot reach, such as one on a laptop')
+    .requiredOption('--forward-to <url>', 'the receiver', (text: string) =>
+      httpUrl(text, 'the address of the receiver, such as http://localhost:9000'),
+    )
+    .requiredOption('--key-file <file>', 'a file with an API key of the partner')
+    .addOption(serviceOption())
+    .addOption(new Option('--secret-file <file>', 'sign with the secret in this file'))
+    .addOption(new Option('--every <time>', 'how often it looks').argParser(interval).default(2_000, '2s'))
+    .addOption(caOption())
+    .addOption(headerPrefixOption())
+    .addHelpText('after', LISTEN_HELP)
+    .action(async (options: ListenOptions) => {
+      const { listen } = await import('./webhook/listen.ts')
+      await listen(cli, options)
+    })
+
   return webhook
 }
 
@@ -80,6 +106,18 @@ function existing({ partnerSlug, environment }: Tenant, webhook: Webhook | null)
   if (webhook) return webhook
   throw new Problem('webhook_not_found', `${partnerSlug} has no webhook in ${environment}.`)
 }
+const LISTEN_HELP = `
+It reads the list of executions with the partner's key, and never polls: every
+instruction stays for the partner's own poller, and no lease begins. The webhook
+on record is neither used nor changed.
+
+What each look finds new becomes one wake-up, signed as the service signs. Like
+a real one it is sent once: if the receiver is down, the line says so.
+A service that cannot be reached is asked again after 1, 2, 5, 10, 30 and 60
+seconds; a key that is revoked ends the command.
+
+The secret comes from --secret-file or the variable TRANCHE_WEBHOOK_SECRET.
+Without either, a new one is made, and printed once.`
 
 async function test(
   cli: Cli,
@@ -120,6 +158,3 @@ async function verify(
 
 const OTHER =
   'another secret (it changes with every registration) or another body (verify the raw bytes, before any parsing)'
-
-/** A file written by an editor or `echo` ends in a line break that is not part of the secret. */
-const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')

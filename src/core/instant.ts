@@ -115,6 +115,6 @@ const midnightOf = (year: number, month: number, day: number): Instant =>
   (dayOf({ year, month, day }) * DAY_MS) as Instant
 
 // An offset may push the instant out of the years that four digits can write.
-const EARLIEST = midnightOf(1, 1, 1)
+export const EARLIEST = midnightOf(1, 1, 1)
 /** The last instant that `formatInstant` writes in its one form. */
 export const LATEST = plus(midnightOf(10_000, 1, 1), -1)

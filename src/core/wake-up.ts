@@ -5,8 +5,13 @@ import type { Tenant } from './partner.ts'
 
 export const EVENT_NAME = 'executions.available'
 
-/** A wake-up to send: whose, how many executions the pass created for them, and the first of them. */
-export type WakeUp = { tenant: Tenant; count: number; earliest: ExecutionId }
+/** What a wake-up says: whose it is, how many executions the pass created for them, and the first of them. */
+export type Announcement = {
+  tenant: Pick<Tenant, 'partnerSlug' | 'environment'>
+  count: number
+  earliest: ExecutionId
+}
+export type WakeUp = Announcement & { tenant: Tenant }
 
 /** The fields of a wake-up in the order they are sent in. */
 export const PAYLOAD_FIELDS: readonly string[] = [
@@ -18,7 +23,7 @@ export const PAYLOAD_FIELDS: readonly string[] = [
 ]
 
 /** The body of a wake-up. */
-export const payloadOf = ({ tenant, count, earliest }: WakeUp): string =>
+export const payloadOf = ({ tenant, count, earliest }: Announcement): string =>
   JSON.stringify({
     event: EVENT_NAME,
     partner_slug: tenant.partnerSlug,

@@ -22,6 +22,13 @@ export type Webhook = {
   lastFailure: { at: Instant; reason: string } | null
 }
 
+const SECRET_PREFIX = 'sse_whsec_'
+export const SECRET_BYTES = 32
+
+/** A secret made of so many random bytes. All of it is the key of a signature, the prefix included. */
+export const secretOf = (random: Uint8Array): string =>
+  SECRET_PREFIX + Buffer.from(random).toString('base64url')
+
 /** How an attempt ended. `statusCode` is null when no answer came; `reason` is null when it counts as delivered. */
 export type Attempt = { statusCode: number | null; reason: string | null }
 

@@ -3,7 +3,9 @@
 
 import { z } from 'zod'
 import type { SumColumn, SummaryColumn } from '../billing/columns.ts'
+import { EXECUTION_STATUSES } from '../core/execution.ts'
 import { FREQUENCIES } from '../core/frequency.ts'
+import { NEXT_STEPS } from '../core/next-step.ts'
 import { ENVIRONMENTS, type PartnerStatus } from '../core/partner.ts'
 import { PLAN_STATUSES } from '../core/plan.ts'
 import { REPORT_STATUSES } from '../core/report.ts'
@@ -84,6 +86,46 @@ export const planAnswer = z.object({
   updated_at: updatedAt,
 })
 
+const nextCursor = (example: string) =>
+  z.string().nullable().meta(said('Gives the next page; null on the last one.', example))
+
+const windowAnswer = z.object({
+  window_start: instant('When it began, or begins.'),
+  window_end: instant('The first instant after it.', '2026-01-06T00:00:00.000Z'),
+  budget_usd: dollars('What it may spend.', '60.00'),
+  reserved_usd: dollars('What its open executions may still spend.', '0.00'),
+  spent_usd: dollars('What its trades have spent of the budget.'),
+  excess_usd: dollars("Bought beyond the budget, by an operator's decision.", '0.00'),
+  left_usd: dollars('What is neither reserved nor spent.', '50.00'),
+})
+
+export const planStateAnswer = planAnswer.extend({
+  window: windowAnswer
+    .nullable()
+    .meta({ description: 'The current buying window; null when there is none.' }),
+  next_step: z
+    .enum(NEXT_STEPS)
+    .meta(
+      said(
+        'What has to happen before it buys again. Yours: confirm an open execution (poll for it if you have not), ' +
+          "link_user, activate, enable_smart_timing. The operator's: release_hold. The scheduler's: buy, next_window. " +
+          'None for a cancelled plan.',
+        'buy',
+      ),
+    ),
+  next_step_at: instant(
+    'When the scheduler looks at the plan at the latest; a price can make it buy earlier. Null for the steps of others.',
+    '2026-01-05T06:00:00.000Z',
+  ).nullable(),
+})
+
+export const plansAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  plans: z.array(planStateAnswer).meta({ description: 'One page, by partner_plan_id.' }),
+  next_cursor: nextCursor('cGxhbi0x'),
+})
+
 export const dueAnswer = z.object({
   execution_id: executionId,
   partner_slug: partnerSlug,
@@ -103,6 +145,22 @@ export const dueAnswer = z.object({
 })
 
 export const duePageAnswer = z.array(dueAnswer)
+
+export const executionAnswer = dueAnswer.extend({
+  lease_expires_at: instant('Null until it is delivered.', '2026-01-05T00:05:00.000Z').nullable(),
+  delivered_count: count('0 until it is delivered.'),
+  status: z
+    .enum(EXECUTION_STATUSES)
+    .meta(said('Only one that a poll has handed you is yours to buy, whatever this says.', 'sent')),
+})
+
+export const executionsAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  as_of: instant('When this was read, by the clock of your environment.', '2026-01-05T00:06:00.000Z'),
+  executions: z.array(executionAnswer).meta({ description: 'One page, oldest first.' }),
+  next_cursor: nextCursor('MTc2NzU3MTIwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3Yzhk'),
+})
 
 export const confirmedAnswer = z.object({
   ok,
@@ -196,14 +254,48 @@ export const monthlyUsersAnswer = z.object({
     .array(z.object({ partner_user_id: partnerUserId, ...sums }))
     .meta({ description: 'One page, by partner_user_id.' }),
   totals: z.object(sums).meta({ description: 'Over all users of the month, not of the page.' }),
-  next_cursor: z
+  next_cursor: nextCursor('MTc2OTkwNDAwMDAwMCB1c2VyLTE'),
+})
+
+/** The trades of an export, and the adjustments that correct them. */
+const LINE_STATUSES = [...REPORT_STATUSES, 'adjustment'] as const
+
+export const tradeAnswer = z.object({
+  recorded_at: instant('When it was recorded; this decides its month.'),
+  partner_user_id: partnerUserId,
+  partner_plan_id: partnerPlanId,
+  execution_id: executionId,
+  partner_order_id: z.string().meta(said('Your order.', 'order-1')),
+  status: z
+    .enum(LINE_STATUSES)
+    .meta(said('An adjustment corrects the trade of the same execution by signed differences.', 'filled')),
+  usd_amount: dollarSum('Dollars spent; null when nothing was bought.', '10.00').nullable(),
+  btc_amount: coinSum('Bitcoin bought; null when nothing was.', '0.00015564').nullable(),
+  execution_price: dollars(
+    'Dollars per bitcoin, as reported; null when there is none.',
+    '64250.50',
+  ).nullable(),
+  partner_fee_usd: dollars('The fee you reported, if you did.', '0.05').nullable(),
+  executed_at: instant('When it was filled; null when that is not known.').nullable(),
+  failure_reason: z
     .string()
     .nullable()
-    .meta(said('Gives the next page; null on the last one.', 'MTc2OTkwNDAwMDAwMCB1c2VyLTE')),
+    .meta(said('Why nothing was bought; of an adjustment, why it was made.', 'insufficient funds')),
+})
+
+export const tradesAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  month,
+  final: z.boolean().meta(said('True once the month is over: it never changes again.', false)),
+  trades: z.array(tradeAnswer).meta({ description: 'One page, in the order they were recorded.' }),
+  next_cursor: nextCursor('MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA'),
 })
 
 export type UserJson = z.output<typeof userAnswer>
 export type PlanJson = z.output<typeof planAnswer>
+export type PlanStateJson = z.output<typeof planStateAnswer>
+export type ExecutionJson = z.output<typeof executionAnswer>
 export type DueJson = z.output<typeof dueAnswer>
 export type ConfirmedJson = z.output<typeof confirmedAnswer>
 export type WebhookJson = z.output<typeof webhookAnswer>

@@ -9,6 +9,7 @@ import type { Store } from '../store/store.ts'
 import { authenticate, isUseStale } from './auth.ts'
 import { readBody, readQuery } from './body.ts'
 import { createCallLog } from './call-log.ts'
+import { DOCS_PATHS, type DocsPath, readDocs } from './docs-page.ts'
 import { createOneAtATime } from './one-at-a-time.ts'
 import { getDescription } from './openapi/get-description.ts'
 import { sendOps } from './ops/answer.ts'
@@ -57,8 +58,18 @@ export function createApp(options: AppOptions): H3 {
       const told = isWrittenAs(event, path) ? ops?.answer(event, path, 'api') : null
       return told ? sendOps(event, path, { answer: told, log, uuid: machine.uuid }) : answer(event, [])
     })
+  for (const path of DOCS_PATHS)
+    app.all(path, (event) => (isWrittenAs(event, path) ? answerDocs(event, path) : answer(event, [])))
   app.all('/**', (event) => answer(event, []))
   return app
+
+  async function answerDocs(event: H3Event, path: DocsPath): Promise<string | Uint8Array> {
+    if (event.req.method !== 'GET') return answer(event, [], NOT_GET)
+    openAnswer(event, machine.uuid)
+    const { headers, body } = await readDocs(path)
+    for (const [name, value] of Object.entries(headers)) event.res.headers.set(name, value)
+    return body
+  }
 
   async function answer(event: H3Event, routes: readonly Route[], flaw?: Refusal): Promise<string> {
     const started = performance.now()
@@ -136,6 +147,8 @@ export function createApp(options: AppOptions): H3 {
 
 /** How long nobody tries to note the use of a key that could not be noted. */
 const NOTE_AGAIN_MS = 60_000
+
+const NOT_GET = new Refusal(405, 'Method Not Allowed', { allow: 'GET' })
 
 type Trail = { caller: KeySeen | null; turn: Turn | null }
 type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }

@@ -9,46 +9,26 @@ import type { Tenant } from '../core/partner.ts'
 import type { FixedPeriod } from '../store/months.ts'
 import { monthlyAnswer, monthlyUsersAnswer } from './answer-schemas.ts'
 import { FieldError, field, said } from './fields.ts'
+import { cursor, limit, PAGE_DEFAULT, type Places, wrap } from './paging.ts'
 import { route } from './route.ts'
 
-const USERS_PAGE_DEFAULT = 100
-export const USERS_PAGE_MAX = 1_000
-
-const month = field({ type: 'string', pattern: MONTH_PATTERN.source }, (input) => {
+export const month = field({ type: 'string', pattern: MONTH_PATTERN.source }, (input) => {
   const known = typeof input === 'string' && isMonth(input)
   return known ? periodOf(input) : new FieldError('value_error', 'Value error, month must be written YYYY-MM')
-})
-
-const limit = field({ type: 'integer', minimum: 1, maximum: USERS_PAGE_MAX }, (input) => {
-  if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
-    return new FieldError(
-      'int_parsing',
-      'Input should be a valid integer, unable to parse string as an integer',
-    )
-  }
-  const value = Number(input)
-  if (value < 1) return new FieldError('greater_than_equal', 'Input should be greater than or equal to 1')
-  if (value > USERS_PAGE_MAX)
-    return new FieldError('less_than_equal', `Input should be less than or equal to ${USERS_PAGE_MAX}`)
-  return value
 })
 
 /** Where a listing goes on: what it covers ends there, and this is the last user of the page before. */
 type Place = { end: Instant; after: string }
 
-/** A cursor is a place, wrapped so that nobody takes it apart. */
-const cursor = field({ type: 'string' }, (input): Place | FieldError => {
-  const text = typeof input === 'string' ? Buffer.from(input, 'base64url').toString('utf8') : ''
-  const [, end, after] = /^(-?\d{1,15}) (.+)$/s.exec(text) ?? []
-  const place = after === undefined ? null : { end: Number(end) as Instant, after }
-  return place && wrap(place) === input
-    ? place
-    : new FieldError('value_error', 'Value error, cursor is not one of a page')
-})
+const places: Places<Place> = {
+  write: ({ end, after }) => `${end} ${after}`,
+  read: (text) => {
+    const [, end, after] = /^(-?\d{1,15}) (.+)$/s.exec(text) ?? []
+    return after === undefined ? null : { end: Number(end) as Instant, after }
+  },
+}
 
-const wrap = ({ end, after }: Place): string => Buffer.from(`${end} ${after}`, 'utf8').toString('base64url')
-
-const MONTH = said('The month, YYYY-MM, in UTC.', '2026-01')
+export const MONTH = said('The month, YYYY-MM, in UTC.', '2026-01')
 
 export const getMonthly = route({
   method: 'GET',
@@ -68,10 +48,8 @@ export const getMonthlyUsers = route({
   path: '/partner/v1/billing/monthly/users',
   query: z.object({
     month: month.meta(MONTH),
-    limit: limit
-      .meta(said(`The users of a page; ${USERS_PAGE_DEFAULT} by default.`, USERS_PAGE_DEFAULT))
-      .optional(),
-    cursor: cursor
+    limit: limit.meta(said(`The users of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+    cursor: cursor(places)
       .meta(said('The next_cursor of the page before.', 'MTc2OTkwNDAwMDAwMCB1c2VyLTE'))
       .optional(),
   }),
@@ -84,7 +62,7 @@ export const getMonthlyUsers = route({
     const drawn = known ?? (await alone(() => draw(store, tenant, { ...fixed, end })))
     const { users, totals } = drawn
     const from = query.cursor ? firstAfter(users, query.cursor.after) : 0
-    const page = users.slice(from, from + (query.limit ?? USERS_PAGE_DEFAULT))
+    const page = users.slice(from, from + (query.limit ?? PAGE_DEFAULT))
     const last = page.at(-1)
     const hasMore = last !== undefined && from + page.length < users.length
     if (hasMore && !known) listings.keep(listing, drawn)
@@ -94,7 +72,7 @@ export const getMonthlyUsers = route({
       month: query.month.month,
       users: page.map(userLineJson),
       totals,
-      next_cursor: hasMore ? wrap({ end, after: last.partnerUserId }) : null,
+      next_cursor: hasMore ? wrap(places.write({ end, after: last.partnerUserId })) : null,
     }
   },
 })

@@ -4,13 +4,22 @@ import { z } from 'zod'
 import { assert } from '../core/assert.ts'
 import { confirm } from '../core/confirmation.ts'
 import { deliver, type Execution, idempotencyKey } from '../core/execution.ts'
-import { formatInstant } from '../core/instant.ts'
+import { EARLIEST, formatInstant, type Instant } from '../core/instant.ts'
 import { type Btc, btc, formatUsd, type Price, price, usd, ZERO_USD } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import { FILL_BTC_MAX, FILL_FEE_MAX, FILL_PRICE_MAX, REPORT_STATUSES, type Report } from '../core/report.ts'
 import { REASON_MAX } from '../core/text.ts'
-import { type ConfirmedJson, confirmedAnswer, type DueJson, duePageAnswer } from './answer-schemas.ts'
+import type { ExecutionPlace } from '../store/executions.ts'
+import {
+  type ConfirmedJson,
+  confirmedAnswer,
+  type DueJson,
+  duePageAnswer,
+  type ExecutionJson,
+  executionsAnswer,
+} from './answer-schemas.ts'
 import { datetime, decimal, id, oneOf, remark, said } from './fields.ts'
+import { cursor, limit, PAGE_DEFAULT, type Places, pageOf } from './paging.ts'
 import { route } from './route.ts'
 
 /** The most executions one poll is handed. */
@@ -120,8 +129,59 @@ export const postConfirm = route({
   },
 })
 
+/** Where a list of executions goes on. */
+const places: Places<ExecutionPlace> = {
+  write: ({ createdAt, executionId }) => `${createdAt} ${executionId}`,
+  read: (text) => {
+    const [, at, executionId = ''] = /^(-?\d{1,15}) (exec_[0-9a-f]{32})$/.exec(text) ?? []
+    return at === undefined ? null : { createdAt: Number(at) as Instant, executionId }
+  },
+}
+const BEGINNING = { createdAt: EARLIEST, executionId: '' }
+
+export const getExecutions = route({
+  method: 'GET',
+  path: '/partner/v1/executions',
+  query: z.object({
+    since: datetime()
+      .meta(said('Only those created then or later; by default all.', '2026-01-05T00:00:00Z'))
+      .optional(),
+    limit: limit.meta(said(`The executions of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+    cursor: cursor(places)
+      .meta(
+        said(
+          'The next_cursor of the page before; since need not be sent with it.',
+          'MTc2NzU3MTIwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3Yzhk',
+        ),
+      )
+      .optional(),
+  }),
+  answer: executionsAnswer,
+  handle: async ({ store, tenant, query: { since, limit: size = PAGE_DEFAULT, cursor } }) => {
+    const begin = since === undefined ? BEGINNING : { createdAt: since, executionId: '' }
+    const after = cursor && cursor.createdAt >= begin.createdAt ? cursor : begin
+    const { executions, now } = await store.readExecutions(tenant, { after, limit: size + 1 })
+    const { page, next_cursor } = pageOf(executions, size, places.write)
+    return {
+      partner_slug: tenant.partnerSlug,
+      environment: tenant.environment,
+      as_of: formatInstant(now),
+      executions: page.map((execution) => ({
+        ...executionJson(tenant, execution),
+        status: execution.status,
+      })),
+      next_cursor,
+    }
+  },
+})
+
 function dueJson(tenant: Tenant, execution: Execution): DueJson {
-  assert(execution.leaseExpiresAt !== null, 'what is delivered is leased')
+  const json = executionJson(tenant, execution)
+  assert(json.lease_expires_at !== null, 'what is delivered is leased')
+  return { ...json, lease_expires_at: json.lease_expires_at }
+}
+
+function executionJson(tenant: Tenant, execution: Execution): Omit<ExecutionJson, 'status'> {
   return {
     execution_id: execution.executionId,
     partner_slug: tenant.partnerSlug,
@@ -134,7 +194,7 @@ function dueJson(tenant: Tenant, execution: Execution): DueJson {
     reason: 'smart_timing',
     idempotency_key: idempotencyKey(execution, formatInstant),
     created_at: formatInstant(execution.createdAt),
-    lease_expires_at: formatInstant(execution.leaseExpiresAt),
+    lease_expires_at: execution.leaseExpiresAt === null ? null : formatInstant(execution.leaseExpiresAt),
     delivered_count: execution.deliveredCount,
   }
 }

@@ -12,9 +12,11 @@ import {
   PLAN_STATUSES,
   writePlan,
 } from '../core/plan.ts'
-import { planAnswer } from './answer-schemas.ts'
+import { Problem } from '../core/problem.ts'
+import { planAnswer, planStateAnswer, plansAnswer } from './answer-schemas.ts'
 import { bool, datetime, decimal, id, oneOf, pathId, said } from './fields.ts'
-import { planJson } from './resource-json.ts'
+import { cursor, limit, PAGE_DEFAULT, type Places, pageOf } from './paging.ts'
+import { planJson, planStateJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 const WINDOW_DAYS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(
@@ -66,5 +68,40 @@ export const postPlan = route({
       status: body.status,
     }
     return planJson(await store.changePlan(tenant, request, (seen, now) => writePlan(seen, request, now)))
+  },
+})
+
+/** The place behind a plan is its id. */
+const places: Places<string> = { write: (id) => id, read: (text) => text || null }
+
+export const getPlans = route({
+  method: 'GET',
+  path: '/partner/v1/plans',
+  query: z.object({
+    limit: limit.meta(said(`The plans of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+    cursor: cursor(places).meta(said('The next_cursor of the page before.', 'cGxhbi0x')).optional(),
+  }),
+  answer: plansAnswer,
+  handle: async ({ store, tenant, query }) => {
+    const size = query.limit ?? PAGE_DEFAULT
+    const plans = await store.readPlans(tenant, { after: query.cursor ?? null, limit: size + 1 })
+    const { page, next_cursor } = pageOf(plans, size, (last) => places.write(last.partnerPlanId))
+    return {
+      partner_slug: tenant.partnerSlug,
+      environment: tenant.environment,
+      plans: page.map(planStateJson),
+      next_cursor,
+    }
+  },
+})
+
+export const getPlan = route({
+  method: 'GET',
+  path: '/partner/v1/plans/:partner_plan_id',
+  answer: planStateAnswer,
+  handle: async ({ store, tenant, params }) => {
+    const plan = await store.readPlan(tenant, params.partner_plan_id ?? '')
+    if (!plan) throw new Problem('plan_not_found', 'Plan not found.')
+    return planStateJson(plan)
   },
 })

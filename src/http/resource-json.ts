@@ -3,11 +3,13 @@
 
 import { formatInstant } from '../core/instant.ts'
 import { formatUsd } from '../core/money.ts'
+import { nextStep, type PlanState } from '../core/next-step.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { PlanTerms } from '../core/plan.ts'
 import type { User } from '../core/user.ts'
 import type { Webhook } from '../core/webhook.ts'
-import type { PlanJson, UserJson, WebhookJson } from './answer-schemas.ts'
+import { leftOf, type Window } from '../core/window.ts'
+import type { PlanJson, PlanStateJson, UserJson, WebhookJson } from './answer-schemas.ts'
 
 export const userJson = (user: User): UserJson => ({
   partner_user_id: user.partnerUserId,
@@ -32,6 +34,26 @@ export const planJson = (plan: PlanTerms): PlanJson => ({
   status: plan.status,
   created_at: formatInstant(plan.createdAt),
   updated_at: formatInstant(plan.updatedAt),
+})
+
+export function planStateJson(plan: PlanState): PlanStateJson {
+  const { step, at } = nextStep(plan)
+  return {
+    ...planJson(plan),
+    window: plan.window && windowJson(plan.window),
+    next_step: step,
+    next_step_at: at === null ? null : formatInstant(at),
+  }
+}
+
+const windowJson = (window: Window): NonNullable<PlanStateJson['window']> => ({
+  window_start: formatInstant(window.start),
+  window_end: formatInstant(window.end),
+  budget_usd: formatUsd(window.budget),
+  reserved_usd: formatUsd(window.reserved),
+  spent_usd: formatUsd(window.spent),
+  excess_usd: formatUsd(window.excess),
+  left_usd: formatUsd(leftOf(window)),
 })
 
 export const webhookJson = (tenant: Tenant, webhook: Webhook | null): WebhookJson => ({

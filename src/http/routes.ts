@@ -1,10 +1,11 @@
 // The whole route table of the partner API.
 
 import { getMonthly, getMonthlyUsers } from './billing.ts'
-import { getDue, postConfirm } from './executions.ts'
+import { getDue, getExecutions, postConfirm } from './executions.ts'
 import { getMe } from './me.ts'
-import { postPlan } from './plans.ts'
+import { getPlan, getPlans, postPlan } from './plans.ts'
 import type { Route } from './route.ts'
+import { getTrades } from './trades.ts'
 import { patchUser, postUser } from './users.ts'
 import { deleteWebhook, getWebhook, postWebhook } from './webhooks.ts'
 
@@ -14,8 +15,12 @@ export const ROUTES: readonly Route[] = [
   postUser,
   patchUser,
   postPlan,
+  getPlans,
+  getPlan,
   getDue,
   postConfirm,
+  getExecutions,
+  getTrades,
   postWebhook,
   getWebhook,
   deleteWebhook,

@@ -1,14 +1,11 @@
 // Webhooks over HTTP: registering one, looking at it, ending it.
 
 import { z } from 'zod'
-import { register, WEBHOOK_URL_MAX } from '../core/webhook.ts'
+import { register, SECRET_BYTES, secretOf, WEBHOOK_URL_MAX } from '../core/webhook.ts'
 import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answer-schemas.ts'
 import { FieldError, field, notText, said } from './fields.ts'
 import { webhookJson } from './resource-json.ts'
 import { route } from './route.ts'
-
-const SECRET_PREFIX = 'sse_whsec_'
-const SECRET_BYTES = 32
 
 export const webhookBody = z.object({
   url: field({ type: 'string', format: 'uri', maxLength: WEBHOOK_URL_MAX }, parseUrl).meta(
@@ -23,7 +20,7 @@ export const postWebhook = route({
   answer: webhookRegisteredAnswer,
   handle: async ({ store, machine, guard, tenant, body, alone }) => {
     await alone(() => guard.checkUrl(body.url))
-    const secret = SECRET_PREFIX + Buffer.from(machine.random(SECRET_BYTES)).toString('base64url')
+    const secret = secretOf(machine.random(SECRET_BYTES))
     const webhook = await store.changeWebhook(tenant, (seen, now) => register(seen, body.url, secret, now))
     return { ...webhookJson(tenant, webhook), secret }
   },

@@ -19,6 +19,10 @@ export type ExecutionFilter = TenantFilter & {
   since?: Instant | undefined
 }
 
+/** Where a tenant's executions are read from: with an empty id from `createdAt` on, else behind that execution. */
+export type ExecutionPlace = { createdAt: Instant; executionId: string }
+export type ExecutionsPage = { after: ExecutionPlace; limit: number }
+
 /** One execution with all that belongs to it. */
 export type ExecutionRecord = {
   execution: ListedExecution
@@ -46,6 +50,11 @@ export interface ExecutionStore {
     decide: (seen: ExecutionRecord, now: Instant) => { execution: Execution; window: Window },
     audit: AuditEntry,
   ): Promise<void>
+  /**
+   * A tenant's executions from an instant of creation on, or behind one of them, by (created_at, execution_id). Hands
+   * out nothing: no lease, no delivery. `now` is when they were read.
+   */
+  readExecutions(tenant: Tenant, page: ExecutionsPage): Promise<{ executions: Execution[]; now: Instant }>
   /** Oldest first; the cursor is the id of an execution. */
   listExecutions(filter: ExecutionFilter, page: PageRequest): Promise<ListedExecution[]>
   /** The cursor behind which a listing has the newest `count` that it would have; null when there are no more. */

@@ -14,20 +14,22 @@ import type { TenantFilter } from './partners.ts'
 /** What a user's trades of a month, and the adjustments recorded in it, add up to. `trades` counts no adjustment. */
 export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc: Btc; partnerFees: Usd }
 
+/** Where a line stands among the others. `number` is 0 for a trade, else that of the adjustment. */
+export type LinePlace = { recordedAt: Instant; executionId: string; number: number }
+
 /** One accepted confirmation or one adjustment of it, with the names a reader knows it by. */
-export type TradeLine = {
+export type TradeLine = LinePlace & {
   tenant: Tenant
   executionId: ExecutionId
   partnerUserId: string
   partnerPlanId: string
-  recordedAt: Instant
   entry:
     | { kind: 'trade'; report: Report }
     | { kind: 'adjustment'; partnerOrderId: string; adjustment: Adjustment }
 }
 
 /** An adjustment with the trade it corrects, as that was confirmed. */
-export type AdjustmentLine = Omit<TradeLine, 'entry'> & {
+export type AdjustmentLine = Omit<TradeLine, 'entry' | 'number'> & {
   /** Of the fill that is corrected, or of a further purchase. */
   partnerOrderId: string
   adjustment: Adjustment
@@ -54,7 +56,13 @@ export interface MonthStore {
   readTradeLines(
     period: FixedPeriod,
     filter: TenantFilter,
-    page: { after: TradeLine | null; limit: number },
+    page: { after: LinePlace | null; limit: number },
+  ): Promise<TradeLine[]>
+  /** The same of one tenant, along its own index. */
+  readTenantLines(
+    tenant: Tenant,
+    period: FixedPeriod,
+    page: { after: LinePlace | null; limit: number },
   ): Promise<TradeLine[]>
   /** The adjustments alone, in the same order. */
   readAdjustmentLines(

@@ -1,6 +1,7 @@
 // Plans, with the windows and the schedule that follow from them.
 
 import type { Instant } from '../core/instant.ts'
+import type { PlanState } from '../core/next-step.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { Plan, PlanChange, PlanSeen } from '../core/plan.ts'
 import type { Schedule } from '../core/schedule-state.ts'
@@ -16,6 +17,9 @@ export interface PlanStore {
     ids: { partnerUserId: string; partnerPlanId: string },
     decide: (seen: PlanSeen, now: Instant) => PlanChange,
   ): Promise<Omit<Plan, 'planId'>>
+  /** A tenant's plans behind a partner_plan_id, in the order of these ids. */
+  readPlans(tenant: Tenant, page: { after: string | null; limit: number }): Promise<PlanState[]>
+  readPlan(tenant: Tenant, partnerPlanId: string): Promise<PlanState | null>
   listPlans(filter: TenantFilter, page: PageRequest): Promise<ListedPlan[]>
   /** Plans have no id of their own outside a tenant: all that carry this partner_plan_id. */
   findPlans(partnerPlanId: string): Promise<(ListedPlan & { windows: Window[]; schedule: Schedule | null })[]>

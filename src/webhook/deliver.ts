@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import { Agent, buildConnector, request } from 'undici'
 import { unreadable } from '../core/unreadable.ts'
-import { payloadOf, type WakeUp } from '../core/wake-up.ts'
+import { type Announcement, payloadOf, type WakeUp } from '../core/wake-up.ts'
 import type { Attempt, Webhook } from '../core/webhook.ts'
 import { VERSION } from '../version.ts'
 import type { Guard } from './address-guard.ts'
@@ -17,6 +17,8 @@ const ANSWER_BYTES_MAX = 1_024
 
 export type Delivery = WakeUp & { webhook: Webhook }
 export type Deliver = (delivery: Delivery) => Promise<Attempt>
+/** The same for whoever has no webhook on record. */
+export type Send = (delivery: Announcement & { webhook: Pick<Webhook, 'url' | 'secret'> }) => Promise<Attempt>
 
 export type DeliverOptions = {
   guard: Guard
@@ -27,7 +29,7 @@ export type DeliverOptions = {
 }
 
 /** Throws when the CA file cannot be read or holds no certificate. Proxy variables are not looked at: a proxy would resolve names on its own. */
-export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): Deliver {
+export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): Send {
   const trust = caFile === null ? null : trustAlso(caFile)
   return async ({ webhook, ...wakeUp }) => {
     const url = new URL(webhook.url)

@@ -82,6 +82,7 @@ const OTHERS = [
   'user list',
   'user show',
   'version',
+  'webhook listen',
   'webhook show',
   'webhook test',
   'webhook verify',

@@ -60,6 +60,7 @@ test('exit 4 for a file that there is not, wherever one is read', async (t) => {
     ['backtest', file],
     ['restore', file],
     ['partner-sim', 'beta', '--key-file', file],
+    ['webhook', 'listen', '--forward-to', 'http://localhost:9000', '--key-file', file],
     ['webhook', 'verify', '--signature', 'x', '--secret-file', file],
     ['serve', '--tls-cert', file, '--tls-key', file],
     ['serve', '--ops-token-file', file],

@@ -113,6 +113,7 @@ function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Lin
     [['webhook', 'show', ...of], null],
     [['webhook', 'resume', ...of], null],
     [['webhook', 'test', ...of, '--webhook-allow-cidr', '127.0.0.0/8'], null],
+    [['webhook', 'listen', '--forward-to', hostile, '--key-file', file('key'), '--url', hostile], null],
     [['webhook', 'verify', '--signature', mark('sha256='), '--secret-file', file('nothing')], null],
     [['price', 'fetch', '--price-feed', feed], null],
     [['price', 'import', file('prices.csv')], null],

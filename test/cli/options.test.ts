@@ -115,6 +115,17 @@ const ROWS: Record<string, Row> = {
   'backtest --frequency': oneOf('daily', 'weekly', 'bi-weekly'),
   'backtest --tranches': whole(1, 1_000),
   'backtest --chart': words([['a.svg', 'a.svg']], ['-']),
+  'webhook listen --forward-to': words(
+    [['http://localhost:9000/hook/', 'http://localhost:9000/hook/']],
+    ['localhost:9000', 'ftp://localhost', '0', '-1'],
+  ),
+  'webhook listen --key-file': anyWords('acme.key'),
+  'webhook listen --url': words(
+    [['https://partner.example/', 'https://partner.example']],
+    ['partner.example', 'ftp://partner.example', '0', '-1'],
+  ),
+  'webhook listen --secret-file': anyWords('secret.txt'),
+  'webhook listen --every': time(TIMER_DAYS),
   'webhook verify --signature': anyWords('v1=x'),
   'webhook verify --secret-file': anyWords('secret.txt'),
   'partner-sim --key-file': anyWords('acme.key'),

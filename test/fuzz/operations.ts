@@ -30,7 +30,13 @@ type Schema = {
   minimum?: number
   maximum?: number
 }
-type Parameter = { name: string; in: 'path' | 'query' | 'header'; required: boolean; schema: Schema }
+type Parameter = {
+  name: string
+  in: 'path' | 'query' | 'header'
+  required: boolean
+  schema: Schema
+  example?: unknown
+}
 export type Operation = DescribedOperation & {
   method: string
   template: string
@@ -91,7 +97,13 @@ function callOf(operation: Operation, at: number): fc.Arbitrary<Call> {
 }
 
 const parametersOf = (parameters: Parameter[]): fc.Arbitrary<Parameters> =>
-  membersOf(parameters.map(({ name, schema, required }) => ({ name, schema, required })))
+  membersOf(
+    parameters.map(({ name, schema, required, example }) => ({
+      name,
+      schema: { ...schema, ...(example !== undefined && { examples: [example] }) },
+      required,
+    })),
+  )
 
 const bodyOf = ({ properties = {}, required = [] }: Schema): fc.Arbitrary<Member[]> =>
   membersOf(
@@ -118,7 +130,8 @@ function valueFor(name: string, schema: Schema): fc.Arbitrary<Source> {
   if (noun === undefined) return described
   const known = fc.nat({ max: 11 }).map((at) => ({ known: noun, at }))
   return fc.oneof(
-    { arbitrary: known, weight: 15 },
+    // Cursors that were learnt may be those of another list; the example is one of this list.
+    { arbitrary: known, weight: noun === 'cursor' ? 1 : 15 },
     { arbitrary: described, weight: noun === 'webhook' ? 0 : 1 },
   )
 }

@@ -12,6 +12,7 @@ import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { makeAuthority } from '../support/certificate.ts'
 import { runHere } from '../support/command.ts'
 import { freePort } from '../support/free-port.ts'
+import { blocksOf, paste } from '../support/paste.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { deliverer, deliveryTo, SECRET } from '../webhook/stage.ts'
 
@@ -139,6 +140,32 @@ suite('the receivers of the guide', { concurrency: true }, () => {
       await polled()
       assert.equal(polls(), 1)
     })
+})
+
+test("wake-ups on a machine of one's own, by copy and paste: a laptop in two commands, and real deliveries", async (t) => {
+  const section =
+    /## On your own machine\n[\s\S]*?(?=\n## )/.exec(GUIDE)?.[0] ?? assert.fail('no such section')
+  const folder = temporaryFolder(t)
+  const ports = { 8080: await freePort(), 9000: await freePort(), 9443: await freePort() }
+  const ported = (text: string) =>
+    Object.entries(ports).reduce((seen, [from, to]) => seen.replaceAll(from, String(to)), text)
+  cpSync(join(EXAMPLES, 'typescript/wake-up.mts'), join(folder, 'wake-up.mts'))
+  for (const file of ['receiver.mts', 'front.ts'])
+    writeFileSync(join(folder, file), ported(blockOf('ts', `// ${file}`)))
+  const script = `trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n${blocksOf(section, 'sh').join('\n')}\nwait`
+  const env = {
+    PATH: `${join(import.meta.dirname, '../../node_modules/.bin')}:${process.env.PATH}`,
+    TRANCHE_PORT: String(ports[8080]),
+  }
+  const { code, out, err } = await paste(t, ported(script), { cwd: folder, env })
+  assert.equal(code, 0, `${err}${out}`)
+  assert.match(out, /Waiting for executions/)
+  assert.match(out, /^\S+Z exec_[0-9a-f]{32} count 1 answered 204 in \d+ ms$/m)
+  assert.match(out, /^poll$/m)
+  assert.match(out, /^delivered +yes$/m)
+  assert.match(out, /"webhooks_sent":1,"webhooks_failed":0/)
+  // The second one may be on its way to the log when the receiver is stopped.
+  assert.match(readFileSync(join(folder, 'receiver.log'), 'utf8'), /^(poll\n){1,2}$/)
 })
 
 test('the worked example of the guide is right, by openssl, by this product and by its verify', async (t) => {

@@ -7,7 +7,7 @@ import { revoke } from '../../src/core/key-rotation.ts'
 import { keyHash } from '../../src/http/issue-key.ts'
 import { ROUTES } from '../../src/http/routes.ts'
 import { AUDIT, fill, PLAN, type Service, startService, USER } from '../support/service.ts'
-import { confirmPath, executionsOf, PRICE, poll, succeed, userPath, WEBHOOKS } from './steps.ts'
+import { confirmPath, executionsOf, PRICE, planPath, poll, succeed, userPath, WEBHOOKS } from './steps.ts'
 
 /** What the owner has, and nobody else may be told. A stranger knows the ids, and uses them. */
 const MARKS = {
@@ -46,12 +46,16 @@ const ROWS: Record<string, Row> = {
     },
     status: 404,
   },
+  'GET /partner/v1/plans': { path: () => '/partner/v1/plans', status: 200 },
+  'GET /partner/v1/plans/:partner_plan_id': { path: () => planPath(KNOWN.plan), status: 404 },
   'GET /partner/v1/executions/due': { path: () => '/partner/v1/executions/due', status: 200 },
   'POST /partner/v1/executions/:execution_id/confirm': {
     path: confirmPath,
     body: fill(MARKS.order, '1.00'),
     status: 404,
   },
+  'GET /partner/v1/executions': { path: () => '/partner/v1/executions', status: 200 },
+  'GET /partner/v1/trades': { path: () => '/partner/v1/trades?month=2026-01', status: 200 },
   'POST /partner/v1/webhooks': { path: () => WEBHOOKS, body: { url: OWN_HOOK }, status: 200 },
   'GET /partner/v1/webhooks': { path: () => WEBHOOKS, status: 200 },
   'DELETE /partner/v1/webhooks': { path: () => WEBHOOKS, status: 200 },

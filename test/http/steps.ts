@@ -9,8 +9,11 @@ import { type CallOptions, PLAN, type Service, USER } from '../support/service.t
 export const USERS = '/partner/v1/users'
 export const PLANS = '/partner/v1/plans'
 export const DUE = '/partner/v1/executions/due'
+export const EXECUTIONS = '/partner/v1/executions'
+export const TRADES = '/partner/v1/trades'
 export const WEBHOOKS = '/partner/v1/webhooks'
 export const confirmPath = (id: string): string => `/partner/v1/executions/${encodeURIComponent(id)}/confirm`
+export const planPath = (id: string): string => `${PLANS}/${encodeURIComponent(id)}`
 export const userPath = (id: string): string => `${USERS}/${encodeURIComponent(id)}`
 
 /** The price of the first pass; a new plan fires its first unit at it. */

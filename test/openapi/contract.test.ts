@@ -8,10 +8,12 @@ import { BODY_BYTES_MAX } from '../../src/http/body.ts'
 import {
   confirmPath,
   DUE,
+  EXECUTIONS,
   link,
   PLANS,
   PRICE,
   plan,
+  planPath,
   poll,
   sendFirst,
   USERS,
@@ -32,7 +34,10 @@ const TEMPLATES = Object.entries(DESCRIPTION.paths).flatMap(([path, operations])
   Object.entries(operations).map(([method, { operationId }]) => ({
     operationId,
     method: method.toUpperCase(),
-    path: path.replace('{partner_user_id}', 'u1').replace('{execution_id}', 'exec_1'),
+    path: path
+      .replace('{partner_user_id}', 'u1')
+      .replace('{partner_plan_id}', 'p1')
+      .replace('{execution_id}', 'exec_1'),
   })),
 )
 const WITH_BODY = TEMPLATES.filter(({ method }) => ['POST', 'PATCH'].includes(method))
@@ -120,12 +125,20 @@ suite('the contract', () => {
 
     await refuse(service, 400, 'POST', WEBHOOKS, { url: 'https://10.0.0.1/' })
     await refuse(service, 422, 'POST', WEBHOOKS, { url: 'http://partner.example/' })
-    for (const report of ['monthly', 'monthly/users']) {
-      await refuse(service, 422, 'GET', `/partner/v1/billing/${report}?month=January`)
+    for (const report of ['billing/monthly', 'billing/monthly/users', 'trades']) {
+      await refuse(service, 422, 'GET', `/partner/v1/${report}?month=January`)
     }
-    const users = '/partner/v1/billing/monthly/users?month=2026-01'
-    await refuse(service, 422, 'GET', `${users}&limit=1001`)
-    await refuse(service, 422, 'GET', `${users}&cursor=!`)
+    for (const list of [
+      'billing/monthly/users?month=2026-01&',
+      'trades?month=2026-01&',
+      'plans?',
+      'executions?',
+    ]) {
+      await refuse(service, 422, 'GET', `/partner/v1/${list}limit=1001`)
+      await refuse(service, 422, 'GET', `/partner/v1/${list}cursor=!`)
+    }
+    await refuse(service, 422, 'GET', `${EXECUTIONS}?since=2026-01-05T00:00:00`)
+    await refuse(service, 404, 'GET', planPath('stranger'))
   })
 
   test('confirmations', async (t) => {

@@ -30,6 +30,18 @@ export async function takeEveryRoute(api: Client<paths>, pass: () => Promise<unk
   assert.deepEqual((await api.POST(CONFIRM, call)).data?.replayed, undefined)
   assert.deepEqual((await api.POST(CONFIRM, call)).data?.replayed, true)
 
+  const plans = await api.GET('/partner/v1/plans', { params: { query: { limit: 10 } } })
+  assert.deepEqual([plans.data?.plans.length, plans.data?.next_cursor], [1, null])
+  const seen = await api.GET('/partner/v1/plans/{partner_plan_id}', {
+    params: { path: { partner_plan_id: 'p1' } },
+  })
+  assert.deepEqual([seen.data?.window?.spent_usd, seen.data?.next_step], ['10.00', 'buy'])
+  const since = { since: '2026-01-01T00:00:00Z' }
+  const executions = await api.GET('/partner/v1/executions', { params: { query: since } })
+  assert.deepEqual(executions.data?.executions[0]?.status, 'filled')
+  const trades = await api.GET('/partner/v1/trades', { params: { query: { month: '2026-01' } } })
+  assert.deepEqual(trades.data?.trades[0]?.partner_order_id, 'order-1')
+
   const url = 'https://127.0.0.1/tranche'
   const registered = await api.POST('/partner/v1/webhooks', { body: { url } })
   assert.match(registered.data?.secret ?? '', /^sse_whsec_/)

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
+import { VIEWER } from '../../src/resources.ts'
 import { EXECUTABLE } from '../support/executable.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -64,8 +65,10 @@ suite('supply chain', () => {
     const nodeOwn = packagesIn(process.execPath)
     const found = [...packagesIn(EXECUTABLE)].filter((name) => !nodeOwn.has(name))
     assert.ok(found.length > 40, `${found.length} packages found`)
-    assert.deepEqual([...new Set(packages.map(nameOf))].sort(), found.sort())
+    // The viewer is embedded as it comes, gzipped; test/http/docs-page.process.test.ts compares it.
+    assert.deepEqual([...new Set(packages.map(nameOf))].sort(), [...found, VIEWER].sort())
     const notice = readFileSync(join(DIST, 'LICENSES.txt'), 'utf8')
+    assert.match(notice, /SmartBear[\s\S]*DOMPurify/, 'whose work is in the viewer')
     for (const one of packages) assert.ok(notice.includes(`\n${nameOf(one)} ${one.version} (`), nameOf(one))
   })
 

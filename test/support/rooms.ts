@@ -45,6 +45,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
       'billing',
       'http',
       'lanes',
+      'resources',
       'version',
       'types of store',
       'types of machine',

@@ -17,18 +17,18 @@ export function addWebhookOptions(command: Command): Command {
         .argParser(cidrs)
         .default([], 'none'),
     )
-    .addOption(
-      new Option('--webhook-ca <file>', 'also trust this certificate authority (PEM)').env(
-        'TRANCHE_WEBHOOK_CA',
-      ),
-    )
-    .addOption(
-      new Option('--webhook-header-prefix <prefix>', 'how the headers of webhooks begin')
-        .env('TRANCHE_WEBHOOK_HEADER_PREFIX')
-        .argParser(headerPrefix)
-        .default(HEADER_PREFIX_DEFAULT),
-    )
+    .addOption(caOption())
+    .addOption(headerPrefixOption())
 }
+
+export const caOption = () =>
+  new Option('--webhook-ca <file>', 'also trust this certificate authority (PEM)').env('TRANCHE_WEBHOOK_CA')
+
+export const headerPrefixOption = () =>
+  new Option('--webhook-header-prefix <prefix>', 'how the headers of webhooks begin')
+    .env('TRANCHE_WEBHOOK_HEADER_PREFIX')
+    .argParser(headerPrefix)
+    .default(HEADER_PREFIX_DEFAULT)
 
 /** One value may hold several ranges, separated by commas, for the environment variable's sake. */
 function cidrs(text: string, others: string[]): string[] {

@@ -2,10 +2,9 @@
 
 import { InvalidArgumentError } from 'commander'
 import { Problem } from '../../core/problem.ts'
-import { readInput } from '../read-input.ts'
+import { readKeyFile } from '../options/service.ts'
 
 const LIVE_PREFIX = 'sse_live_'
-const KEY_PATTERN = /^sse_(test|live)_[0-9A-Za-z]+$/
 
 export type SimOptions = {
   keyFile: string
@@ -21,8 +20,7 @@ export type SimOptions = {
 }
 
 export function readKey({ keyFile, live }: SimOptions): string {
-  const key = readInput(keyFile).trim()
-  if (!KEY_PATTERN.test(key)) throw new Problem('bad_file', `${keyFile} holds no API key.`)
+  const key = readKeyFile(keyFile)
   if (key.startsWith(LIVE_PREFIX) && !live) throw liveRefused()
   return key
 }
@@ -43,10 +41,4 @@ export function share(text: string): number {
   const value = /^([01]|[01]?\.\d{1,6})$/.test(text) ? Number(text) : Number.NaN
   if (value >= 0 && value <= 1) return value
   throw new InvalidArgumentError('A share is a decimal from 0 to 1, such as 0.1.')
-}
-
-export function serviceUrl(text: string): string {
-  const url = URL.parse(text)
-  if (url && (url.protocol === 'http:' || url.protocol === 'https:')) return text.replace(/\/+$/, '')
-  throw new InvalidArgumentError('Give the address of the service, such as http://127.0.0.1:8080.')
 }

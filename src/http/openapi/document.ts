@@ -50,12 +50,13 @@ export function operationFor(route: Pick<Route, 'method' | 'path'>): Operation {
 }
 
 function operationOf(route: Route): Json {
-  const { operationId, tag, summary, description, ...operation } = operationFor(route)
+  const { operationId, tag, summary, description, isAddition, ...operation } = operationFor(route)
   return {
     operationId,
     tags: [tag],
     summary,
-    description,
+    description: isAddition ? `An addition to the contract. ${description}` : description,
+    ...(isAddition && { 'x-addition': true }),
     parameters: parametersOf(route, operation.params ?? {}),
     ...(operation.body !== undefined && {
       requestBody: { required: true, content: jsonOf(operation.body) },

@@ -8,6 +8,7 @@ import {
   BODY_REFUSALS,
   CONFIRM_REFUSALS,
   MISSING_EXECUTION,
+  MISSING_PLAN,
   PLAN_REFUSALS,
   QUERY_REFUSALS,
   type RefusalExample,
@@ -26,9 +27,12 @@ export type Operation = {
   params?: Record<string, string>
   headers?: Record<string, string>
   refusals: readonly RefusalExample[]
+  /** Not in the contract that partners signed: it was added to it, and takes nothing from it. */
+  isAddition?: true
 }
 
 const SAFE = 'Safe to retry.'
+const READS = `It only reads: nothing is handed out, and no lease begins. ${SAFE}`
 
 /** Keyed by method and path, as the route table has them. */
 export const OPERATIONS: Record<string, Operation> = {
@@ -75,6 +79,25 @@ export const OPERATIONS: Record<string, Operation> = {
     body: 'PlanRequest',
     refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...PLAN_REFUSALS],
   },
+  'GET /partner/v1/plans': {
+    operationId: 'listPlans',
+    tag: 'Plans',
+    summary: 'All plans, with their windows and next steps',
+    description: `Page by page, by partner_plan_id. ${READS}`,
+    answer: 'Plans',
+    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.page],
+    isAddition: true,
+  },
+  'GET /partner/v1/plans/:partner_plan_id': {
+    operationId: 'getPlan',
+    tag: 'Plans',
+    summary: 'One plan: its window, what is spent and left, and what comes next',
+    description: READS,
+    answer: 'PlanState',
+    params: { partner_plan_id: 'plan-1' },
+    refusals: [...ANY_REFUSAL, ...MISSING_PLAN],
+    isAddition: true,
+  },
   'GET /partner/v1/executions/due': {
     operationId: 'pollDue',
     tag: 'Executions',
@@ -99,6 +122,28 @@ export const OPERATIONS: Record<string, Operation> = {
     body: 'Confirmation',
     params: { execution_id: 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d' },
     refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...MISSING_EXECUTION, ...CONFIRM_REFUSALS],
+  },
+  'GET /partner/v1/executions': {
+    operationId: 'listExecutions',
+    tag: 'Executions',
+    summary: 'What was to be bought, and what became of it',
+    description:
+      'Page by page, oldest first, whatever the status. Never buy because of this list: only a poll hands out ' +
+      `executions, and what you have not polled cannot be confirmed. ${READS}`,
+    answer: 'Executions',
+    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.since, ...QUERY_REFUSALS.page],
+    isAddition: true,
+  },
+  'GET /partner/v1/trades': {
+    operationId: 'listTrades',
+    tag: 'Executions',
+    summary: 'What is recorded in a month',
+    description:
+      'Page by page: every confirmation that was accepted, and every adjustment. The dollars of a month add up to the ' +
+      `volume of its statement. What is recorded meanwhile comes on a later page. ${READS}`,
+    answer: 'Trades',
+    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.month, ...QUERY_REFUSALS.page],
+    isAddition: true,
   },
   'POST /partner/v1/webhooks': {
     operationId: 'registerWebhook',

@@ -3,8 +3,8 @@
 
 import { formatUsd } from '../../core/money.ts'
 import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'
-import { USERS_PAGE_MAX } from '../billing.ts'
 import { BODY_BYTES_MAX } from '../body.ts'
+import { PAGE_MAX } from '../paging.ts'
 import type { ValidationDetail } from '../refusal.ts'
 
 export type RefusalExample = {
@@ -116,6 +116,10 @@ export const PLAN_REFUSALS: readonly RefusalExample[] = [
   ]),
 ]
 
+export const MISSING_PLAN: readonly RefusalExample[] = [
+  refusal(404, 'unknown_plan', 'No such plan in this environment', 'Plan not found.'),
+]
+
 export const MISSING_EXECUTION: readonly RefusalExample[] = [
   refusal(404, 'unknown_execution', 'No such execution in this environment', 'Execution not found.'),
 ]
@@ -173,14 +177,19 @@ export const WEBHOOK_REFUSALS: readonly RefusalExample[] = [
 ]
 
 export const QUERY_REFUSALS = {
+  since: [
+    refusal(422, 'bad_since', 'Not an instant, or one without its offset', [
+      wrong('timezone_aware', ['query', 'since'], 'Input should have timezone info'),
+    ]),
+  ],
   month: [
     refusal(422, 'bad_month', 'No month, or not written YYYY-MM', [
       wrong('value_error', ['query', 'month'], 'Value error, month must be written YYYY-MM'),
     ]),
   ],
   page: [
-    refusal(422, 'bad_limit', `The limit is 1 to ${USERS_PAGE_MAX}`, [
-      wrong('less_than_equal', ['query', 'limit'], `Input should be less than or equal to ${USERS_PAGE_MAX}`),
+    refusal(422, 'bad_limit', `The limit is 1 to ${PAGE_MAX}`, [
+      wrong('less_than_equal', ['query', 'limit'], `Input should be less than or equal to ${PAGE_MAX}`),
     ]),
     refusal(422, 'bad_cursor', 'Not a next_cursor of a page', [
       wrong('value_error', ['query', 'cursor'], 'Value error, cursor is not one of a page'),

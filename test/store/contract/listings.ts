@@ -1,13 +1,22 @@
 // Listings: page after page they give every row once, in one order, at every page size.
 
 import assert from 'node:assert/strict'
-import { DAY_MS } from '../../../src/core/instant.ts'
+import { DAY_MS, type Instant } from '../../../src/core/instant.ts'
 import { price, usd } from '../../../src/core/money.ts'
+import { periodOf } from '../../../src/core/month.ts'
 import type { PageRequest } from '../../../src/store/paging.ts'
 import { type Contract, filled, link, openWorld, poll, report, sendPlan, setUser, tick } from '../world.ts'
 
 const EVERYBODY = { slug: null, environment: null }
 const ROWS = 5
+
+const JANUARY = { ...periodOf('2026-01'), final: true }
+
+/** The place that a cursor of this test writes as an instant and an id. */
+function placeOf<Name extends string>(after: number | string | null, name: Name) {
+  const [at = '0', executionId = ''] = String(after ?? '0').split(' ')
+  return { [name]: Number(at) as Instant, executionId } as Record<Name, Instant> & { executionId: string }
+}
 
 type Listing = {
   page: (page: PageRequest) => Promise<unknown[]>
@@ -28,6 +37,12 @@ export const listingContract: Contract = {
     const due = await poll(store, acme)
     for (let i = 0; i < ROWS; i++) await setUser(store, acme, `u${i}`, 'disabled')
     for (const one of due) await report(store, acme, one.executionId, filled(usd('10')))
+    for (let i = 0; i < ROWS; i++) {
+      await setUser(store, acme, `u${i}`, 'linked')
+      await sendPlan(store, acme, { partnerUserId: `u${i}`, partnerPlanId: `p${i}`, status: 'active' })
+    }
+    await tick(world, '60000')
+    for (const one of await poll(store, acme)) await report(store, acme, one.executionId, filled(usd('10')))
 
     const listings: Record<string, Listing> = {
       audit: { page: (page) => store.listAudit(page), cursor: (row: { auditId: number }) => row.auditId },
@@ -39,6 +54,23 @@ export const listingContract: Contract = {
       executions: {
         page: (page) => store.listExecutions({ ...EVERYBODY, status: null, stuck: false }, page),
         cursor: (row: { executionId: string }) => row.executionId,
+      },
+      "a tenant's plans": {
+        page: ({ after, limit }) => store.readPlans(acme, { after: after as string | null, limit }),
+        cursor: (row: { partnerPlanId: string }) => row.partnerPlanId,
+      },
+      "a tenant's executions": {
+        page: async ({ after, limit }) =>
+          (await store.readExecutions(acme, { after: placeOf(after, 'createdAt'), limit })).executions,
+        cursor: (row: { createdAt: number; executionId: string }) => `${row.createdAt} ${row.executionId}`,
+      },
+      "a tenant's lines": {
+        page: ({ after, limit }) =>
+          store.readTenantLines(acme, JANUARY, {
+            after: { ...placeOf(after, 'recordedAt'), number: 0 },
+            limit,
+          }),
+        cursor: (row: { recordedAt: number; executionId: string }) => `${row.recordedAt} ${row.executionId}`,
       },
       prices: { page: (page) => store.listPrices(page), cursor: (row: { at: number }) => row.at },
       'late fills': {

@@ -1,8 +1,9 @@
 // No method lets a tenant see or change what belongs to another.
 
 import assert from 'node:assert/strict'
-import { MINUTE_MS } from '../../../src/core/instant.ts'
+import { type Instant, MINUTE_MS } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
+import { periodOf } from '../../../src/core/month.ts'
 import { register } from '../../../src/core/webhook.ts'
 import {
   allExecutions,
@@ -192,6 +193,37 @@ export const tenancyContract: Contract = {
     assert.equal((await store.findWebhook(acme))?.url, 'https://a.example/')
     assert.equal(await store.deleteWebhook(acme), true)
     assert.equal(await store.deleteWebhook(acme), false)
+  },
+
+  'a tenant reads its own plans, executions and trades': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const tenants = [acme, ...strangers(world)]
+    for (const [at, tenant] of tenants.entries()) {
+      await link(store, tenant)
+      await sendPlan(store, tenant, { amount: usd(`${60 + at}`) })
+    }
+    await sendPlan(store, acme, { partnerPlanId: 'p2' })
+    await tick(world, '60000')
+    for (const tenant of tenants)
+      for (const { executionId } of await poll(store, tenant))
+        await report(store, tenant, executionId, filled(usd('10')))
+    const period = { ...periodOf('2026-01'), final: true }
+    const after = { createdAt: 0 as Instant, executionId: '' }
+    const seen = new Set<string>()
+    for (const [at, tenant] of tenants.entries()) {
+      const rows = tenant === acme ? 2 : 1
+      const plans = await store.readPlans(tenant, { after: null, limit: 10 })
+      const { executions } = await store.readExecutions(tenant, { after, limit: 10 })
+      const lines = await store.readTenantLines(tenant, period, { after: null, limit: 10 })
+      assert.deepEqual([plans.length, executions.length, lines.length], [rows, rows, rows])
+      assert.ok(lines.every((line) => line.tenant.tenantId === tenant.tenantId))
+      for (const { executionId } of executions) seen.add(executionId)
+      assert.equal((await store.readPlan(tenant, 'p2')) === null, tenant !== acme)
+      const plan = await store.readPlan(tenant, 'p1')
+      assert.deepEqual([plan?.amount, plans[0]?.amount], [usd(`${60 + at}`), usd(`${60 + at}`)])
+    }
+    assert.equal(seen.size, 4, 'nobody sees what another sees')
   },
 
   'the listings of operators filter by partner and environment': async (t, open) => {

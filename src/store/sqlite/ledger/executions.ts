@@ -4,9 +4,15 @@ import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { ExecutionFilter, ExecutionStore } from '../../executions.ts'
-import { executionOf } from '../../rows/execution.ts'
+import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import type { AuditLog } from '../accounts/audit.ts'
-import { IS_DUE_LATE, IS_STUCK, OF_TENANT, SELECT_LISTED_EXECUTION } from '../expressions.ts'
+import {
+  IS_DUE_LATE,
+  IS_STUCK,
+  OF_TENANT,
+  SELECT_EXECUTION,
+  SELECT_LISTED_EXECUTION,
+} from '../expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Confirmations } from './confirmations.ts'
@@ -98,6 +104,13 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
         audit.add(entry, real)
       }),
 
+    readExecutions: ({ tenantId }, { after, limit }) =>
+      read(() => {
+        const { createdAt, executionId } = after
+        const rows = sql.ofTenant.all({ tenant: tenantId, at: createdAt, id: executionId, limit })
+        return { executions: rows.map(executionOf), now: time.of(tenantId, connection.present()) }
+      }),
+
     listExecutions: (filter, { after, limit }) =>
       read(() => {
         const params = { ...paramsOf(filter, clock()), limit }
@@ -136,6 +149,10 @@ function prepare({ db }: Connection) {
       `update executions
        set status = d.value ->> 1, delivered_count = d.value ->> 2, lease_expires_at = d.value ->> 3
        from json_each(:delivered) d where execution_id = d.value ->> 0 and +tenant_id = :tenant`,
+    ),
+    ofTenant: db.prepare<object, ExecutionRow>(
+      `${SELECT_EXECUTION} where e.tenant_id = :tenant and (e.created_at, e.execution_id) > (:at, :id)
+       order by e.created_at, e.execution_id limit :limit`,
     ),
     forgetCounts: db.prepare('delete from open_counts where tenant_id = :tenant and n = 0'),
     cancel: db.prepare(

@@ -1,6 +1,8 @@
 // Plans: written by partners, listed for operators.
 
 import type { Usd } from '../../../core/money.ts'
+import type { PlanState } from '../../../core/next-step.ts'
+import type { Tenant } from '../../../core/partner.ts'
 import type { PlanStore } from '../../plans.ts'
 import { instant } from '../../rows/instant.ts'
 import { type PlanRow, planOf, planParams } from '../../rows/plan.ts'
@@ -14,11 +16,17 @@ import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Ledger } from './ledger.ts'
 
 export function createPlanStore(connection: Connection, ledger: Ledger, time: TenantTime): PlanStore {
-  const { read } = connection
+  const { read, present } = connection
   const sql = prepare(connection)
   const listed = (row: ListedPlanRow) => {
     const plan = planOf(row)
     return { ...plan, tenant: tenantOf(row), window: ledger.current(plan.planId) }
+  }
+
+  function stateIn({ tenantId }: Tenant): (row: PlanStateRow) => PlanState {
+    const held = sql.held.get(tenantId) === 1n
+    const now = time.of(tenantId, present())
+    return (row) => ({ ...planStateOf(row), held, now })
   }
 
   return {
@@ -50,6 +58,17 @@ export function createPlanStore(connection: Connection, ledger: Ledger, time: Te
         return change.plan
       }),
 
+    readPlans: (tenant, { after, limit }) =>
+      read(() =>
+        sql.ofTenant.all({ tenant: tenant.tenantId, after: after ?? '', limit }).map(stateIn(tenant)),
+      ),
+
+    readPlan: (tenant, partnerPlanId) =>
+      read(() => {
+        const row = sql.oneOfTenant.get({ tenant: tenant.tenantId, partner_plan_id: partnerPlanId })
+        return row ? stateIn(tenant)(row) : null
+      }),
+
     listPlans: (filter, { after, limit }) =>
       read(() => sql.list.all({ ...filter, after: after ?? 0, limit }).map(listed)),
 
@@ -72,6 +91,31 @@ type ListedPlanRow = PlanRow & TenantRow
 const SELECT_LISTED_PLAN = `
   select p.*, u.partner_user_id, t.partner_slug, t.environment
   from plans p join users u on u.user_id = p.user_id join tenants t on t.tenant_id = p.tenant_id`
+
+/** A plan with its current window and the part of its schedule that its next step depends on, all of it or none. */
+type PlanStateRow = PlanRow & {
+  user_status: string
+  s_next_run_at: bigint | null
+  s_fireable: bigint
+  s_floor: bigint
+} & (WindowRow | { window_id: null })
+
+const SELECT_PLAN_STATE = `
+  select w.*, s.next_run_at as s_next_run_at, s.fireable as s_fireable, s.floor as s_floor,
+    p.*, u.partner_user_id, u.status as user_status
+  from plans p join users u on u.user_id = p.user_id
+    left join windows w on w.plan_id = p.plan_id and w.closed_at is null left join schedules s on s.plan_id = p.plan_id
+  where p.tenant_id = :tenant`
+
+const planStateOf = (row: PlanStateRow): Omit<PlanState, 'held' | 'now'> => ({
+  ...planOf(row),
+  userStatus: row.user_status as PlanState['userStatus'],
+  window: row.window_id === null ? null : windowOf(row),
+  schedule:
+    row.s_next_run_at === null
+      ? null
+      : { nextRunAt: instant(row.s_next_run_at), fireable: row.s_fireable as Usd, floor: row.s_floor as Usd },
+})
 
 function prepare({ db }: Connection) {
   return {
@@ -102,6 +146,17 @@ function prepare({ db }: Connection) {
          smart_timing_enabled = :smart_timing_enabled, start_date = :start_date, updated_at = :updated_at
        where tenant_id = :tenant and plan_id = :plan_id`,
     ),
+    ofTenant: db.prepare<object, PlanStateRow>(
+      `${SELECT_PLAN_STATE} and p.partner_plan_id > :after order by p.partner_plan_id limit :limit`,
+    ),
+    oneOfTenant: db.prepare<object, PlanStateRow>(
+      `${SELECT_PLAN_STATE} and p.partner_plan_id = :partner_plan_id`,
+    ),
+    held: db
+      .prepare<[number], bigint>(
+        'select held from partners join tenants using (partner_slug) where tenant_id = ?',
+      )
+      .pluck(),
     list: db.prepare<object, ListedPlanRow>(
       `${SELECT_LISTED_PLAN} where p.plan_id > :after and ${OF_TENANT} order by p.plan_id limit :limit`,
     ),

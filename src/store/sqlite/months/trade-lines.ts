@@ -1,20 +1,21 @@
 // The lines of a trades export: confirmations and adjustments, in one order, page by page.
 
-import type { MonthStore, TradeLine } from '../../months.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { LinePlace, MonthStore, TradeLine } from '../../months.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { instant } from '../../rows/instant.ts'
 import { reportOf } from '../../rows/report.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import type { TradeRow } from '../../rows/trade.ts'
 import { OF_TENANT } from '../expressions.ts'
-import type { Connection } from '../file/connection.ts'
+import type { Connection, Database } from '../file/connection.ts'
 
 export const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'
 
 export function createTradeLines({
   db,
   read,
-}: Connection): Pick<MonthStore, 'readTradeLines' | 'countTradeLines'> {
+}: Connection): Pick<MonthStore, 'readTradeLines' | 'readTenantLines' | 'countTradeLines'> {
   const sql = {
     count: db
       .prepare<object, bigint>(
@@ -25,13 +26,31 @@ export function createTradeLines({
            where ${IN_PERIOD} and ${OF_TENANT})`,
       )
       .pluck(),
+  }
+  const ofMany = linesOf(db, OF_TENANT)
+  const ofOne = linesOf(db, 't.tenant_id = :tenant')
+
+  return {
+    readTradeLines: ({ start, end }, filter, { after, limit }) =>
+      read(() => ofMany({ ...filter, end }, after ?? beginningOf(start), limit)),
+
+    readTenantLines: ({ tenantId }, { start, end }, { after, limit }) =>
+      read(() => ofOne({ tenant: tenantId, end }, after ?? beginningOf(start), limit)),
+
+    countTradeLines: ({ start, end }, filter) => read(() => Number(sql.count.get({ ...filter, start, end }))),
+  }
+}
+
+/** Reads a page of lines of the tenants `t` that `scope` lets through. */
+function linesOf(db: Database, scope: string) {
+  const sql = {
     trades: db.prepare<object, TradeLineRow>(
       `select d.execution_id, d.recorded_at, d.partner_order_id, d.status, d.usd_amount, d.btc_amount,
          d.execution_price, d.partner_fee_usd, d.executed_at, d.failure_reason,
          t.tenant_id, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
        from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
          join plans p on p.plan_id = d.plan_id
-       where (d.recorded_at, d.execution_id) > (:at, :id) and d.recorded_at < :end and ${OF_TENANT}
+       where (d.recorded_at, d.execution_id) > (:at, :id) and d.recorded_at < :end and ${scope}
        order by d.recorded_at, d.execution_id limit :limit`,
     ),
     adjustments: db.prepare<object, AdjustmentLineRow>(
@@ -40,27 +59,22 @@ export function createTradeLines({
          join tenants t on t.tenant_id = a.tenant_id join users u on u.user_id = a.user_id
          join plans p on p.plan_id = a.plan_id
        where (a.recorded_at, a.execution_id, a.adjustment_id) > (:at, :id, :number) and a.recorded_at < :end
-         and ${OF_TENANT}
+         and ${scope}
        order by a.recorded_at, a.execution_id, a.adjustment_id limit :limit`,
     ),
   }
 
-  return {
-    readTradeLines: ({ start, end }, filter, { after, limit }) =>
-      read(() => {
-        // One lower bound, so that a page begins at its own place in the index and not at the month's.
-        const at = after?.recordedAt ?? start
-        const number = after?.entry.kind === 'adjustment' ? after.entry.adjustment.adjustmentId : 0
-        const params = { ...filter, end, at, id: after?.executionId ?? '', limit }
-        // A trade stands before its adjustments, so that one under the last line's key has been read already.
-        const trades = sql.trades.all(params).map(tradeLineOf)
-        const adjustments = sql.adjustments.all({ ...params, number }).map(adjustmentLineOf)
-        return merged(trades, adjustments).slice(0, limit)
-      }),
-
-    countTradeLines: ({ start, end }, filter) => read(() => Number(sql.count.get({ ...filter, start, end }))),
+  return (whose: object, after: LinePlace, limit: number): TradeLine[] => {
+    // One lower bound, so that a page begins at its own place in the index and not at the month's.
+    const params = { ...whose, at: after.recordedAt, id: after.executionId, limit }
+    // A trade stands before its adjustments, so that one under the last line's key has been read already.
+    const trades = sql.trades.all(params).map(tradeLineOf)
+    const adjustments = sql.adjustments.all({ ...params, number: after.number }).map(adjustmentLineOf)
+    return merged(trades, adjustments).slice(0, limit)
   }
 }
+
+const beginningOf = (start: Instant): LinePlace => ({ recordedAt: start, executionId: '', number: 0 })
 
 export type LineNames = TenantRow & { partner_user_id: string; partner_plan_id: string }
 type TradeLineRow = TradeRow & LineNames
@@ -69,7 +83,7 @@ type AdjustmentLineRow = AdjustmentRow & LineNames & { trade_order_id: string }
 /** Where a line belongs, and the names a reader knows it by. */
 export const lineOf = (
   row: LineNames & { execution_id: string; recorded_at: bigint },
-): Omit<TradeLine, 'entry'> => ({
+): Omit<TradeLine, 'entry' | 'number'> => ({
   tenant: tenantOf(row),
   executionId: row.execution_id as TradeLine['executionId'],
   partnerUserId: row.partner_user_id,
@@ -79,11 +93,13 @@ export const lineOf = (
 
 const tradeLineOf = (row: TradeLineRow): TradeLine => ({
   ...lineOf(row),
+  number: 0,
   entry: { kind: 'trade', report: reportOf(row) },
 })
 
 const adjustmentLineOf = (row: AdjustmentLineRow): TradeLine => ({
   ...lineOf(row),
+  number: Number(row.adjustment_id),
   entry: {
     kind: 'adjustment',
     partnerOrderId: row.partner_order_id ?? row.trade_order_id,

@@ -1,0 +1,97 @@
+// Reads from a service as its partner, patiently: what may pass is tried again, what will not ends the command.
+
+import { setTimeout as pause } from 'node:timers/promises'
+
+/** The waits of the contract, in seconds; the last one for as long as it takes. */
+const WAITS_S = [1, 2, 5, 10, 30, 60]
+const ANSWER_MS = 30_000
+
+/** The service has answered, and would answer the same again. */
+export class Refused extends Error {}
+
+/** It could not be asked, or cannot answer for the time being. */
+class NotNow extends Error {
+  readonly afterS: number
+
+  constructor(message: string, afterS = 0) {
+    super(message)
+    this.afterS = afterS
+  }
+}
+
+export type Reader = {
+  /** One answer to GET, as JSON. Throws Refused, and anything else for what may pass. */
+  once: (path: string) => Promise<unknown>
+  /** Runs `read` until it succeeds or is refused. Throws Refused, and anything once `signal` is aborted. */
+  patiently: <T>(read: () => Promise<T>) => Promise<T>
+}
+
+type Options = {
+  url: string
+  key: string
+  /** From 0 to 1, to shorten a wait by: many listeners must not come back at one instant. */
+  chance: () => number
+  /** Ends what is under way. */
+  signal: AbortSignal
+  /** Told why, and in how many seconds it is tried again; and once it goes on. */
+  onTrouble: (text: string) => void
+  onRecovery: () => void
+}
+
+export function createReader({ url, key, signal, chance, onTrouble, onRecovery }: Options): Reader {
+  return {
+    async once(path) {
+      const response = await fetch(`${url}/partner/v1${path}`, {
+        headers: { authorization: `Bearer ${key}` },
+        redirect: 'manual',
+        signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]),
+      }).catch((error) => {
+        throw new NotNow(`The service at ${url} cannot be reached: ${reasonOf(error)}`)
+      })
+      const text = await response.text().catch(() => '')
+      const { status, headers } = response
+      const said = `The service at ${url} answered ${status}: ${detailOf(text)}`
+      if (status === 408 || status === 429 || status >= 500)
+        throw new NotNow(said, Number(headers.get('retry-after') ?? 0) || 0)
+      const body = status === 200 ? parsed(text) : undefined
+      if (body === undefined) throw new Refused(said)
+      return body
+    },
+
+    async patiently(read) {
+      for (let tries = 0; ; tries++) {
+        try {
+          const answer = await read()
+          if (tries > 0) onRecovery()
+          return answer
+        } catch (error) {
+          if (error instanceof Refused || signal.aborted) throw error
+          const usual = (WAITS_S[tries] ?? WAITS_S.at(-1) ?? 0) * (1 - chance() / 2)
+          const wait = Math.max(usual, error instanceof NotNow ? error.afterS : 0)
+          onTrouble(`${(error as Error).message}; trying again in ${Math.ceil(wait)} s`)
+          await pause(wait * 1_000, undefined, { signal })
+        }
+      }
+    },
+  }
+}
+
+/** `fetch` says only that it failed; the cause says why. */
+function reasonOf(error: unknown): string {
+  const { message, cause } = error as Error
+  return cause instanceof Error ? cause.message || String((cause as NodeJS.ErrnoException).code) : message
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The sentence of a refusal; of what is no answer of ours, its beginning. */
+function detailOf(text: string): string {
+  const { detail } = Object(parsed(text)) as { detail?: unknown }
+  return typeof detail === 'string' ? detail : text.slice(0, 200)
+}

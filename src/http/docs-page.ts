@@ -1,0 +1,86 @@
+// /docs: the API description as a page for a browser. The viewer is a package that travels with the program; the page
+// takes nothing from any other address, and sends nothing to this one but the question for /openapi.json.
+
+import { readViewerFile } from '../resources.ts'
+import { INFO } from './openapi/common-parts.ts'
+
+export const DOCS_PATHS = ['/docs', '/docs/viewer.css', '/docs/viewer.js', '/docs/start.js'] as const
+export type DocsPath = (typeof DOCS_PATHS)[number]
+export type DocsAnswer = { headers: Record<string, string>; body: string | Uint8Array }
+
+// Relative addresses, so that a proxy may put the service under a path of its own.
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${INFO.title}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="docs/viewer.css">
+</head>
+<body>
+<noscript>This page needs JavaScript. The same as JSON: <a href="openapi.json">openapi.json</a></noscript>
+<div id="viewer"></div>
+<script src="docs/viewer.js"></script>
+<script src="docs/start.js"></script>
+</body>
+</html>
+`
+
+// It only shows (docs/decisions/0059-the-viewer-only-shows.md): no field for a key, no choice of a server.
+const START = `const dark = matchMedia('(prefers-color-scheme: dark)')
+const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches)
+follow()
+dark.addEventListener('change', follow)
+
+// The box around what is left out.
+const style = new CSSStyleSheet()
+style.replaceSync('.scheme-container { display: none }')
+document.adoptedStyleSheets.push(style)
+
+const left = ['authorizeBtn', 'authorizeOperationBtn', 'ServersContainer', 'OAS31License']
+SwaggerUIBundle({
+  dom_id: '#viewer',
+  url: 'openapi.json',
+  deepLinking: true,
+  defaultModelsExpandDepth: 0,
+  filter: true,
+  supportedSubmitMethods: [],
+  validatorUrl: null,
+  plugins: [{ wrapComponents: Object.fromEntries(left.map((name) => [name, () => () => null])) }],
+})
+`
+
+const HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+}
+
+export async function readDocs(path: DocsPath): Promise<DocsAnswer> {
+  switch (path) {
+    case '/docs':
+      return answerOf('text/html', PAGE)
+    case '/docs/start.js':
+      return answerOf('text/javascript', START)
+    case '/docs/viewer.css':
+      return zipped('text/css', await readViewerFile('swagger-ui.css'))
+    case '/docs/viewer.js':
+      return zipped('text/javascript', await readViewerFile('swagger-ui-bundle.js'))
+    default:
+      return path satisfies never
+  }
+}
+
+const answerOf = (type: string, body: string | Uint8Array): DocsAnswer => ({
+  headers: { ...HEADERS, 'content-type': `${type}; charset=utf-8` },
+  body,
+})
+
+/** Every browser takes gzip: it is embedded so, and never unpacked here. */
+function zipped(type: string, body: Uint8Array): DocsAnswer {
+  const { headers } = answerOf(type, body)
+  return { headers: { ...headers, 'content-encoding': 'gzip' }, body }
+}

@@ -1,0 +1,42 @@
+// Lists in pages: how many rows a page has, and the cursor that says where the next one begins.
+
+import { FieldError, field } from './fields.ts'
+
+export const PAGE_DEFAULT = 100
+export const PAGE_MAX = 1_000
+
+export const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) => {
+  if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
+    return new FieldError(
+      'int_parsing',
+      'Input should be a valid integer, unable to parse string as an integer',
+    )
+  }
+  const value = Number(input)
+  if (value < 1) return new FieldError('greater_than_equal', 'Input should be greater than or equal to 1')
+  if (value > PAGE_MAX)
+    return new FieldError('less_than_equal', `Input should be less than or equal to ${PAGE_MAX}`)
+  return value
+})
+
+/** A place in a list as text, and back; null for a text that is none. */
+export type Places<T> = { write: (place: T) => string; read: (text: string) => T | null }
+
+/** A cursor is a place, wrapped so that nobody takes it apart. */
+export const wrap = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')
+
+export const cursor = <T>({ read, write }: Places<T>) =>
+  field({ type: 'string' }, (input): T | FieldError => {
+    const text = typeof input === 'string' ? Buffer.from(input, 'base64url').toString('utf8') : ''
+    const place = read(text)
+    return place !== null && wrap(write(place)) === input
+      ? place
+      : new FieldError('value_error', 'Value error, cursor is not one of a page')
+  })
+
+/** The first `limit` of rows of which one more was read than the page has, and the cursor behind them. */
+export function pageOf<T>(rows: readonly T[], limit: number, writeLast: (last: T) => string) {
+  const page = rows.slice(0, limit)
+  const last = page.at(-1)
+  return { page, next_cursor: rows.length > limit && last !== undefined ? wrap(writeLast(last)) : null }
+}

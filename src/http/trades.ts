@@ -1,0 +1,56 @@
+// Trades over HTTP: what was recorded in a month, confirmations and adjustments, in the order they were recorded.
+
+import { z } from 'zod'
+import { tradeRow } from '../billing/export.ts'
+import type { Instant } from '../core/instant.ts'
+import type { LinePlace } from '../store/months.ts'
+import { tradeAnswer, tradesAnswer } from './answer-schemas.ts'
+import { MONTH, month } from './billing.ts'
+import { said } from './fields.ts'
+import { cursor, limit, PAGE_DEFAULT, type Places, pageOf } from './paging.ts'
+import { route } from './route.ts'
+
+const places: Places<LinePlace> = {
+  write: ({ recordedAt, executionId, number }) => `${recordedAt} ${executionId} ${number}`,
+  read: (text) => {
+    const [, at, executionId = '', number] = /^(-?\d{1,15}) (exec_[0-9a-f]{32}) (\d{1,15})$/.exec(text) ?? []
+    return at === undefined
+      ? null
+      : { recordedAt: Number(at) as Instant, executionId, number: Number(number) }
+  },
+}
+
+export const getTrades = route({
+  method: 'GET',
+  path: '/partner/v1/trades',
+  query: z.object({
+    month: month.meta(MONTH),
+    limit: limit.meta(said(`The trades of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+    cursor: cursor(places)
+      .meta(
+        said(
+          'The next_cursor of the page before.',
+          'MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA',
+        ),
+      )
+      .optional(),
+  }),
+  answer: tradesAnswer,
+  handle: async ({ store, tenant, query }) => {
+    // What is recorded from here on is dated behind it, and comes on a later page: none is missed and none comes twice.
+    const period = await store.fixPeriod(query.month, tenant)
+    const size = query.limit ?? PAGE_DEFAULT
+    // The cursor of an earlier month begins this one.
+    const after = query.cursor && query.cursor.recordedAt >= period.start ? query.cursor : null
+    const lines = await store.readTenantLines(tenant, period, { after, limit: size + 1 })
+    const { page, next_cursor } = pageOf(lines, size, places.write)
+    return {
+      partner_slug: tenant.partnerSlug,
+      environment: tenant.environment,
+      month: period.month,
+      final: period.final,
+      trades: page.map((line) => tradeAnswer.parse(tradeRow(line))),
+      next_cursor,
+    }
+  },
+})

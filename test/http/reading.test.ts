@@ -1,0 +1,262 @@
+// What a partner reads of its plans, executions and trades: as they are, page by page, and without any effect.
+
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { adjust } from '../../src/core/adjustment.ts'
+import { LEASE_MS } from '../../src/core/execution.ts'
+import { DAY_MS, formatInstant, HOUR_MS } from '../../src/core/instant.ts'
+import { btc, usd } from '../../src/core/money.ts'
+import { AUDIT, fill, type Service, startService } from '../support/service.ts'
+import {
+  assertSound,
+  confirmPath,
+  EXECUTIONS,
+  executionsOf,
+  type Json,
+  link,
+  PLANS,
+  PRICE,
+  plan,
+  planPath,
+  poll,
+  sendFirst,
+  setUser,
+  succeed,
+  TRADES,
+} from './steps.ts'
+
+/** All rows of a list, page by page. */
+async function walk(service: Service, path: string, rows: string, limit: number): Promise<Json[]> {
+  const all: Json[] = []
+  const separator = path.includes('?') ? '&' : '?'
+  for (let cursor = ''; ; ) {
+    const page = await succeed(service, 'GET', `${path}${separator}limit=${limit}${cursor}`)
+    assert.ok(page[rows].length <= limit)
+    all.push(...page[rows])
+    if (page.next_cursor === null) return all
+    assert.equal(page[rows].length, limit, 'only the last page is shorter')
+    cursor = `&cursor=${page.next_cursor}`
+  }
+}
+
+const nextOf = async (service: Service, id: string): Promise<[unknown, unknown]> => {
+  const { next_step, next_step_at } = await succeed(service, 'GET', planPath(id))
+  return [next_step, next_step_at]
+}
+
+suite('a plan', () => {
+  test('shows its window, what is spent and left, and what comes next, through its life', async (t) => {
+    const service = await startService(t)
+    const at = (ms: number) => formatInstant((service.now() + ms) as typeof now)
+    const now = service.now()
+    const [start, end] = [at(0), at(DAY_MS)]
+    await link(service, 'u')
+    const made = await plan(service, 'u', 'p')
+    const window = { window_start: start, window_end: end, budget_usd: '60.00', excess_usd: '0.00' }
+    assert.deepEqual(await succeed(service, 'GET', planPath('p')), {
+      ...made,
+      window: { ...window, reserved_usd: '0.00', spent_usd: '0.00', left_usd: '60.00' },
+      next_step: 'buy',
+      next_step_at: start,
+    })
+
+    await service.tick(PRICE)
+    const fired = await succeed(service, 'GET', planPath('p'))
+    assert.deepEqual(fired.window, { ...window, reserved_usd: '10.00', spent_usd: '0.00', left_usd: '50.00' })
+    assert.deepEqual([fired.next_step, fired.next_step_at], ['confirm', null])
+    const [execution] = (await poll(service)).get('p') ?? []
+    assert.deepEqual(await nextOf(service, 'p'), ['confirm', null])
+    const partly = fill('o', '9.00', 'partial')
+    await succeed(service, 'POST', confirmPath(String(execution?.execution_id)), partly)
+    const bought = await succeed(service, 'GET', planPath('p'))
+    assert.deepEqual(bought.window, { ...window, reserved_usd: '0.00', spent_usd: '9.00', left_usd: '51.00' })
+    assert.equal(bought.next_step, 'buy')
+    assert.ok(bought.next_step_at > start && bought.next_step_at < end, bought.next_step_at)
+
+    // What the scheduler says it does by then, it does.
+    service.setClock(Date.parse(bought.next_step_at) as typeof now)
+    await service.tick('70000')
+    assert.deepEqual(await nextOf(service, 'p'), ['confirm', null])
+    await service.store.changePartner('acme', (seen) => ({ ...seen, held: true }), AUDIT)
+    await plan(service, 'u', 'p', { status: 'paused' })
+    assert.deepEqual(await nextOf(service, 'p'), ['confirm', null], 'a pause leaves what is open')
+    await setUser(service, 'u', 'disabled')
+    assert.deepEqual(await nextOf(service, 'p'), ['link_user', null])
+    await setUser(service, 'u', 'linked')
+    assert.deepEqual(await nextOf(service, 'p'), ['activate', null])
+    await plan(service, 'u', 'p', { status: 'active', smart_timing_enabled: false })
+    assert.deepEqual(await nextOf(service, 'p'), ['enable_smart_timing', null])
+    await plan(service, 'u', 'p', { smart_timing_enabled: true })
+    assert.deepEqual(await nextOf(service, 'p'), ['release_hold', null])
+    await service.store.changePartner('acme', (seen) => ({ ...seen, held: false }), AUDIT)
+    const { next_step, window: anew } = await succeed(service, 'GET', planPath('p'))
+    assert.equal(next_step, 'buy')
+    service.setClock(Date.parse(anew.window_end) as typeof now)
+    assert.deepEqual(await nextOf(service, 'p'), ['next_window', anew.window_end])
+    await plan(service, 'u', 'p', { status: 'cancelled' })
+    const over = await succeed(service, 'GET', planPath('p'))
+    assert.deepEqual([over.window, over.next_step, over.next_step_at], [null, 'none', null])
+    await assertSound(service)
+  })
+
+  test('with its money spent waits for the next window', async (t) => {
+    const service = await startService(t)
+    await link(service, 'u')
+    await plan(service, 'u', 'p', { amount_usd: '1.00' })
+    await service.tick(PRICE)
+    const [execution] = (await poll(service)).get('p') ?? []
+    await succeed(service, 'POST', confirmPath(String(execution?.execution_id)), fill('o', '1.00'))
+    const { window } = await succeed(service, 'GET', planPath('p'))
+    assert.equal(window.left_usd, '0.00')
+    assert.deepEqual(await nextOf(service, 'p'), ['next_window', window.window_end])
+  })
+
+  test('is found by whatever its id is, and otherwise not found', async (t) => {
+    const service = await startService(t)
+    await link(service, 'u')
+    for (const id of ['a/b', 'é \u{1f680}', '%2F', '?x=1#y', 'due', ' p ']) {
+      await plan(service, 'u', id)
+      assert.equal((await succeed(service, 'GET', planPath(id))).partner_plan_id, id)
+    }
+    for (const id of ['A/b', 'p', ' p', "a/b' or 1=1 --"])
+      assert.deepEqual((await service.call('GET', planPath(id))).body, { detail: 'Plan not found.' }, id)
+  })
+})
+
+suite('lists', () => {
+  test('in pages give each row once, in order, to its own tenant alone', async (t) => {
+    const service = await startService(t)
+    const ids = ['a', 'Z', 'é', 'b/c', 'b', '\u{1f680}', ' ']
+    const sent = await sendFirst(service, ids)
+    for (const [i, id] of [...sent.values()].entries())
+      await succeed(service, 'POST', confirmPath(id), fill(`o${i}`, '10.00'))
+    const stranger = { key: await service.issueKey('acme', 'live') }
+    const lists = [
+      [PLANS, 'plans', 'partner_plan_id'],
+      [EXECUTIONS, 'executions', 'execution_id'],
+      [`${TRADES}?month=2026-01`, 'trades', 'execution_id'],
+    ] as const
+    for (const [path, rows, id] of lists) {
+      const whole = await succeed(service, 'GET', path)
+      assert.deepEqual([whole.partner_slug, whole.environment, whole.next_cursor], ['acme', 'test', null])
+      assert.equal(whole[rows].length, ids.length)
+      const keys = whole[rows].map((row: Json) => Buffer.from(String(row[id])))
+      assert.deepEqual(keys, [...keys].sort(Buffer.compare), path)
+      for (const limit of [1, 2, 3, ids.length, 1000])
+        assert.deepEqual(await walk(service, path, rows, limit), whole[rows], `${path} by ${limit}`)
+      // A cursor is a place and no key: to another tenant it shows nothing.
+      const first = await succeed(service, 'GET', `${path}${path.includes('?') ? '&' : '?'}limit=1`)
+      const beyond = `${path}${path.includes('?') ? '&' : '?'}cursor=${first.next_cursor}`
+      assert.deepEqual((await succeed(service, 'GET', beyond, undefined, stranger))[rows], [])
+    }
+  })
+
+  test('change nothing: no lease, no delivery, no status', async (t) => {
+    const service = await startService(t)
+    await link(service, 'u')
+    await plan(service, 'u', 'p')
+    await service.tick(PRICE)
+    const before = await executionsOf(service, 'p')
+    const [pending] = await walk(service, EXECUTIONS, 'executions', 10)
+    assert.deepEqual(
+      [pending?.status, pending?.delivered_count, pending?.lease_expires_at],
+      ['pending', 0, null],
+    )
+    for (const path of [PLANS, planPath('p'), `${TRADES}?month=2026-01`]) await succeed(service, 'GET', path)
+    assert.deepEqual(await executionsOf(service, 'p'), before)
+    const early = await service.call('POST', confirmPath(String(pending?.execution_id)), fill('o', '10.00'))
+    assert.equal(early.status, 409, 'what was only read cannot be confirmed')
+    const [due] = (await poll(service)).get('p') ?? []
+    assert.equal(due?.delivered_count, 1)
+    // Read while it is out under a lease, it is the same instruction, and stays leased.
+    const [sent] = await walk(service, EXECUTIONS, 'executions', 10)
+    assert.deepEqual(sent, { ...due, status: 'sent' })
+    service.advance(LEASE_MS - 1)
+    assert.deepEqual(await poll(service), new Map())
+  })
+
+  test('of executions begin at an instant, that one included, and a cursor goes on from there', async (t) => {
+    const service = await startService(t)
+    await link(service, 'u')
+    const created: string[] = []
+    for (const id of ['p1', 'p2', 'p3']) {
+      await plan(service, 'u', id)
+      await service.tick(PRICE)
+      created.push(formatInstant(service.now()))
+      service.advance(1)
+    }
+    const plansSince = async (query: string) =>
+      (await succeed(service, 'GET', `${EXECUTIONS}?${query}`)).executions.map(
+        (row: Json) => row.partner_plan_id,
+      )
+    assert.deepEqual(await plansSince(`since=${created[1]}`), ['p2', 'p3'])
+    assert.deepEqual(await plansSince(`since=${formatInstant(service.now())}`), [])
+    assert.deepEqual(await plansSince('since=2026-01-05T02:00:00.001%2B02:00'), ['p2', 'p3'])
+    const { next_cursor } = await succeed(service, 'GET', `${EXECUTIONS}?limit=1`)
+    assert.deepEqual(await plansSince(`cursor=${next_cursor}`), ['p2', 'p3'])
+    assert.deepEqual(await plansSince(`cursor=${next_cursor}&since=${created[0]}`), ['p2', 'p3'])
+    assert.deepEqual(await plansSince(`cursor=${next_cursor}&since=${created[2]}`), ['p3'])
+  })
+})
+
+suite('the trades of a month', () => {
+  test('have every outcome and every adjustment, and add up to its statement', async (t) => {
+    const service = await startService(t)
+    const sent = await sendFirst(service, ['a', 'b', 'c'])
+    const [a = '', b = '', c = ''] = sent.values()
+    await succeed(service, 'POST', confirmPath(a), { ...fill('o1', '10.00'), partner_fee_usd: '0.05' })
+    await succeed(service, 'POST', confirmPath(b), fill('o2', '4.00', 'partial'))
+    const failed = { partner_order_id: 'o3', status: 'failed', failure_reason: 'no funds' }
+    await succeed(service, 'POST', confirmPath(c), failed)
+    service.advance(HOUR_MS)
+    const right = { usd: usd('9.50'), btc: btc('0.00095'), reason: 'the venue gave 0.50 back' }
+    await service.store.adjustTrade(
+      a,
+      (seen, now) => adjust(seen, right, now),
+      () => AUDIT,
+    )
+    const { trades, final } = await succeed(service, 'GET', `${TRADES}?month=2026-01`)
+    assert.equal(final, false)
+    const outcome = ({ execution_id, status, usd_amount, failure_reason }: Json) => [
+      execution_id,
+      status,
+      usd_amount,
+      failure_reason,
+    ]
+    assert.deepEqual(trades.map(outcome), [
+      [a, 'filled', '10.00', null],
+      [b, 'partial', '4.00', null],
+      [c, 'failed', null, 'no funds'],
+      [a, 'adjustment', '-0.50', 'the venue gave 0.50 back'],
+    ])
+    const sum = trades.reduce((cents: number, { usd_amount }: Json) => cents + Number(usd_amount) * 100, 0)
+    const month = await succeed(service, 'GET', '/partner/v1/billing/monthly?month=2026-01')
+    assert.equal(Math.round(sum), Number(month.volume_usd) * 100)
+    assert.deepEqual(await walk(service, `${TRADES}?month=2026-01`, 'trades', 1), trades)
+  })
+
+  test('that come while somebody reads are on a later page, and a cursor of another month begins it', async (t) => {
+    const service = await startService(t)
+    const sent = await sendFirst(service, ['a', 'b', 'c'])
+    const [a = '', b = '', c = ''] = sent.values()
+    // In one and the same millisecond, the later id first.
+    await succeed(service, 'POST', confirmPath(c), fill('o3', '10.00'))
+    await succeed(service, 'POST', confirmPath(b), fill('o2', '10.00'))
+    const first = await succeed(service, 'GET', `${TRADES}?month=2026-01&limit=1`)
+    assert.equal(first.trades.length, 1)
+    await succeed(service, 'POST', confirmPath(a), fill('o1', '10.00'))
+    const rest = await succeed(service, 'GET', `${TRADES}?month=2026-01&cursor=${first.next_cursor}`)
+    const orders = [...first.trades, ...rest.trades].map(({ partner_order_id }: Json) => partner_order_id)
+    assert.deepEqual(orders.toSorted(), ['o1', 'o2', 'o3'])
+    service.advance(31 * DAY_MS)
+    await service.tick(PRICE)
+    const [old] = (await poll(service)).get('a') ?? []
+    await succeed(service, 'POST', confirmPath(String(old?.execution_id)), fill('o4', '5.00', 'partial'))
+    const february = await succeed(service, 'GET', `${TRADES}?month=2026-02&cursor=${first.next_cursor}`)
+    assert.deepEqual(
+      february.trades.map(({ partner_order_id }: Json) => partner_order_id),
+      ['o4'],
+    )
+    assert.equal((await succeed(service, 'GET', `${TRADES}?month=2026-01`)).final, true)
+  })
+})

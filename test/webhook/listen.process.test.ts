@@ -1,0 +1,177 @@
+// `webhook listen` as a developer runs it: against a real service, in front of a receiver that comes and goes.
+
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { revoke } from '../../src/core/key-rotation.ts'
+import { keyHash } from '../../src/http/issue-key.ts'
+import { isSignature } from '../../src/webhook/signature.ts'
+import { link, PRICE, plan, poll } from '../http/steps.ts'
+import { freePort } from '../support/free-port.ts'
+import { finish, start } from '../support/process.ts'
+import { AUDIT, type Service, startService } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+type Received = { headers: IncomingMessage['headers']; raw: Buffer }
+
+/** A receiver on plain HTTP, as on a laptop. */
+async function startReceiver(t: TestContext, { port = 0, status = 204 } = {}) {
+  const received: Received[] = []
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    received.push({ headers: request.headers, raw: Buffer.concat(chunks) })
+    response.writeHead(status).end()
+  }).listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => void server.close())
+  return { received, port: (server.address() as AddressInfo).port }
+}
+
+async function stage(t: TestContext) {
+  const service = await startService(t)
+  await link(service, 'u')
+  const folder = temporaryFolder(t)
+  const keyFile = join(folder, 'key')
+  writeFileSync(keyFile, `${service.key}\n`)
+  const listen = (...more: string[]) => {
+    const where = ['--url', service.url, '--key-file', keyFile, '--every', '1s']
+    return start(t, ['webhook', 'listen', ...where, ...more], { cwd: folder })
+  }
+  return { service, folder, keyFile, listen }
+}
+
+/** Fires the first tranche of so many new plans in one tick. */
+async function fire(service: Service, ...plans: string[]): Promise<void> {
+  for (const id of plans) await plan(service, 'u', id)
+  await service.tick(PRICE)
+  service.advance(1)
+}
+
+suite('webhook listen', { concurrency: 4 }, () => {
+  test('forwards what a tick created, as the service would have sent it, and leases nothing', async (t) => {
+    const { service, listen } = await stage(t)
+    const { received, port } = await startReceiver(t)
+    const listener = listen('--forward-to', `http://localhost:${port}/hook`, '--json')
+    const begun = JSON.parse(await listener.prints('\n'))
+    assert.match(begun.secret, /^sse_whsec_[\w-]{43}$/)
+    await fire(service, 'p1', 'p2')
+    const told = JSON.parse((await listener.prints((out) => out.split('\n').length > 2)).split('\n')[1] ?? '')
+    const [wakeUp] = received
+    assert.ok(wakeUp)
+    assert.deepEqual(
+      [told.count, told.delivered, told.status_code, told.reason],
+      [2, true, 204, null],
+      JSON.stringify(told),
+    )
+    const { 'x-service-event': event, 'x-service-signature': signature } = wakeUp.headers
+    assert.equal(event, 'executions.available')
+    assert.ok(isSignature(String(signature), begun.secret, wakeUp.raw))
+    assert.deepEqual(Object.keys(wakeUp.headers).sort(), [
+      'connection',
+      'content-length',
+      'content-type',
+      'host',
+      'user-agent',
+      'x-service-event',
+      'x-service-signature',
+    ])
+    assert.equal(
+      wakeUp.raw.toString(),
+      `{"event":"executions.available","partner_slug":"acme","environment":"test","count":2,` +
+        `"earliest_execution_id":"${told.earliest_execution_id}"}`,
+    )
+    const due = [...(await poll(service)).values()].flat()
+    assert.deepEqual(
+      due.map(({ delivered_count }) => delivered_count),
+      [1, 1],
+      'the poll of the partner is the first delivery',
+    )
+    assert.equal(due[0]?.execution_id, told.earliest_execution_id)
+    listener.child.kill('SIGINT')
+    assert.equal(await listener.ended, 130)
+    assert.equal(received.length, 1)
+  })
+
+  test('goes on when the receiver is down, signs with the secret given, and ends with a revoked key', async (t) => {
+    const { service, folder, listen } = await stage(t)
+    const port = await freePort()
+    const secretFile = join(folder, 'secret')
+    writeFileSync(secretFile, 'sse_whsec_kept\n')
+    const listener = listen('--forward-to', `http://127.0.0.1:${port}`, '--secret-file', secretFile)
+    await listener.line('Waiting for executions')
+    assert.doesNotMatch(listener.out(), /kept/)
+    await fire(service, 'p1')
+    await listener.prints('NOT delivered: connect ECONNREFUSED')
+    const { received } = await startReceiver(t, { port })
+    await fire(service, 'p2')
+    await listener.prints('count 1 answered 204 in ')
+    const [wakeUp, ...more] = received
+    assert.ok(
+      isSignature(String(wakeUp?.headers['x-service-signature']), 'sse_whsec_kept', wakeUp?.raw ?? ''),
+    )
+    assert.deepEqual(more, [], 'one that failed is not sent again')
+
+    const record = await service.store.findKey(keyHash(service.key))
+    await service.store.changeKey(
+      record?.key.keyId ?? '',
+      (seen, now) => ({ key: revoke(seen, now), successor: null }),
+      AUDIT,
+    )
+    assert.equal(await listener.ended, 1)
+    assert.match(listener.err(), /error: The service at \S+ answered 401: Invalid API key\.\n$/)
+  })
+
+  test('outlasts a service that fails, and forwards what came meanwhile', async (t) => {
+    let failing = false
+    const service = await startService(t, {
+      wrap: (store) => ({
+        ...store,
+        readExecutions: (...asked) =>
+          failing ? Promise.reject(new Error('planted')) : store.readExecutions(...asked),
+      }),
+    })
+    await link(service, 'u')
+    const folder = temporaryFolder(t)
+    writeFileSync(join(folder, 'key'), service.key)
+    const { port, received } = await startReceiver(t, { status: 500 })
+    const argv = ['webhook', 'listen', '--url', service.url, '--key-file', 'key', '--every', '1s']
+    const listener = start(t, [...argv, '--forward-to', `http://127.0.0.1:${port}`], { cwd: folder })
+    await listener.line('Waiting for executions')
+    failing = true
+    await fire(service, 'p1')
+    await listener.line('answered 500: Internal Server Error; trying again in 1 s')
+    await fire(service, 'p2')
+    failing = false
+    await listener.line('The service answers again.')
+    await listener.prints('count 2 NOT delivered: HTTP 500')
+    assert.equal(received.length, 1)
+    listener.child.kill('SIGTERM')
+    assert.equal(await listener.ended, 130)
+    assert.match(listener.err(), /Wake-ups: 0 forwarded, 1 failed\.\n$/)
+  })
+
+  test('says at once what is wrong at its start', async (t) => {
+    const { service, folder, keyFile } = await stage(t)
+    writeFileSync(join(folder, 'no-key'), 'hello')
+    writeFileSync(join(folder, 'empty'), '\n')
+    const nowhere = `http://127.0.0.1:${await freePort()}`
+    const cases: [code: number, said: RegExp, argv: string[]][] = [
+      [1, /cannot be reached: connect ECONNREFUSED/, ['--url', nowhere, '--key-file', keyFile]],
+      [1, /no-key holds no API key/, ['--url', service.url, '--key-file', 'no-key']],
+      [4, /nothing/, ['--url', service.url, '--key-file', 'nothing']],
+      [1, /empty holds no secret/, ['--url', service.url, '--key-file', keyFile, '--secret-file', 'empty']],
+      [2, /--webhook-ca: empty holds no certificate/, ['--key-file', keyFile, '--webhook-ca', 'empty']],
+    ]
+    for (const [code, said, argv] of cases) {
+      const command = ['webhook', 'listen', '--forward-to', 'http://localhost:9000', ...argv]
+      const ended = await finish(t, command, { cwd: folder })
+      assert.match(ended.err, said)
+      assert.deepEqual([ended.code, ended.out], [code, ''], ended.err)
+    }
+  })
+})
