@@ -140,7 +140,7 @@ const HELP: Record<string, Help> = {
     examples: ['restore /var/backups/tranche.db'],
     exits: '1 the copy is damaged, 11 another process has the database open.',
   },
-  health: { examples: ['health'], exits: '0 it is up, 1 it is not.' },
+  health: { examples: ['health', 'health --ready'], exits: '0 it is, 1 it is not.' },
   migrate: { examples: ['migrate --status'], exits: '12 the database is newer than this program.' },
   openapi: { examples: ['openapi > openapi.json'] },
   completion: { examples: ['completion bash > ~/.local/share/bash-completion/completions/tranche'] },
