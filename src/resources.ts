@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { getAsset, getAssetKeys, getRawAsset, isSea } from 'node:sea'
 
 const SQL = 'sql/'
+const DEPLOY = 'deploy/'
 
 /** The asset with the SHA-256 of every other, computed when the executable is built. */
 export const HASHES_ASSET = 'hashes.json'
@@ -34,6 +35,12 @@ function findMigrations(): Migration[] {
     return { name, text, sha256: createHash('sha256').update(text).digest('hex') }
   })
 }
+
+/** The text of a file in deploy/: a unit, the crontab, the settings. */
+export const readDeployed = (name: string): string =>
+  isSea()
+    ? getAsset(DEPLOY + name, 'utf8')
+    : readFileSync(join(import.meta.dirname, '..', DEPLOY, name), 'utf8')
 
 /** A file embedded in the executable, to be read only; null when running from a checkout. */
 export const embedded = (name: string): { bytes: Uint8Array; sha256: string } | null =>

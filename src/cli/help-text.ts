@@ -10,6 +10,14 @@ type Help = { examples: string[]; exits?: string }
 
 /** Keyed by the words of the command. */
 const HELP: Record<string, Help> = {
+  init: {
+    examples: [
+      'init',
+      'init --dry-run',
+      'init --yes --price-feed median --partner acme --name "Acme Exchange"',
+    ],
+    exits: '0 all is there, 1 a step failed: what was done is told, and how to undo it.',
+  },
   serve: {
     examples: [
       'serve --tick-every 60s',

@@ -17,6 +17,7 @@ import { executionCommand } from './execution.ts'
 import { EXIT } from './exit-codes.ts'
 import { healthCommand } from './health.ts'
 import { addExamples, HELP_COLUMNS } from './help-text.ts'
+import { initCommand } from './init.ts'
 import { keyCommand } from './key.ts'
 import { migrateCommand } from './migrate.ts'
 import { openapiCommand } from './openapi.ts'
@@ -62,6 +63,7 @@ export function createProgram(
     })
     .showHelpAfterError('Add --help to see what it takes.')
   const commands = [
+    initCommand(cli),
     serveCommand(cli),
     tickCommand(cli),
     partnerCommand(cli),

@@ -31,6 +31,7 @@ function isStale(): boolean {
   const sources = [
     'src/**/*.ts',
     'sql/*.sql',
+    'deploy/tranche*.{cron,env,service,timer}',
     'bin/{build,bundle,licences,sbom,target}.ts',
     'package.json',
     'package-lock.json',
