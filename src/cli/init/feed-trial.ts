@@ -23,16 +23,15 @@ export async function tryFeed(cli: Cli, spec: string): Promise<Trial> {
   return { feed: feedName(spec), price_usd: price && formatPrice(price.price), complaints }
 }
 
-const CLOCK =
-  'The clock decides: tranches are spread evenly over each window, because there is no price to wait for. Each fires ' +
-  'in the middle of its share of the window. The first one therefore comes two hours after a daily plan of 30.00 USD ' +
-  'or more begins, three hours after a weekly one of 140.00 or a bi-weekly one of 280.00; a smaller plan has fewer ' +
-  'tranches, and its first one comes later.'
+const CLOCK = `The clock decides. There is no price to wait for, so the tranches are spread evenly over each window, and
+each fires in the middle of its share. The first one comes two hours after a daily plan of 30.00 USD or
+more begins, three hours after a weekly plan of 140.00 or a bi-weekly plan of 280.00. A smaller plan has
+fewer tranches, and its first one comes later.`
 
 /** What the answer means for the plans. */
 export function feedWords({ feed, price_usd, complaints }: Trial): string {
-  if (feed === 'none') return `There is no price feed. ${CLOCK}`
-  if (price_usd !== null)
-    return `The feed ${feed} says ${price_usd} USD: the first tranche of a plan fires at the next tick.`
-  return `The feed ${feed} gave no price (${complaints.join('; ')}). Every tick asks it again; until it answers:\n${CLOCK}`
+  if (feed === 'none') return `There is no price feed.\n${CLOCK}`
+  if (price_usd === null)
+    return `The feed ${feed} gave no price (${complaints.join('; ')}).\nEvery tick asks it again. Until it answers:\n${CLOCK}`
+  return `The feed ${feed} says ${price_usd} USD. The first tranche of a plan fires at the next tick.`
 }

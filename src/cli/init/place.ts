@@ -30,8 +30,6 @@ export const SYSTEM: Place = {
   cache: '/var/cache/tranche',
   user: 'tranche',
 }
-export const UNITS = '/etc/systemd/system'
-export const CRON_TABLE = '/etc/cron.d/tranche'
 
 /**
  * The places for whoever asks; `db` is the file that --db or TRANCHE_DB names. Throws usage for root with another

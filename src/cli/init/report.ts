@@ -4,8 +4,9 @@ import { existsSync } from 'node:fs'
 import type { Trial } from './feed-trial.ts'
 import { feedWords } from './feed-trial.ts'
 import type { FirstPartner, IssuedKey } from './first-partner.ts'
+import { crontabLines } from './job-steps.ts'
 import { isOnPath, type Place, type Scheduler } from './place.ts'
-import { crontabLines, type Taken } from './steps.ts'
+import type { Taken } from './step.ts'
 
 export type Outcome = {
   place: Place
