@@ -47,7 +47,7 @@ const AUDITED: Row[] = [
   ['sandbox reset', () => ['acme', '--yes']],
 ]
 
-/** They show, check, copy, serve or buy. Prices given by hand are in the price history, with where they came from. */
+/** They show, check, copy, serve or buy; init runs commands that are audited themselves. Prices given by hand are in the price history, with where they came from. */
 const OTHERS = [
   'audit',
   'backtest',
@@ -62,6 +62,7 @@ const OTHERS = [
   'execution list',
   'execution show',
   'health',
+  'init',
   'key list',
   'migrate',
   'openapi',

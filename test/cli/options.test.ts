@@ -85,6 +85,8 @@ const ROWS: Record<string, Row> = {
     ],
     ['a.example/b', 'ftp://a.example/b', 'off', 'none', '0'],
   ),
+  'init --scheduler': oneOf('systemd', 'cron', 'none'),
+  'init --name': anyWords('Acme'),
   'serve --host': anyWords('127.0.0.1', '::'),
   'serve --port': whole(0, 65_535),
   'serve --tick-every': time(TIMER_DAYS, { off: true }),

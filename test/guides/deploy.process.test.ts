@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -34,7 +34,7 @@ test('every unit of the three jobs is there, and each timer has its service', ()
 test('all services run as one user, on one folder and one database', () => {
   for (const name of services) {
     const lines = settings(name)
-    for (const line of ['User=tranche', 'DynamicUser=yes', 'Environment=TRANCHE_DB=%S/tranche/tranche.db'])
+    for (const line of ['User=tranche', 'Group=tranche', 'EnvironmentFile=/etc/tranche/tranche.env'])
       assert.ok(lines.includes(line), `${name}: ${line}`)
     assert.ok(
       lines.some((line) => /^StateDirectory=tranche( |$)/.test(line)),
@@ -70,16 +70,6 @@ test('systemd understands the units', (t) => {
   assert.deepEqual([verified.status, complaints], [0, []])
 })
 
-test('cron runs a pass a minute as the user of the service, and percent signs are escaped', () => {
-  const lines = read('tranche.cron')
-    .split('\n')
-    .filter((line) => /^[\d*]/.test(line))
-  assert.equal(lines.length, 2)
-  assert.match(lines[0] ?? '', /^\* \* \* \* \* +tranche +\/usr\/local\/bin\/tranche tick$/)
-  // An unescaped percent sign ends the command there, in silence.
-  for (const line of lines) assert.doesNotMatch(line, /(?<!\\)%/)
-})
-
 test('the image runs the executable alone, as nobody in particular, and asks it how it is', () => {
   const lines = read('Dockerfile').replaceAll('\\\n', ' ').split('\n')
   const only = (word: string): string => {
@@ -91,12 +81,6 @@ test('the image runs the executable alone, as nobody in particular, and asks it 
   assert.match(only('HEALTHCHECK'), /CMD \["tranche", "health"\]$/)
   assert.equal(only('ENTRYPOINT'), 'ENTRYPOINT ["tranche"]')
   only('FROM')
-})
-
-test('the helper script is one that sh can read', () => {
-  const script = join(FOLDER, 'tranche-as-service')
-  assert.equal(statSync(script).mode & 0o111, 0o111)
-  assert.deepEqual(runs('sh', ['-n', script]), { status: 0, stdout: '', stderr: '' })
 })
 
 test('the guide names every file there is', () => {

@@ -1,5 +1,5 @@
 // A machine of its own for a test that makes users, crontabs and files in /etc: a shell of root's in namespaces, where
-// every folder it writes to is a mount of its own. When the shell ends, everything it has started ends with it.
+// every folder it writes to is a mount of its own and no network leads out. When the shell ends, everything it has started ends with it.
 
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers'
 import type { TestContext } from 'node:test'
 import { EXECUTABLE } from './executable.ts'
 
-const UNSHARE = ['--mount', '--pid', '--fork', '--mount-proc', '--kill-child']
+const UNSHARE = ['--mount', '--net', '--pid', '--fork', '--mount-proc', '--kill-child']
 
 /** Its own /etc is a copy; its own /dev has the usual devices, and the log of nobody else. */
 const SETUP = `

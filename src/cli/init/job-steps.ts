@@ -42,7 +42,7 @@ export const crontabLines = (place: Place): string =>
   relocated(readDeployed('tranche.cron'), place)
     .split('\n')
     .filter((line) => /^[\d*]/.test(line))
-    .map((line) => line.replace(` ${SYSTEM.user}  {`, ' {'))
+    .map((line) => line.replace(` ${SYSTEM.user} {`, ' {'))
     .join('\n')
 
 function crontabStep(place: Place): Step {
