@@ -17,7 +17,7 @@ mkdir /mnt/dev && mount --rbind /dev /mnt/dev && mount -t tmpfs -o mode=755 none
 for node in null zero full random urandom tty ptmx; do : > /dev/$node; mount --bind /mnt/dev/$node /dev/$node; done
 for folder in pts shm; do mkdir /dev/$folder; mount --rbind /mnt/dev/$folder /dev/$folder; done
 ln -s /proc/self/fd /dev/fd
-for folder in /home /run /usr/local/bin /var/cache /var/lib /var/log /var/spool; do mount -t tmpfs -o mode=755 none $folder; done
+for folder in /home /run /usr/local/bin /usr/local/share /var/cache /var/lib /var/log /var/spool; do mount -t tmpfs -o mode=755 none $folder; done
 install -d -g crontab -m 1730 /var/spool/cron/crontabs 2> /dev/null || true
 rm -f /etc/cron.d/*
 `

@@ -4,7 +4,16 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import type { TestContext } from 'node:test'
 
-export const TOOLS = ['cc', 'cron', 'fish', 'promtool', 'rsyslogd', 'systemd-analyze', 'zsh'] as const
+export const TOOLS = [
+  'cc',
+  'cron',
+  'docker-compose',
+  'fish',
+  'promtool',
+  'rsyslogd',
+  'systemd-analyze',
+  'zsh',
+] as const
 type Tool = (typeof TOOLS)[number]
 
 export const isMissing = (tool: Tool): boolean => spawnSync(tool, ['--version']).error !== undefined
