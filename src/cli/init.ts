@@ -45,9 +45,12 @@ async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
   const asks = mayAsk(cli) && !given.yes && !given.dryRun
   const options = asks ? await askForRest(cli, place, given) : given
   const partner = partnerOf(options)
-  const scheduler = options.scheduler ?? (place.user === null ? 'none' : schedulerOfMachine())
+  const ofMachine = schedulerOfMachine()
+  const scheduler = options.scheduler ?? (place.user === null ? 'none' : ofMachine)
   if (scheduler === 'systemd' && place.user === null)
     throw new Problem('usage', 'Only root installs units; --scheduler cron uses a crontab of your own.')
+  if (scheduler === 'systemd' && ofMachine !== 'systemd')
+    throw new Problem('usage', 'systemd does not run this machine: choose --scheduler cron or none.')
   const trial = await tryFeed(cli, options.priceFeed ?? readFeed(place))
   // What stands in the way of any step is told before the first one is taken.
   const steps = stepsFor(place, scheduler, options).map((step) => ({ ...step, isTaken: step.isDone() }))

@@ -77,17 +77,23 @@ test('the shell blocks put the service on a machine, with the units as systemd u
   const root = join(FOLDER, '..')
   const [init = '', check = '', install = '', ...more] = blocksOf(read('README.md'), 'sh')
   assert.deepEqual(more, [])
-  // This machine is not one that systemd has booted: init says so, after the files are there, and how to undo them.
+  // Then it looks as if systemd ran the machine: init says that it does not when the files are there.
   const script = `${SYSLOG}
     (cd ${root} && ${install})
     cd ${root}/dist
     "$TRANCHE" init --scheduler systemd 2>&1 && exit 9
+    mkdir -p /run/systemd/system
+    "$TRANCHE" init 2>&1 && exit 9
+    rmdir /run/systemd/system
     systemd-analyze verify --man=no /etc/systemd/system/tranche* 2>&1 | grep tranche || echo understood
     ${init}
     ${check}`
   const { code, out, err } = await onOwnMachine(t, script)
   assert.deepEqual([code, err], [0, ''], out)
-  assert.match(out, /^tranche: OK\n\d+\.\d+\.\d+\nalready {2}\/usr\/local\/bin\/tranche/)
+  assert.match(
+    out,
+    /^tranche: OK\n\d+\.\d+\.\d+\nerror: systemd does not run this machine: .*\nalready {2}\/usr\/local\/bin\/tranche/,
+  )
   assert.match(out, /^ {2}rm \/etc\/systemd\/system\/tranche\.service\n/m)
   assert.match(out, /^error: systemctl daemon-reload: .*\nunderstood\n/m)
   assert.match(out, /sse_test_\w+\nok\n$/)
