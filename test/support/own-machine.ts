@@ -14,8 +14,9 @@ const SETUP = `
 mount -t tmpfs none /mnt
 cp -a /etc /mnt/etc && mount --bind /mnt/etc /etc
 mkdir /mnt/dev && mount --rbind /dev /mnt/dev && mount -t tmpfs -o mode=755 none /dev
-for node in null zero full random urandom tty ptmx; do : > /dev/$node; mount --bind /mnt/dev/$node /dev/$node; done
-for folder in pts shm; do mkdir /dev/$folder; mount --rbind /mnt/dev/$folder /dev/$folder; done
+for node in null zero full random urandom tty; do : > /dev/$node; mount --bind /mnt/dev/$node /dev/$node; done
+mkdir /dev/shm && mount --rbind /mnt/dev/shm /dev/shm
+mkdir /dev/pts && mount -t devpts -o newinstance,ptmxmode=666 none /dev/pts && ln -s pts/ptmx /dev/ptmx
 ln -s /proc/self/fd /dev/fd
 for folder in /home /run /usr/local/bin /usr/local/share /var/cache /var/lib /var/log /var/spool; do mount -t tmpfs -o mode=755 none $folder; done
 install -d -g crontab -m 1730 /var/spool/cron/crontabs 2> /dev/null || true
