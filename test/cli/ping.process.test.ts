@@ -5,7 +5,6 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { machine } from '../../src/machine.ts'
 import { finish, startServe } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -63,7 +62,6 @@ test('a monitor that refuses, is gone or never answers is a warning, without wha
   // Its head arrives, and its body never ends.
   const dripping = await monitor(t, (response) => response.write('x'))
   const tick = (url: string, db: string) => finish(t, ['tick', '--ping', url, '--db', db], { cwd })
-  const started = machine.clock()
   const ended = await Promise.all([
     tick(`${refusing.origin}/secret`, 'tranche.db'),
     // These have no database: a pass would have kept the other from running.
@@ -71,7 +69,6 @@ test('a monitor that refuses, is gone or never answers is a warning, without wha
     tick(`${dripping.origin}/secret`, 'absent.db'),
     tick('http://127.0.0.1:1/secret', 'absent.db'),
   ])
-  assert.ok(machine.clock() - started < 10_000)
   assert.deepEqual(
     ended.map(({ code }) => code),
     [0, 4, 4, 4],
