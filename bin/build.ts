@@ -1,15 +1,15 @@
 // Makes dist/tranche: one executable that needs no Node on the machine. The source is bundled into scripts, and they,
-// the migrations, the guides and the SQLite addon are put into a copy of the Node that runs this; with --target, into
-// the Node of another system, of the same version. The same commit gives the same bytes wherever and whenever it is
-// built.
+// the migrations, the guides, the texts of deploy/ and the SQLite addon are put into a copy of the Node that runs this;
+// with --target, into the Node of another system, of the same version. The same commit gives the same bytes wherever and
+// whenever it is built.
 
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
+  globSync,
   mkdirSync,
   mkdtempSync,
-  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -54,13 +54,11 @@ try {
 
 function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): string {
   const executable = join(scratch, 'executable')
-  const sql = readdirSync(join(ROOT, 'sql'))
-    .filter((name) => name.endsWith('.sql'))
-    .sort()
   const pages = join(scratch, PAGES_ASSET)
   writeFileSync(pages, brotliCompressSync(JSON.stringify(findPages(ROOT))))
+  const texts = globSync(['sql/*.sql', 'deploy/tranche*.{cron,env,service,timer}'], { cwd: ROOT }).sort()
   const files: Record<string, string> = {
-    ...Object.fromEntries(sql.map((name) => [`sql/${name}`, join(ROOT, 'sql', name)])),
+    ...Object.fromEntries(texts.map((name) => [name, join(ROOT, name)])),
     ...others,
     ...zippedViewer(),
     [ADDON_ASSET]: addon,

@@ -7,6 +7,7 @@ import { getAsset, getAssetKeys, getRawAsset, isSea } from 'node:sea'
 import { brotliDecompressSync } from 'node:zlib'
 
 const SQL = 'sql/'
+const DEPLOY = 'deploy/'
 
 /** The asset with the SHA-256 of every other, computed when the executable is built. */
 export const HASHES_ASSET = 'hashes.json'
@@ -54,6 +55,12 @@ export function findPages(root: string): Record<string, string> {
   const paths = globSync(PAGES, { cwd: root }).map((path) => path.replaceAll('\\', '/'))
   return Object.fromEntries(paths.sort().map((path) => [path, readFileSync(join(root, path), 'utf8')]))
 }
+
+/** The text of a file in deploy/: a unit, the crontab, the settings. */
+export const readDeployed = (name: string): string =>
+  isSea()
+    ? getAsset(DEPLOY + name, 'utf8')
+    : readFileSync(join(import.meta.dirname, '..', DEPLOY, name), 'utf8')
 
 /** A file embedded in the executable, to be read only; null when running from a checkout. */
 export const embedded = (name: string): { bytes: Uint8Array; sha256: string } | null =>

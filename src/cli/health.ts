@@ -9,13 +9,13 @@ import { wholeNumber } from './options/values.ts'
 import { print } from './terminal/print.ts'
 
 const ANSWER_WAIT_MS = 3_000
-const PATH = '/healthz'
 
-type HealthOptions = { url?: string; port: number }
+type HealthOptions = { url?: string; port: number; ready?: true }
 
 export function healthCommand(cli: Cli): Command {
   return new Command('health')
-    .description('ask a running serve whether it is up; exits 0 or 1')
+    .description('ask a running serve whether it is up, or ready; exits 0 or 1')
+    .option('--ready', 'ask whether it can do its work, which one that waits for its database cannot yet')
     .option('--url <url>', 'where it answers (default: this machine, plain HTTP)')
     .addOption(
       new Option('--port <number>', 'its port on this machine')
@@ -24,8 +24,9 @@ export function healthCommand(cli: Cli): Command {
         .default(8080),
     )
     .action(async (options: HealthOptions) => {
-      const url = new URL(PATH, addressOf(options))
-      const answer = await ask(url)
+      const [path, isWell] = options.ready ? (['/readyz', isReady] as const) : (['/healthz', isUp] as const)
+      const url = new URL(path, addressOf(options))
+      const answer = await ask(url, isWell)
       print(cli, { ok: answer.ok, url: url.href, answer: answer.text }, () =>
         answer.ok ? 'ok' : `${url.href}: ${answer.text}`,
       )
@@ -39,8 +40,8 @@ function addressOf({ url, port }: HealthOptions): URL {
   throw new Problem('usage', `${url} is not an http or https address.`)
 }
 
-/** Whether a service answers, and what it said or why there is no answer. Nothing secret is sent. */
-async function ask(url: URL): Promise<{ ok: boolean; text: string }> {
+/** What a service answers, or why there is no answer, and whether that is well. Nothing secret is sent. */
+async function ask(url: URL, isWell: (status: number) => boolean): Promise<{ ok: boolean; text: string }> {
   const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
   const options = {
     signal: AbortSignal.timeout(ANSWER_WAIT_MS),
@@ -50,7 +51,7 @@ async function ask(url: URL): Promise<{ ok: boolean; text: string }> {
   return new Promise((resolve) => {
     const asked = request(url, options, (response) => {
       const status = response.statusCode ?? 0
-      resolve({ ok: isUp(status), text: `HTTP ${status}` })
+      resolve({ ok: isWell(status), text: `HTTP ${status}` })
       // What it says besides is of no use here, and waiting for the end of it could take forever.
       asked.destroy()
     })
@@ -64,6 +65,8 @@ async function ask(url: URL): Promise<{ ok: boolean; text: string }> {
 
 /** A refusal is an answer too: by a process that is up, and wants a token for more. */
 const isUp = (status: number): boolean => status >= 200 && status < 500
+
+const isReady = (status: number): boolean => status >= 200 && status < 300
 
 /** An address with an IPv4 and an IPv6 side fails with an error that has a code and no message. */
 const reasonOf = (error: NodeJS.ErrnoException): string => error.code ?? error.message

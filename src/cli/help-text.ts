@@ -11,7 +11,10 @@ export type Help = { examples: string[]; exits?: string }
 
 /** The commands by what somebody comes for, in the order of `tranche --help`. */
 export const GROUPS: readonly { heading: string; commands: readonly string[] }[] = [
-  { heading: 'Run the service and watch it:', commands: ['serve', 'tick', 'status', 'check', 'health'] },
+  {
+    heading: 'Run the service and watch it:',
+    commands: ['init', 'serve', 'tick', 'status', 'check', 'health'],
+  },
   { heading: 'Partners and their users:', commands: ['partner', 'key', 'tier', 'user', 'webhook'] },
   { heading: 'Plans, purchases and prices:', commands: ['plan', 'execution', 'trade', 'price'] },
   { heading: 'Billing and records:', commands: ['billing', 'audit'] },
@@ -22,6 +25,14 @@ export const GROUPS: readonly { heading: string; commands: readonly string[] }[]
 
 /** Keyed by the words of the command. */
 const HELP: Record<string, Help> = {
+  init: {
+    examples: [
+      'init',
+      'init --dry-run',
+      'init --yes --price-feed median --partner acme --name "Acme Exchange"',
+    ],
+    exits: '0 all is there, 1 a step failed: what was done is told, and how to undo it.',
+  },
   serve: {
     examples: [
       'serve --tick-every 60s',
@@ -182,7 +193,7 @@ const HELP: Record<string, Help> = {
     examples: ['restore /var/backups/tranche.db'],
     exits: '1 the copy is damaged, 11 another process has the database open.',
   },
-  health: { examples: ['health'], exits: '0 it is up, 1 it is not.' },
+  health: { examples: ['health', 'health --ready'], exits: '0 it is, 1 it is not.' },
   migrate: { examples: ['migrate --status'], exits: '12 the database is newer than this program.' },
   docs: {
     examples: ['docs operations', 'docs levers#a-key-has-leaked', 'docs --man ~/.local/share/man'],

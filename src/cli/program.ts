@@ -18,6 +18,7 @@ import { executionCommand } from './execution.ts'
 import { EXIT } from './exit-codes.ts'
 import { healthCommand } from './health.ts'
 import { addExamples, addInGroups, HELP_COLUMNS } from './help-text.ts'
+import { initCommand } from './init.ts'
 import { keyCommand } from './key.ts'
 import { migrateCommand } from './migrate.ts'
 import { openapiCommand } from './openapi.ts'
@@ -63,6 +64,7 @@ export function createProgram(
     })
     .showHelpAfterError('Add --help to see what it takes.')
   const commands = [
+    initCommand(cli),
     serveCommand(cli),
     tickCommand(cli),
     partnerCommand(cli),

@@ -20,6 +20,7 @@ import { CONNECTIONS_MAX, type ConnectionOptions, connectionLimitsOf } from './s
 import type { Listeners } from './serve/listeners.ts'
 import { type OpsOptions, type OpsPlace, opsListenOption, opsOf, opsTokenOption } from './serve/ops.ts'
 import type { TlsOptions } from './serve/tls.ts'
+import { createPing, type Ping, pingOption } from './tick/ping.ts'
 
 /** How long a stop waits for calls in flight before it gives up on them. */
 const DRAIN_LIMIT_MS = 30_000
@@ -35,6 +36,7 @@ type ServeOptions = WebhookOptions &
     port: number
     tickEvery: number | null
     priceFeed: string
+    ping?: URL
     rateLimit?: number
     callsPerKey?: number
     logFormat?: 'json' | 'pretty'
@@ -70,6 +72,7 @@ export function serveCommand(cli: Cli): Command {
     .addOption(new Option('--tls-key <file>', 'its private key (PEM)').env('TRANCHE_TLS_KEY'))
     .option('--tls-self-signed', 'for a first try: TLS with a certificate made at this start')
     .addOption(priceFeedOption())
+    .addOption(pingOption())
     .addOption(limitOption('--rate-limit', 'requests a second for each key; no limit by default'))
     .addOption(
       limitOption('--calls-per-key', `the most calls of one key at once; ${CALLS_PER_KEY_MAX} by default`),
@@ -126,6 +129,7 @@ type Parts = {
   tls: Tls
   connections: ConnectionLimits
   observe: Feed
+  heartbeat: Ping
   ops: Ops
   metrics: Metrics
 } & Webhooks
@@ -140,6 +144,7 @@ async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
     tls: tlsOf(options),
     connections: connectionLimitsOf(options),
     observe: createFeed(options.priceFeed, { clock: cli.machine.clock, warn }),
+    heartbeat: createPing(options.ping, warn),
     ...(await opsOf(cli, options, log)),
     ...(await webhooksOf(options)),
   }
@@ -204,7 +209,7 @@ type Running = ServeOptions & Parts & { listeners: Listeners; stopped: Promise<s
 /** Serves from an open database until it is told to stop, and then until what is in flight is done. */
 async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   const { startScheduler } = await import('./serve/scheduler.ts')
-  const { log, observe, metrics, listeners } = options
+  const { log, observe, heartbeat: ping, metrics, listeners } = options
   const deliver: Deliver = async (delivery) => {
     const attempt = await options.deliver(delivery)
     metrics.noteDelivery(attempt.reason === null)
@@ -213,7 +218,7 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   const scheduler =
     options.tickEvery === null
       ? null
-      : startScheduler({ store, machine: cli.machine, observe, deliver, log }, options.tickEvery)
+      : startScheduler({ store, machine: cli.machine, observe, deliver, log, ping }, options.tickEvery)
   const where = { ...addressesOf(listeners), db: resolve(cli.globals().db) }
   log.info({ ...where, tick_every_ms: options.tickEvery }, 'listening')
   if ((await store.listPartners()).length === 0) log.warn({ db: where.db }, NO_PARTNER)

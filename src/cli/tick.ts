@@ -4,17 +4,24 @@ import { Command, Option } from 'commander'
 import { counted } from '../core/counted.ts'
 import { price } from '../core/money.ts'
 import type { Feed } from '../price/feed.ts'
+import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
-import { EXIT } from './exit-codes.ts'
+import { EXIT, failureOf } from './exit-codes.ts'
 import { priceFeedOption } from './options/price-feed.ts'
 import { positivePrice } from './options/values.ts'
 import { addWebhookOptions, lazyWebhooks, type WebhookOptions } from './options/webhooks.ts'
 import { warn } from './terminal/print.ts'
 import { nameFailures } from './tick/failed-plans.ts'
 import { passJson } from './tick/pass-json.ts'
+import { createPing, pingOption } from './tick/ping.ts'
 import { wake } from './tick/wake-up.ts'
 
-type TickCommandOptions = WebhookOptions & { price?: string; priceFeed: string; dryRun?: boolean }
+type TickCommandOptions = WebhookOptions & {
+  price?: string
+  priceFeed: string
+  ping?: URL
+  dryRun?: boolean
+}
 
 export function tickCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('tick'))
@@ -24,32 +31,48 @@ export function tickCommand(cli: Cli): Command {
     )
     .addOption(priceFeedOption())
     .option('--dry-run', 'say what would fire and why; store nothing')
-    .action((options: TickCommandOptions) =>
-      cli.withStore(async (store) => {
-        const { rehearsePass, runPass } = await import('../engine/pass.ts')
-        const { machine } = cli
-        const observe = await feedOf(cli, options)
-        const webhooks = await lazyWebhooks(options)
-        const started = performance.now()
-        if (options.dryRun) {
-          const { showRehearsal } = await import('./tick/rehearsal.ts')
-          await showRehearsal(cli, await rehearsePass({ store, machine, observe }))
-          return
-        }
-        const report = await runPass({ store, machine, observe })
-        const woken = report && (await wake(cli, { store, webhooks }, report))
-        const json = passJson({
-          report,
-          woken,
-          now: machine.clock(),
-          durationMs: performance.now() - started,
+    .addOption(pingOption())
+    .action(async (options: TickCommandOptions) => {
+      if (options.dryRun) return cli.withStore((store) => rehearse(cli, store, options))
+      const ping = createPing(options.ping, (message) => warn(cli, message))
+      // The monitor is called once the database is closed and the result printed: it holds up nothing.
+      const ended = await cli
+        .withStore((store) => tick(cli, store, options))
+        .catch(async (error) => {
+          await ping(failureOf(error).message)
+          throw error
         })
-        for (const failure of await nameFailures(store, report?.failed ?? [])) warn(cli, failure)
-        if (json.plans_failed) cli.exitWith(EXIT.found)
-        if (cli.globals().json) cli.streams.out.write(`${JSON.stringify(json)}\n`)
-        else if (cli.streams.out.isTTY) cli.streams.out.write(`${inWords(json)}\n`)
-      }),
-    )
+      // A tick that another one kept from running says nothing: should that one hang, silence is what tells.
+      if (ended) await ping(ended.failure)
+    })
+}
+
+async function rehearse(cli: Cli, store: Store, options: TickCommandOptions): Promise<void> {
+  const { rehearsePass } = await import('../engine/pass.ts')
+  const { showRehearsal } = await import('./tick/rehearsal.ts')
+  await lazyWebhooks(options)
+  const observe = await feedOf(cli, options)
+  await showRehearsal(cli, await rehearsePass({ store, machine: cli.machine, observe }))
+}
+
+type Ended = { failure: string | null }
+
+/** Runs the pass and prints what it did. Resolves with what failed, if anything; with null when another pass runs. */
+async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promise<Ended | null> {
+  const { runPass } = await import('../engine/pass.ts')
+  const { machine } = cli
+  const observe = await feedOf(cli, options)
+  const webhooks = await lazyWebhooks(options)
+  const started = performance.now()
+  const report = await runPass({ store, machine, observe })
+  const woken = report && (await wake(cli, { store, webhooks }, report))
+  const json = passJson({ report, woken, now: machine.clock(), durationMs: performance.now() - started })
+  const failures = await nameFailures(store, report?.failed ?? [])
+  for (const failure of failures) warn(cli, failure)
+  if (json.plans_failed) cli.exitWith(EXIT.found)
+  if (cli.globals().json) cli.streams.out.write(`${JSON.stringify(json)}\n`)
+  else if (cli.streams.out.isTTY) cli.streams.out.write(`${inWords(json)}\n`)
+  return report && { failure: failures.length > 0 ? failures.join('\n') : null }
 }
 
 /** The price of one pass: as given, else from the feed. */

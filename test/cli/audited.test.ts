@@ -46,7 +46,7 @@ const AUDITED: Row[] = [
   ['sandbox reset', () => ['acme', '--yes']],
 ]
 
-/** They show, check, copy, serve or buy. Prices given by hand are in the price history, with where they came from. */
+/** They show, check, copy, serve or buy; init runs commands that are audited themselves. Prices given by hand are in the price history, with where they came from. */
 const OTHERS = [
   'audit',
   'backtest',
@@ -64,6 +64,7 @@ const OTHERS = [
   'execution list',
   'execution show',
   'health',
+  'init',
   'key list',
   'migrate',
   'openapi',

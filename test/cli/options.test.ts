@@ -85,6 +85,15 @@ const ROWS: Record<string, Row> = {
     ],
     ['A', 'A'.repeat(51), 'A-', '-A', 'X Service', '0', 'X:'],
   ),
+  '--ping': words(
+    [
+      ['https://a.example/b?c=d', new URL('https://a.example/b?c=d')],
+      ['http://127.0.0.1:8000', new URL('http://127.0.0.1:8000')],
+    ],
+    ['a.example/b', 'ftp://a.example/b', 'off', 'none', '0'],
+  ),
+  'init --scheduler': oneOf('systemd', 'cron', 'none'),
+  'init --name': anyWords('Acme'),
   'serve --host': anyWords('127.0.0.1', '::'),
   'serve --port': whole(0, 65_535),
   'serve --tick-every': time(TIMER_DAYS, { off: true }),

@@ -2,9 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
+import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/own-machine.ts'
+import { blocksOf } from '../support/paste.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
@@ -34,7 +36,7 @@ test('every unit of the three jobs is there, and each timer has its service', ()
 test('all services run as one user, on one folder and one database', () => {
   for (const name of services) {
     const lines = settings(name)
-    for (const line of ['User=tranche', 'DynamicUser=yes', 'Environment=TRANCHE_DB=%S/tranche/tranche.db'])
+    for (const line of ['User=tranche', 'Group=tranche', 'EnvironmentFile=/etc/tranche/tranche.env'])
       assert.ok(lines.includes(line), `${name}: ${line}`)
     assert.ok(
       lines.some((line) => /^StateDirectory=tranche( |$)/.test(line)),
@@ -70,14 +72,56 @@ test('systemd understands the units', (t) => {
   assert.deepEqual([verified.status, complaints], [0, []])
 })
 
-test('cron runs a pass a minute as the user of the service, and percent signs are escaped', () => {
-  const lines = read('tranche.cron')
-    .split('\n')
-    .filter((line) => /^[\d*]/.test(line))
-  assert.equal(lines.length, 2)
-  assert.match(lines[0] ?? '', /^\* \* \* \* \* +tranche +\/usr\/local\/bin\/tranche tick$/)
-  // An unescaped percent sign ends the command there, in silence.
-  for (const line of lines) assert.doesNotMatch(line, /(?<!\\)%/)
+test('the shell blocks put the service on a machine, with the units as systemd understands them', async (t) => {
+  if (!hasOwnMachine(t) || !hasTool(t, 'systemd-analyze') || !hasTool(t, 'rsyslogd')) return
+  const root = join(FOLDER, '..')
+  const [init = '', check = '', install = '', ...more] = blocksOf(read('README.md'), 'sh')
+  assert.deepEqual(more, [])
+  // Then it looks as if systemd ran the machine: init says that it does not when the files are there.
+  const script = `${SYSLOG}
+    (cd ${root} && ${install})
+    cd ${root}/dist
+    "$TRANCHE" init --scheduler systemd 2>&1 && exit 9
+    mkdir -p /run/systemd/system
+    "$TRANCHE" init 2>&1 && exit 9
+    rmdir /run/systemd/system
+    systemd-analyze verify --man=no /etc/systemd/system/tranche* 2>&1 | grep tranche || echo understood
+    ${init}
+    ${check}`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  assert.match(
+    out,
+    /^tranche: OK\n\d+\.\d+\.\d+\nerror: systemd does not run this machine: .*\nalready {2}\/usr\/local\/bin\/tranche/,
+  )
+  assert.match(out, /^ {2}rm \/etc\/systemd\/system\/tranche\.service\n/m)
+  assert.match(out, /^error: systemctl daemon-reload: .*\nunderstood\n/m)
+  assert.match(out, /sse_test_\w+\nok\n$/)
+})
+
+test('compose understands its file, which closes the container in as the line by hand does', (t) => {
+  if (!hasTool(t, 'docker-compose')) return
+  const { status, stdout, stderr } = runs('docker-compose', ['-f', join(FOLDER, 'compose.yaml'), 'config'])
+  assert.deepEqual([status, stderr], [0, ''])
+  const byHand = /^docker run [\s\S]*?tranche$/m.exec(read('README.md'))?.[0] ?? ''
+  const SAME: [flag: string, setting: RegExp][] = [
+    ['--name tranche ', /container_name: tranche$/m],
+    ['--restart unless-stopped', /restart: unless-stopped$/m],
+    ['--stop-timeout 40 ', /stop_grace_period: 40s$/m],
+    ['--read-only ', /read_only: true$/m],
+    ['--tmpfs /tmp ', /tmpfs:\s+- \/tmp$/m],
+    ['--cap-drop ALL ', /cap_drop:\s+- ALL$/m],
+    ['--security-opt no-new-privileges ', /security_opt:\s+- no-new-privileges:true$/m],
+    ['--ulimit core=0 ', /ulimits:\s+core: 0$/m],
+    ['-v tranche:/var/lib/tranche ', /data:\/var\/lib\/tranche:rw$[\s\S]*data:\s+name: tranche$/m],
+    ['-v tranche-cache:/var/cache/tranche ', /cache:\/var\/cache\/tranche:rw$[\s\S]*name: tranche-cache$/m],
+    ['-p 127.0.0.1:8080:8080 ', /ports:\s+- 127\.0\.0\.1:8080:8080(\/tcp)?$/m],
+    ['-e TRANCHE_PRICE_FEED=', /TRANCHE_PRICE_FEED: null$/m],
+  ]
+  for (const [flag, setting] of SAME) {
+    assert.ok(byHand.includes(flag), flag)
+    assert.match(stdout, setting)
+  }
 })
 
 test('the image runs the executable alone, as nobody in particular, and asks it how it is', () => {
@@ -91,12 +135,6 @@ test('the image runs the executable alone, as nobody in particular, and asks it 
   assert.match(only('HEALTHCHECK'), /CMD \["tranche", "health"\]$/)
   assert.equal(only('ENTRYPOINT'), 'ENTRYPOINT ["tranche"]')
   only('FROM')
-})
-
-test('the helper script is one that sh can read', () => {
-  const script = join(FOLDER, 'tranche-as-service')
-  assert.equal(statSync(script).mode & 0o111, 0o111)
-  assert.deepEqual(runs('sh', ['-n', script]), { status: 0, stdout: '', stderr: '' })
 })
 
 test('the guide names every file there is', () => {

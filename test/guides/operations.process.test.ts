@@ -1,12 +1,13 @@
 // docs/operations.md, run as an operator would paste it, and held against what the program says of itself.
 
 import assert from 'node:assert/strict'
-import { globSync, readdirSync, readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { EXIT } from '../../src/cli/exit-codes.ts'
-import { blocksOf, paste } from '../support/paste.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/own-machine.ts'
+import { blocksOf } from '../support/paste.ts'
+import { hasTool } from '../support/tools.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
@@ -16,41 +17,25 @@ const BLOCKS = blocksOf(GUIDE, 'sh')
 const NEXT_SECOND = 'then=$(date +%s); while [ "$(date +%s)" = "$then" ]; do sleep 0.1; done'
 
 test('the shell blocks work by copy and paste, in their order', async (t) => {
-  const folder = temporaryFolder(t)
-  const env = { DATA: join(folder, 'data'), HOME: folder }
+  if (!hasOwnMachine(t) || !hasTool(t, 'cron') || !hasTool(t, 'rsyslogd')) return
   const again = BLOCKS.filter((block) => /-(before-upgrade|move)\.db/.test(block))
   assert.equal(again.length, 2)
-  const script = [...BLOCKS, NEXT_SECOND, ...again].join('\n')
-  const { code, out, err } = await paste(t, script, { cwd: folder, env })
-  assert.deepEqual([code, err], [0, ''])
-  assert.ok(BLOCKS.length >= 7)
+  const copied = 'mkdir /mnt/copied; cd /mnt/copied; ln -s "$TRANCHE" tranche'
+  const state = 'echo ---; ls /var/lib/tranche/backups; find /var/lib/tranche ! -user tranche'
+  const script = [SYSLOG, copied, ...BLOCKS, NEXT_SECOND, ...again, state].join('\n')
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  assert.ok(BLOCKS.length >= 8)
+  assert.match(out, /^done {5}\/etc\/cron\.d\/tranche$/m)
+  assert.match(out, /^The feed median gave no price /m)
+  assert.match(out, /^sse_test_\w+$/m)
   assert.match(out, /restored; the old one is .*\.replaced-/)
   assert.match(out, /database\.restore/)
   assert.equal(out.match(/^ok$/gm)?.length, 5)
-  const backups = readdirSync(join(folder, 'data', 'backups'))
+  // Five copies, and nothing that belongs to root.
+  const backups = out.split('---\n')[1]?.trim().split('\n') ?? []
   for (const name of backups) assert.match(name, /^tranche-\d{8}T\d{6}Z(-before-upgrade|-move)?\.db$/)
   assert.equal(backups.length, 5)
-})
-
-test('the nightly backup of the crontab deletes what is older, and only that', async (t) => {
-  const [crontab = ''] = blocksOf(GUIDE, 'crontab')
-  const nightly = /^[\d* ]+(\S+ backup .*)$/m.exec(crontab)?.[1] ?? assert.fail('no backup in the crontab')
-  const folder = temporaryFolder(t)
-  // Cron takes the backslash away, and only before a percent sign.
-  const command = nightly
-    .replaceAll('\\%', '%')
-    .replaceAll('/usr/local/bin/', '')
-    .replaceAll('/var/lib/tranche', folder)
-  const script = `tranche migrate
-    mkdir backups
-    touch -d '15 days ago' backups/tranche-old.db backups/another.db
-    touch -d '13 days ago' backups/tranche-recent.db
-    ${command}`
-  const { code, err } = await paste(t, script, { cwd: folder, env: { HOME: folder } })
-  assert.deepEqual([code, err], [0, ''])
-  const [another, made, recent, ...more] = readdirSync(join(folder, 'backups')).sort()
-  assert.deepEqual([another, recent, more], ['another.db', 'tranche-recent.db', []])
-  assert.match(made ?? '', /^tranche-\d{8}T\d{6}Z\.db$/)
 })
 
 test('every kind of finding is explained, and no other', () => {

@@ -34,6 +34,7 @@ function isStale(): boolean {
     'docs/**/*.md',
     'deploy/README.md',
     '*.md',
+    'deploy/tranche*.{cron,env,service,timer}',
     'bin/{build,bundle,licences,sbom,target}.ts',
     'package.json',
     'package-lock.json',

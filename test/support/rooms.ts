@@ -58,9 +58,12 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   cli: { may: COMMAND },
   'cli/context': { may: ['machine', 'store', 'store/sqlite'] },
   'cli/terminal': { may: ['core', 'cli/terminal', 'types of cli/context', 'types of store'] },
+  'cli/init': { may: [...COMMAND, 'cli/init', 'resources'] },
   'cli/partner-sim': { may: [...COMMAND, 'cli/partner-sim'] },
   'cli/demo': { may: [...COMMAND, 'cli/demo', 'cli/partner-sim'] },
-  'cli/program': { may: ['core', 'cli', 'cli/context', 'cli/demo', 'cli/partner-sim', 'version'] },
+  'cli/program': {
+    may: ['core', 'cli', 'cli/context', 'cli/demo', 'cli/init', 'cli/partner-sim', 'version'],
+  },
   main: { may: ['core', 'cli', 'cli/program', 'machine', 'types of cli/context'] },
   machine: { may: ['core'] },
   lanes: { may: [], packages: [] },

@@ -94,7 +94,7 @@ export function nextCommands(
     {
       // In a crontab an unescaped percent sign ends the line.
       what: 'Have cron run a tick every minute (crontab -e)',
-      command: `* * * * * ${cron.replaceAll('%', '\\%')}`,
+      command: `* * * * * ${cron.replaceAll('%', '\\%')} 2>&1 | logger -t tranche --socket-errors=on`,
     },
   ]
 }

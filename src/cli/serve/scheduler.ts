@@ -7,12 +7,13 @@ import type { Deliver } from '../../webhook/deliver.ts'
 import { wakePartners } from '../../webhook/wake-partners.ts'
 import { nameFailures } from '../tick/failed-plans.ts'
 import { passJson } from '../tick/pass-json.ts'
+import type { Ping } from '../tick/ping.ts'
 
-export type SchedulerOptions = PassOptions & { deliver: Deliver; log: Log }
+export type SchedulerOptions = PassOptions & { deliver: Deliver; log: Log; ping: Ping }
 
 /** A pass that fails is logged and the next one tries again. `stop` waits for what is under way. */
 export function startScheduler(options: SchedulerOptions, everyMs: number): { stop: () => Promise<void> } {
-  const { store, machine, deliver, log } = options
+  const { store, machine, deliver, log, ping } = options
   const underWay = new Set<Promise<void>>()
   let timer: NodeJS.Timeout | undefined
   let stopping = false
@@ -27,11 +28,15 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
     try {
       const report = await runPass(options)
       const durationMs = performance.now() - started
-      for (const failure of await nameFailures(store, report?.failed ?? [])) log.error({}, failure)
+      const failures = await nameFailures(store, report?.failed ?? [])
+      for (const failure of failures) log.error({}, failure)
       follow(finish(report, durationMs))
+      // As a tick of cron's: one that was skipped says nothing.
+      if (report) follow(ping(failures.length > 0 ? failures.join('\n') : null))
     } catch (error) {
       const why = error instanceof Problem ? { code: error.code, error: error.message } : { err: error }
       log.error(why, 'tick failed')
+      follow(ping((error as Error).message))
     }
     if (!stopping) timer = setTimeout(next, Math.max(0, everyMs - (performance.now() - started)))
   }

@@ -15,15 +15,10 @@ export class Interrupted extends Error {
   }
 }
 
-/**
- * Asks on a terminal only; a script is taken at its word. Throws usage unless the answer is yes, and Interrupted when
- * Ctrl-C is pressed.
- */
-export async function confirmOnTerminal(cli: Cli, question: string): Promise<void> {
-  if (!mayAsk(cli)) return
+/** Asks for a line. At the end of the terminal's input it is empty. Throws Interrupted when Ctrl-C is pressed. */
+export async function askLine(cli: Cli, question: string): Promise<string> {
   const { createInterface } = await import('node:readline/promises')
   const terminal = createInterface({ input: cli.streams.in, output: cli.streams.err })
-  // The terminal's end is an answer too: not a yes.
   const ended = new Promise<string>((resolve) => terminal.once('close', () => resolve('')))
   const interrupted = new Promise<never>((_, reject) => {
     terminal.once('SIGINT', () => {
@@ -33,10 +28,21 @@ export async function confirmOnTerminal(cli: Cli, question: string): Promise<voi
     })
   })
   try {
-    const asked = terminal.question(`${visible(question)} [y/N] `)
-    const answer = await Promise.race([asked, interrupted, ended])
-    if (!/^y(es)?$/i.test(answer.trim())) throw new Problem('usage', 'Nothing was changed.')
+    const answer = await Promise.race([terminal.question(`${visible(question)} `), interrupted, ended])
+    return answer.trim()
   } finally {
     terminal.close()
   }
 }
+
+/**
+ * Asks on a terminal only; a script is taken at its word. Throws usage unless the answer is yes, and Interrupted when
+ * Ctrl-C is pressed. The end of the terminal's input is an answer too: not a yes.
+ */
+export async function confirmOnTerminal(cli: Cli, question: string): Promise<void> {
+  if (!mayAsk(cli)) return
+  const answer = await askLine(cli, `${question} [y/N]`)
+  if (!isYes(answer)) throw new Problem('usage', 'Nothing was changed.')
+}
+
+export const isYes = (answer: string): boolean => /^y(es)?$/i.test(answer)

@@ -1,0 +1,115 @@
+// init: a server set up in one go: user, folders, settings, database, jobs, and the first partner with its key.
+
+import { Command, Option } from 'commander'
+import { Problem } from '../core/problem.ts'
+import type { Cli } from './context.ts'
+import type { FirstPartner } from './init/first-partner.ts'
+import type { InitOptions } from './init/options.ts'
+import type { Place } from './init/place.ts'
+import type { Outcome } from './init/report.ts'
+import type { Step, Taken } from './init/step.ts'
+import { priceFeedOption } from './options/price-feed.ts'
+import { environmentOption, slug } from './options/values.ts'
+import { confirmOnTerminal, mayAsk } from './terminal/confirm.ts'
+import { note, print, warn } from './terminal/print.ts'
+import { pingOption } from './tick/ping.ts'
+
+export function initCommand(cli: Cli): Command {
+  return new Command('init')
+    .description('set this machine up: user, folders, settings, database, jobs, first partner and key')
+    .option('--yes', 'ask nothing')
+    .option('--dry-run', 'say what it would do; do nothing')
+    .addOption(
+      new Option('--scheduler <how>', 'what runs the jobs; for root by default what the machine has').choices(
+        ['systemd', 'cron', 'none'],
+      ),
+    )
+    .addOption(priceFeedOption().default(undefined))
+    .addOption(pingOption())
+    .addOption(new Option('--partner <slug>', 'the first partner').argParser(slug))
+    .option('--name <text>', 'its name as shown')
+    .addOption(environmentOption().default('test'))
+    .action(async (given: InitOptions, { parent }: Command) => {
+      const { placeFor } = await import('./init/place.ts')
+      const isNamed = parent?.getOptionValueSource('db') !== 'default'
+      await init(cli, placeFor(isNamed ? cli.globals().db : null), given)
+    })
+}
+
+async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
+  const { schedulerOfMachine } = await import('./init/place.ts')
+  const { askForRest } = await import('./init/questions.ts')
+  const { readFeed, tryFeed } = await import('./init/feed-trial.ts')
+  const { stepsFor } = await import('./init/steps.ts')
+  const { addFirstPartner } = await import('./init/first-partner.ts')
+  const asks = mayAsk(cli) && !given.yes && !given.dryRun
+  const options = asks ? await askForRest(cli, place, given) : given
+  const partner = partnerOf(options)
+  const ofMachine = schedulerOfMachine()
+  const scheduler = options.scheduler ?? (place.user === null ? 'none' : ofMachine)
+  if (scheduler === 'systemd' && place.user === null)
+    throw new Problem('usage', 'Only root installs units; --scheduler cron uses a crontab of your own.')
+  if (scheduler === 'systemd' && ofMachine !== 'systemd')
+    throw new Problem('usage', 'systemd does not run this machine: choose --scheduler cron or none.')
+  const trial = await tryFeed(cli, options.priceFeed ?? readFeed(place))
+  // What stands in the way of any step is told before the first one is taken.
+  const steps = stepsFor(place, scheduler, options).map((step) => ({ ...step, isTaken: step.isDone() }))
+  if (asks) {
+    for (const { isTaken, what } of steps) note(cli, `${isTaken ? 'as it is' : 'to do   '} ${what}`)
+    await confirmOnTerminal(cli, 'Go on?')
+  }
+  const taken = await takeAll(cli, steps, options.dryRun === true)
+  const first = partner && !options.dryRun ? addFirstPartner(place, partner) : null
+  await report(cli, { place, scheduler, trial, taken, partner, first })
+}
+
+/** Throws usage for half a partner. */
+function partnerOf({ partner, name, env }: InitOptions): FirstPartner | null {
+  if (partner === undefined && name === undefined) return null
+  if (partner !== undefined && name?.trim()) return { slug: partner, name, environment: env }
+  throw new Problem('usage', '--partner and --name go together.')
+}
+
+/** Takes the steps that are not taken. When one fails, those before it are told, and how to undo them. */
+async function takeAll(
+  cli: Cli,
+  steps: readonly (Step & { isTaken: boolean })[],
+  dryRun: boolean,
+): Promise<Taken[]> {
+  const taken: Taken[] = []
+  for (const { what, undo, isTaken, perform } of steps) {
+    try {
+      if (!isTaken && !dryRun) await perform()
+    } catch (error) {
+      const { stepLines } = await import('./init/report.ts')
+      for (const line of stepLines(taken)) note(cli, line)
+      throw error
+    }
+    const state = isTaken ? 'already' : dryRun ? 'would' : 'done'
+    taken.push({ state, what, undo: isTaken ? null : undo })
+  }
+  return taken
+}
+
+async function report(cli: Cli, outcome: Outcome): Promise<void> {
+  const { reportLines, warningsOf } = await import('./init/report.ts')
+  const { place, scheduler, trial, taken, partner, first } = outcome
+  for (const warning of warningsOf(scheduler)) warn(cli, warning)
+  const key = first?.key ?? null
+  if (key) {
+    const remedy = `run \`tranche key revoke ${key.key_id}\`, and create another.`
+    cli.streams.shownOnce?.({ what: `the key ${key.key_id}`, remedy })
+  }
+  const { program, settings, database } = place
+  const json = {
+    program,
+    settings,
+    database,
+    scheduler,
+    steps: taken,
+    feed: trial,
+    partner: partner?.slug ?? null,
+    key,
+  }
+  print(cli, json, () => reportLines(outcome).join('\n'))
+}

@@ -1,0 +1,85 @@
+// Steps that make a folder or a file with its owner and mode, and know what was there before.
+
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  type Stats,
+} from 'node:fs'
+import { dirname } from 'node:path'
+import { Problem } from '../../core/problem.ts'
+import { writeFileWhole } from '../../whole-file.ts'
+import type { Ids } from './place.ts'
+import type { Step } from './step.ts'
+
+/** `owner` may be nobody yet: an earlier step makes the user. */
+export type Access = { mode: number; owner: () => Ids | null }
+
+/** `lost` says what else goes when the folder is removed. */
+export function folderStep(folder: string, access: Access, lost = ''): Step {
+  const seen = statOf(folder)
+  return {
+    what: `${folder}/, mode ${octal(access.mode)}`,
+    isDone() {
+      if (seen && !seen.isDirectory())
+        throw new Problem('bad_file', `${folder} is a link or a file: move it away, then run init again.`)
+      return seen !== undefined && hasAccess(seen, access)
+    },
+    perform() {
+      mkdirSync(folder, { recursive: true, mode: access.mode })
+      giveAccess(folder, access)
+    },
+    undo: seen
+      ? `chown ${seen.uid}:${seen.gid} ${folder} && chmod ${octal(seen.mode & 0o7777)} ${folder}`
+      : undoOf(folder, `rm -r ${folder}${lost}`),
+  }
+}
+
+/** A folder of one's own stays as it is when it is there: it may hold anything. */
+export function ownFolderStep(folder: string, lost = ''): Step {
+  const step = folderStep(folder, { mode: 0o700, owner: () => null }, lost)
+  return { ...step, isDone: () => existsSync(folder) }
+}
+
+/** A file of this text; another one that has its name is kept beside it. */
+export function fileStep(file: string, text: string, access: Access): Step {
+  const seen = existsSync(file) ? readFileSync(file, 'utf8') : null
+  const kept = `${file}.before-init`
+  const isOther = seen !== null && seen !== text
+  return {
+    what: isOther ? `${file}; what it was is kept as ${kept}` : file,
+    isDone: () => seen === text && hasAccess(lstatSync(file), access),
+    async perform() {
+      if (isOther) copyFileSync(file, kept)
+      if (seen !== text) await writeFileWhole(file, toChunks(text), { replace: true })
+      giveAccess(file, access)
+    },
+    undo: isOther ? `cp ${kept} ${file}` : undoOf(file, `rm ${file}`),
+  }
+}
+
+/** None for what goes with its folder, which was not there before. */
+export const undoOf = (path: string, undo: string): string | null => (existsSync(dirname(path)) ? undo : null)
+
+const statOf = (path: string): Stats | undefined => lstatSync(path, { throwIfNoEntry: false })
+
+const octal = (mode: number): string => mode.toString(8).padStart(4, '0')
+
+function hasAccess({ uid, gid, mode: seen }: Stats, { mode, owner }: Access): boolean {
+  const wanted = owner()
+  return wanted?.uid === uid && wanted.gid === gid && (seen & 0o777) === mode
+}
+
+function giveAccess(path: string, { mode, owner }: Access): void {
+  const { uid, gid } = owner() ?? { uid: -1, gid: -1 }
+  chownSync(path, uid, gid)
+  chmodSync(path, mode)
+}
+
+async function* toChunks(text: string): AsyncIterable<string> {
+  yield text
+}

@@ -1,0 +1,22 @@
+// The first partner and its first key, made by the program that was just installed.
+
+import { type Place, runInstalled } from './place.ts'
+
+export type FirstPartner = { slug: string; name: string; environment: 'live' | 'test' }
+
+/** As key create prints it: the only time that the key is there. */
+export type IssuedKey = { key_id: string; key: string }
+
+/** What was made; nothing that is there already: neither the partner, nor a key while another one of it works. */
+export function addFirstPartner(
+  place: Place,
+  { slug, name, environment }: FirstPartner,
+): { made: boolean; key: IssuedKey | null } {
+  const partners = runInstalled(place, ['partner', 'list']) as { partner_slug: string }[]
+  const made = !partners.some((partner) => partner.partner_slug === slug)
+  if (made) runInstalled(place, ['partner', 'create', slug, '--name', name])
+  const keys = runInstalled(place, ['key', 'list', slug]) as { environment: string; usable: boolean }[]
+  if (keys.some((key) => key.environment === environment && key.usable)) return { made, key: null }
+  const issue = ['key', 'create', slug, '--env', environment, '--label', 'made by init']
+  return { made, key: runInstalled(place, issue) as IssuedKey }
+}

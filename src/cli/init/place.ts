@@ -1,0 +1,138 @@
+// Where init puts things: for root the places that deploy/ names, for anybody else a folder of their own.
+
+import { spawnSync } from 'node:child_process'
+import { accessSync, constants, existsSync } from 'node:fs'
+import { basename, delimiter, dirname, join, resolve } from 'node:path'
+import { isSea } from 'node:sea'
+import { Problem } from '../../core/problem.ts'
+
+export type Scheduler = 'systemd' | 'cron' | 'none'
+
+export type Place = {
+  /** The program that the jobs run. */
+  program: string
+  settings: string
+  folder: string
+  database: string
+  backups: string
+  cache: string
+  /** The user of the system that the jobs run as; null for whoever runs init. */
+  user: string | null
+}
+
+/** As deploy/ has them. */
+export const SYSTEM: Place = {
+  program: '/usr/local/bin/tranche',
+  settings: '/etc/tranche/tranche.env',
+  folder: '/var/lib/tranche',
+  database: '/var/lib/tranche/tranche.db',
+  backups: '/var/lib/tranche/backups',
+  cache: '/var/cache/tranche',
+  user: 'tranche',
+}
+
+/**
+ * The places for whoever asks; `db` is the file that --db or TRANCHE_DB names. Throws usage for root with another
+ * database than the units have, for root without the executable, and for a path that a crontab could not hold.
+ */
+export function placeFor(db: string | null): Place {
+  if (process.getuid?.() === 0) return systemPlace(db)
+  const { XDG_DATA_HOME: data, HOME: home = '' } = process.env
+  const database = resolve(db ?? join(data || join(home, '.local/share'), 'tranche/tranche.db'))
+  const folder = dirname(database)
+  const place = {
+    program: ownProgram(),
+    settings: join(folder, 'tranche.env'),
+    folder,
+    database,
+    backups: join(folder, 'backups'),
+    cache: join(folder, 'cache'),
+    user: null,
+  }
+  for (const path of [place.program, database])
+    if (!/^[\w@+=:,./-]+$/.test(path))
+      throw new Problem(
+        'usage',
+        `A crontab cannot hold ${path}: use a path of letters, digits and @_+=:,./- .`,
+      )
+  return place
+}
+
+function systemPlace(db: string | null): Place {
+  if (db !== null && resolve(db) !== SYSTEM.database) {
+    const hint = 'leave out --db and TRANCHE_DB, or run init as another user'
+    throw new Problem(
+      'usage',
+      `For root the database is ${SYSTEM.database}, where the jobs look for it: ${hint}.`,
+    )
+  }
+  if (isSea()) return SYSTEM
+  const hint = 'npm run build makes dist/tranche; run that with init'
+  throw new Problem('usage', `For root init sets up the executable, and this is a checkout: ${hint}.`)
+}
+
+/** The file that starts this very program. */
+function ownProgram(): string {
+  const script = process.argv[1]
+  return !isSea() && script?.endsWith('tranche.mjs') ? join(dirname(script), 'tranche') : process.execPath
+}
+
+/** What the machine runs jobs with: systemd if it booted with it, else cron if that is installed. */
+export function schedulerOfMachine(): Scheduler {
+  if (existsSync('/run/systemd/system')) return 'systemd'
+  return isOnPath('cron') || isOnPath('crond') ? 'cron' : 'none'
+}
+
+export const isOnPath = (name: string): boolean =>
+  [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'].some((folder) => {
+    try {
+      accessSync(join(folder, name), constants.X_OK)
+      return true
+    } catch {
+      return false
+    }
+  })
+
+/** Runs another program. Throws when it is not there or fails, with what it said. */
+export function run(file: string, argv: readonly string[], input = ''): string {
+  const { error, status, stdout, stderr } = spawnSync(file, argv, { input, encoding: 'utf8' })
+  if (error || status !== 0) {
+    const why = error ? error.message : stderr.trim() || `exit code ${status}`
+    throw new Problem('storage_failed', `${basename(file)} ${argv.join(' ')}: ${why}`)
+  }
+  return stdout
+}
+
+export type Ids = { uid: number; gid: number }
+
+/** Of the user that the jobs run as; null while there is none. */
+export function idsOf({ user }: Place): Ids | null {
+  if (user === null) return { uid: process.getuid?.() ?? -1, gid: process.getgid?.() ?? -1 }
+  const { stdout } = spawnSync('getent', ['passwd', user], { encoding: 'utf8' })
+  const [, , uid, gid] = (stdout ?? '').split(':')
+  return uid && gid ? { uid: Number(uid), gid: Number(gid) } : null
+}
+
+/**
+ * Runs a command of the installed program as the user of the jobs, on their database: what works here works for them.
+ * Answers what it printed as JSON. Throws with what that command said.
+ */
+export function runInstalled(place: Place, argv: readonly string[]): unknown {
+  const ids = place.user === null ? {} : (idsOf(place) ?? {})
+  const { error, status, stdout, stderr } = spawnSync(place.program, [...argv, '--json'], {
+    ...ids,
+    cwd: '/',
+    encoding: 'utf8',
+    env: {
+      PATH: process.env.PATH,
+      HOME: place.folder,
+      TRANCHE_DB: place.database,
+      TRANCHE_CACHE: place.cache,
+    },
+  })
+  if (error) throw new Problem('storage_failed', `${place.program}: ${error.message}`)
+  if (status === 0) return JSON.parse(stdout)
+  const last = stderr.trim().split('\n').at(-1) ?? ''
+  const { code, message } = last.startsWith('{') ? JSON.parse(last).error : { code: 'failed', message: last }
+  throw Object.assign(new Error(`${argv.join(' ')}: ${message}`), { code })
+}

@@ -1,0 +1,189 @@
+// tranche init, on a fresh machine: what it makes, that it says how to undo it, and that it may be run again.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { hasOwnMachine, onOwnMachine } from '../support/own-machine.ts'
+import { hasTool } from '../support/tools.ts'
+
+/** Everything init could have made or changed. */
+const STATE = `state() {
+  find /etc /usr/local/bin /var /home -xdev -not -path '/var/spool/cron*' -not -name 'passwd*' -not -name 'group*' \\
+    -not -name 'shadow*' -not -name 'gshadow*' -not -name 'sub[ug]id*' -not -name .pwd.lock -printf '%p %u:%g %m\\n' |
+    sort
+  getent passwd tranche || true
+}
+undo() { sed -n 's/^  \\(rm\\|userdel\\|systemctl disable\\|chown\\|cp\\|crontab\\)/\\1/p' "$1" > /mnt/undo; bash -eu /mnt/undo; }
+`
+
+test('root has a user, folders, settings, a database, jobs and a partner made, once', async (t) => {
+  if (!hasOwnMachine(t)) return
+  const init =
+    '"$TRANCHE" init --yes --scheduler cron --price-feed static:60000 --partner acme --name "Acme Exchange"'
+  const script = `${STATE}
+    state > /mnt/before
+    "$TRANCHE" init --dry-run --scheduler cron > /mnt/dry 2> /dev/null
+    state | diff /mnt/before - && echo "the dry run changed nothing"
+    ${init} > /mnt/first 2> /mnt/first.err
+    cat /mnt/first
+    echo ---
+    stat -c '%n %U:%G %a' /etc/tranche /etc/tranche/tranche.env /var/lib/tranche /var/lib/tranche/* /var/cache/tranche /etc/cron.d/tranche /usr/local/bin/tranche
+    echo ---
+    grep -v '^#' /etc/tranche/tranche.env
+    cmp /usr/local/bin/tranche "$TRANCHE"
+    state > /mnt/after
+    ${init} --json > /mnt/second 2> /dev/null
+    state | diff /mnt/after - && echo "the second run changed nothing"
+    set -a; . /etc/tranche/tranche.env; set +a
+    runuser -u tranche -- tranche tick
+    runuser -u tranche -- tranche check
+    echo ---
+    cat /mnt/second
+    undo /mnt/first
+    state | diff /mnt/before - && echo "everything is undone"`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  const [first = '', modes, settings, second = ''] = out.split('---\n')
+  assert.match(first, /^the dry run changed nothing\ndone {5}\/usr\/local\/bin\/tranche, the program\ndone/)
+  assert.doesNotMatch(first, /already|would/)
+  assert.match(first, /^The feed static:60000 says 60000\.00 USD\./m)
+  assert.match(first, /which is not shown again:\nsse_test_[0-9A-Za-z]{46}\n$/)
+  assert.equal(
+    modes,
+    [
+      '/etc/tranche root:tranche 750',
+      '/etc/tranche/tranche.env root:tranche 640',
+      '/var/lib/tranche tranche:tranche 700',
+      '/var/lib/tranche/backups tranche:tranche 700',
+      '/var/lib/tranche/tranche.db tranche:tranche 600',
+      '/var/lib/tranche/tranche.db-tick tranche:tranche 600',
+      '/var/cache/tranche tranche:tranche 700',
+      '/etc/cron.d/tranche root:root 644',
+      '/usr/local/bin/tranche root:root 755',
+      '',
+    ].join('\n'),
+  )
+  assert.match(settings ?? '', /^TRANCHE_PRICE_FEED=static:60000$/m)
+  assert.match(settings ?? '', /the second run changed nothing\nok\n$/)
+  const [json = '', undone] = second.split('\n')
+  const again = JSON.parse(json)
+  assert.deepEqual([...new Set(again.steps.map(({ state }: { state: string }) => state))], ['already'])
+  assert.deepEqual([again.partner, again.key, again.feed.price_usd], ['acme', null, '60000.00'])
+  assert.equal(undone, 'everything is undone')
+})
+
+test('what stands in the way is told with the way out, before anything is done', async (t) => {
+  if (!hasOwnMachine(t)) return
+  const script = `${STATE}
+    refused() { state > /mnt/before; "$@" 2>&1 > /dev/null && exit 9; state | diff /mnt/before -; }
+    refused "$TRANCHE" --db /srv/x.db init
+    refused "$TRANCHE" init --partner acme
+    refused "$TRANCHE" init --price-feed nobody
+    ln -s /mnt /var/lib/tranche; refused "$TRANCHE" init; rm /var/lib/tranche
+    echo other > /usr/local/bin/tranche; refused "$TRANCHE" init; rm /usr/local/bin/tranche
+    # A step that fails: those before it are told.
+    groupadd tranche
+    "$TRANCHE" init 2>&1 && exit 9
+    groupdel tranche
+    "$TRANCHE" init --scheduler none > /dev/null
+    chown root: /var/lib/tranche/tranche.db; refused "$TRANCHE" init; chown tranche: /var/lib/tranche/tranche.db
+    runuser -u nobody -- env HOME=/home "$TRANCHE" --db "/mnt/a b/x.db" init 2>&1 && exit 9
+    runuser -u nobody -- env HOME=/home "$TRANCHE" --db /mnt/x.db init --scheduler systemd 2>&1 && exit 9
+    true`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  const lines = out.split('\n').filter((line) => line !== '')
+  const EXPECTED = [
+    /^error: For root the database is \/var\/lib\/tranche\/tranche\.db.*leave out --db/,
+    /^error: --partner and --name go together\.$/,
+    /^error: Unknown price feed "nobody"/,
+    /^error: \/var\/lib\/tranche is a link or a file: move it away/,
+    /^error: \/usr\/local\/bin\/tranche is another version: run `install -m 0755 /,
+    /^done {5}\/usr\/local\/bin\/tranche, the program$/,
+    /^To undo this/,
+    /^ {2}rm \/usr\/local\/bin\/tranche$/,
+    /^error: useradd .*: useradd: group tranche exists/,
+    /^error: \/var\/lib\/tranche\/tranche\.db belongs to another user \(uid 0\): run `chown -R tranche: /,
+    /^error: A crontab cannot hold \/mnt\/a b\/x\.db/,
+    /^error: Only root installs units/,
+  ]
+  assert.equal(lines.length, EXPECTED.length, out)
+  for (const [at, expected] of EXPECTED.entries()) assert.match(lines[at] ?? '', expected)
+})
+
+const OPS = `set -eu; cd "$HOME"
+echo '7 7 7 7 * true' | crontab -
+"$TRANCHE" init --yes
+echo ---
+"$TRANCHE" init --yes --scheduler cron --ping 'http://127.0.0.1:1/x?y=1&z=2' > first 2> first.err
+crontab -l; grep -v '^#' .local/share/tranche/tranche.env
+stat -c '%n %U %a' .local/share/tranche .local/share/tranche/tranche.*
+crontab -l > before; "$TRANCHE" init --yes --scheduler cron > second 2> second.err; crontab -l | cmp - before
+grep -c ^already second
+grep -c ^done second || true
+echo ---
+sed -n 's/^  \\(rm\\|crontab\\|cp\\)/\\1/p' first > undo; sh -eu undo; crontab -l; cat .local/share/tranche/tranche.env
+`
+
+test('a user has a folder of their own, and a crontab that keeps what it had', async (t) => {
+  if (!hasOwnMachine(t) || !hasTool(t, 'cron')) return
+  const script = `
+    useradd --create-home ops
+    cat > /mnt/ops.sh <<'END'
+${OPS}
+END
+    runuser -u ops -- env HOME=/home/ops sh /mnt/ops.sh`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  const [printed = '', installed = '', undone = ''] = out.split('---\n')
+  assert.match(printed, /^done {5}\/home\/ops\/\.local\/share\/tranche\/, mode 0700\n/)
+  assert.match(printed, /^Or put these lines into your crontab/m)
+  assert.match(
+    printed,
+    /^ {2}\* \* \* \* \* \{ set -a; \. \/home\/ops\/\.local\/share\/tranche\/tranche\.env; /m,
+  )
+  assert.match(
+    installed,
+    /^7 7 7 7 \* true\n# tranche init: begin\n\* \* \* \* \* \{[\s\S]*\n# tranche init: end\nTRANCHE_DB=/,
+  )
+  assert.match(installed, /^TRANCHE_PING_URL='http:\/\/127\.0\.0\.1:1\/x\?y=1&z=2'$/m)
+  assert.match(installed, /tranche ops 700\n.*tranche\.db ops 600\n[\s\S]*tranche\.env ops 600\n/)
+  assert.match(installed, /\n5\n0\n$/)
+  // The settings are as the first run made them, before a monitor was named.
+  assert.match(undone, /^7 7 7 7 \* true\n# The settings of every job[\s\S]*\n#TRANCHE_PING_URL=/)
+})
+
+/** Takes what must be on the terminal before an answer is given, and the answer, in turns; shows the terminal. */
+const TALK = `talk() {
+  rm -f /mnt/in /mnt/tty; mkfifo /mnt/in; : > /mnt/tty
+  timeout -k 1 30 script -qefc "$TRANCHE init --scheduler none" /mnt/tty < /mnt/in > /dev/null & talking=$!
+  exec 3> /mnt/in
+  while [ $# -gt 0 ]; do
+    timeout 10 sh -c 'until grep -q "$0" /mnt/tty; do sleep 0.05; done' "$1"
+    # What is typed before the question is there would be lost.
+    sleep 0.2; echo "$2" >&3; shift 2
+  done
+  ended=0; wait $talking || ended=$?
+  exec 3>&-; tr -d '\\r' < /mnt/tty; echo "(exit $ended)"
+}`
+
+test('on a terminal it asks, shows what there will be, and does nothing without a yes', async (t) => {
+  if (!hasOwnMachine(t)) return
+  const script = `${STATE}
+    ${TALK}
+    state > /mnt/before
+    talk 'prices come' static:60000 'first partner' acme 'name of acme' 'Acme Exchange' 'Go on' n
+    state | diff /mnt/before -
+    echo ---
+    talk 'prices come' nobody Unknown static:60000 'first partner' A 'A slug is' acme 'name of' 'Acme Exchange' 'Go on' y
+    runuser -u tranche -- env TRANCHE_CACHE=/var/cache/tranche tranche --db /var/lib/tranche/tranche.db partner list`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  const [no = '', yes = ''] = out.split('---\n')
+  assert.match(no, /Where do prices come from: none, static:PRICE/)
+  assert.match(no, /to do {4}\/var\/lib\/tranche\/tranche\.db, the database\n/)
+  assert.match(no, /error: Nothing was changed\.\n[\s\S]*\(exit 2\)\n$/)
+  assert.match(yes, /Unknown price feed "nobody"/)
+  assert.match(yes, /A slug is 2 to 63 lower-case letters/)
+  assert.match(yes, /\nsse_test_\w+\n/)
+  assert.match(yes, /\(exit 0\)\n[\s\S]*acme +Acme Exchange/)
+})

@@ -1,0 +1,109 @@
+// The heartbeat monitor that tick and serve call after each pass: the executable and a monitor of flesh and bone.
+
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { finish, startServe } from '../support/process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+type Call = { line: string; body: string }
+type Answer = (response: ServerResponse) => void
+
+/** A monitor that keeps what it is told. `called` resolves with the call of that number. */
+async function monitor(t: TestContext, answer: Answer = (response) => response.end('OK')) {
+  const calls: Call[] = []
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    calls.push({ line: `${request.method} ${request.url}`, body: Buffer.concat(chunks).toString() })
+    server.emit('kept')
+    answer(response)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const called = async (number: number): Promise<Call> => {
+    while (calls.length < number) await once(server, 'kept')
+    return calls[number - 1] as Call
+  }
+  return { calls, called, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+}
+
+test('a tick that went well calls the address, and one that failed its /fail with the reason', async (t) => {
+  const cwd = temporaryFolder(t)
+  const { calls, origin } = await monitor(t)
+  const url = `${origin}/ping/secret/?rid=1&x=%20`
+  const absent = await finish(t, ['tick', '--ping', url], { cwd })
+  assert.equal(absent.code, 4)
+  await finish(t, ['migrate'], { cwd })
+  assert.deepEqual(await finish(t, ['tick'], { cwd, env: { TRANCHE_PING_URL: url } }), {
+    code: 0,
+    out: '',
+    err: '',
+  })
+  // Neither is a tick that could have missed one.
+  await finish(t, ['tick', '--dry-run', '--ping', url], { cwd })
+  assert.deepEqual(calls, [
+    { line: 'POST /ping/secret/fail?rid=1&x=%20', body: absent.err.replace(/^error: (.*)\n$/, '$1') },
+    { line: 'GET /ping/secret/?rid=1&x=%20', body: '' },
+  ])
+  assert.match(calls[0]?.body ?? '', /There is no database/)
+})
+
+test('a monitor that refuses, is gone or never answers is a warning, without what is secret of its address', async (t) => {
+  const cwd = temporaryFolder(t)
+  await finish(t, ['migrate'], { cwd })
+  const refusing = await monitor(t, (response) => response.writeHead(404).end())
+  const silent = await monitor(t, () => {})
+  // Its head arrives, and its body never ends.
+  const dripping = await monitor(t, (response) => response.write('x'))
+  const tick = (url: string, db: string) => finish(t, ['tick', '--ping', url, '--db', db], { cwd })
+  const ended = await Promise.all([
+    tick(`${refusing.origin}/secret`, 'tranche.db'),
+    // These have no database: a pass would have kept the other from running.
+    tick(`${silent.origin}/secret`, 'absent.db'),
+    tick(`${dripping.origin}/secret`, 'absent.db'),
+    tick('http://127.0.0.1:1/secret', 'absent.db'),
+  ])
+  assert.deepEqual(
+    ended.map(({ code }) => code),
+    [0, 4, 4, 4],
+  )
+  assert.deepEqual(
+    ended.map(({ err }) =>
+      err
+        .split('\n')[0]
+        ?.replace(/:\d+: (connect )?/, ': ')
+        .replace(/ \S+:1$/, ''),
+    ),
+    [
+      'warning: ping 127.0.0.1: HTTP 404',
+      'warning: ping 127.0.0.1: no answer within 5 s',
+      // The status is all that is wanted of an answer.
+      'error: There is no database at absent.db.',
+      'warning: ping 127.0.0.1: ECONNREFUSED',
+    ],
+  )
+})
+
+test('serve calls it after each of its ticks, and is not held up by one that never answers', async (t) => {
+  const cwd = temporaryFolder(t)
+  const { calls, called, origin } = await monitor(t, () => {})
+  const served = await startServe(t, ['--tick-every', '1s', '--ping', `${origin}/serve`], { cwd })
+  assert.deepEqual(await called(3), { line: 'GET /serve', body: '' })
+  served.child.kill('SIGTERM')
+  assert.equal(await served.ended, 0)
+  assert.match(served.err(), /"msg":"ping 127\.0\.0\.1:\d+: no answer within 5 s"/)
+  assert.ok(calls.length < 10)
+})
+
+test('an address that is none is refused before anything is done', async (t) => {
+  const cwd = temporaryFolder(t)
+  const { code, err } = await finish(t, ['tick', '--ping', 'example.com/x'], { cwd })
+  assert.equal(code, 2)
+  assert.match(err, /Give an http or https address/)
+})

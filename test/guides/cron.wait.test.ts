@@ -1,0 +1,80 @@
+// Debian's own cron, with its own log, on the lines that the guides show: as a table of the system and as the crontab
+// of a user. It looks at its tables once a minute, so this waits for the next one.
+
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/own-machine.ts'
+import { blocksOf } from '../support/paste.ts'
+import { hasTool } from '../support/tools.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const read = (name: string): string => readFileSync(join(ROOT, name), 'utf8')
+const linesOf = (text: string): string[] => text.split('\n').filter((line) => /^[\d*]/.test(line))
+const TABLE = linesOf(read('deploy/tranche.cron'))
+
+/** The nightly lines, at the next minute: what they are is the same by day. */
+const NOW = `sed -i -E 's/^[0-9]+ [0-9]+ /* * /' /etc/cron.d/tranche`
+
+test('cron runs every line that init installs, and what the jobs say is in the log of the system', async (t) => {
+  if (!hasOwnMachine(t) || !hasTool(t, 'cron') || !hasTool(t, 'rsyslogd')) return
+  // A feed that nobody answers at: the tick goes by the clock, and says why.
+  const init = `init --yes --scheduler cron --price-feed 'http://127.0.0.1:9/?a=1&b=$HOME#/price'`
+  const script = `
+    ${SYSLOG}
+    "$TRANCHE" ${init} > /dev/null 2>&1
+    touch -d '15 days ago' /var/lib/tranche/backups/tranche-old.db /var/lib/tranche/backups/another.db
+    ${NOW}
+    useradd --create-home ops
+    runuser -u ops -- env HOME=/home/ops sh -c 'echo "7 7 7 7 * true" | crontab -'
+    runuser -u ops -- env HOME=/home/ops tranche ${init} > /dev/null 2>&1
+    cron
+    while ! { grep -q 'tranche: .*backups' /var/log/syslog && grep -q 'tranche: ok' /var/log/syslog &&
+      [ "$(grep -c 'tranche: warning: price feed' /var/log/syslog)" = 2 ]; }; do sleep 0.2; done
+    cat /var/log/syslog
+    echo ---
+    ls /var/lib/tranche/backups
+    echo ---
+    for db in /var/lib/tranche/tranche.db /home/ops/.local/share/tranche/tranche.db; do
+      runuser -u "$(stat -c %U $db)" -- env TRANCHE_CACHE=/nowhere tranche --db $db status --json
+    done`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  const [log = '', backups = '', statuses = ''] = out.split('---\n')
+  for (const line of TABLE) {
+    const command = line.replace(/^(\S+ +){5}tranche +/, '')
+    assert.ok(log.includes(`(tranche) CMD (${command.replaceAll('\\%', '%')})`), `${command}\n${log}`)
+  }
+  assert.match(log, /\(ops\) CMD \(\{ set -a; \. \/home\/ops\/\.local\/share\/tranche\/tranche\.env; /)
+  assert.match(log, / tranche: warning: price feed 127\.0\.0\.1:9: connect \w+/)
+  // Nothing was left to a mail server that is not there.
+  assert.doesNotMatch(log, /No MTA installed/)
+  assert.match(backups, /^another\.db\ntranche-\d{8}T\d{6}Z\.db\n$/)
+  for (const status of statuses.trim().split('\n')) assert.notEqual(JSON.parse(status).last_tick_at, null)
+})
+
+test('where no log listens, logger does not lose a line in silence', async (t) => {
+  if (!hasOwnMachine(t)) return
+  const logger = /\| (logger .*)$/.exec(TABLE[0] ?? '')?.[1] ?? assert.fail('no logger')
+  const { code, err } = await onOwnMachine(t, `echo hello | ${logger}`)
+  assert.equal(code, 1)
+  assert.match(err, /\/dev\/log/)
+})
+
+test('the guides show the lines of deploy/, and send what each one says to the log', () => {
+  const [crontab = ''] = blocksOf(read('docs/operations.md'), 'crontab')
+  assert.deepEqual(linesOf(crontab), TABLE)
+  assert.equal(TABLE.length, 3)
+  for (const guide of ['README.md', 'docs/operations.md', 'deploy/README.md']) {
+    const shown = read(guide)
+      .split('\n')
+      .filter((line) => /^(\*|\d+) (\*|\d+) \* \* \* /.test(line))
+    for (const line of shown) assert.ok(TABLE.includes(line), `${guide}: ${line}`)
+  }
+  for (const line of TABLE) {
+    assert.match(line, / \/usr\/local\/bin\/tranche .* 2>&1 \| logger -t tranche /)
+    // An unescaped percent sign ends the command there, in silence.
+    assert.doesNotMatch(line, /(?<!\\)%/)
+  }
+})
