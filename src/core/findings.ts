@@ -206,15 +206,19 @@ function webhookFailing({ tenant, webhook }: PartnerSeen): Vital | null {
   const when = lastDeliveredAt === null ? 'never' : formatInstant(lastDeliveredAt)
   const often = `${counted(failures, 'failure')} in a row${why}, last delivered ${when}`
   const name = [tenant.partnerSlug, '--env', tenant.environment]
-  return {
-    kind: paused ? 'webhook_paused' : 'webhook_failing',
+  const common = {
     tenant,
     subject: tenantName(tenant),
-    message: paused
-      ? `paused after ${often}; once a test gets through, \`tranche webhook resume ${name.join(' ')}\` lifts the pause`
-      : `${often}; it is paused after ${FAILURES_TO_PAUSE}`,
     next: ['tranche', 'webhook', 'test', ...name],
   }
+  if (!paused)
+    return {
+      kind: 'webhook_failing',
+      ...common,
+      message: `${often}; it is paused after ${FAILURES_TO_PAUSE}`,
+    }
+  const lift = `once a test gets through, \`tranche webhook resume ${name.join(' ')}\` lifts the pause`
+  return { kind: 'webhook_paused', ...common, message: `paused after ${often}; ${lift}` }
 }
 
 /** Real money may have moved, and nobody has decided on it. */

@@ -2,53 +2,33 @@
 // writes such an answer imports the types alone, and loads nothing.
 
 import { z } from 'zod'
-import type { SumColumn, SummaryColumn } from '../billing/columns.ts'
 import { EXECUTION_STATUSES } from '../core/execution.ts'
 import { FREQUENCIES } from '../core/frequency.ts'
 import { NEXT_STEPS } from '../core/next-step.ts'
-import { ENVIRONMENTS, type PartnerStatus } from '../core/partner.ts'
+import type { PartnerStatus } from '../core/partner.ts'
 import { PLAN_STATUSES } from '../core/plan.ts'
 import { REPORT_STATUSES } from '../core/report.ts'
 import type { UserStatus } from '../core/user.ts'
 import { FAILURES_TO_PAUSE, type Webhook } from '../core/webhook.ts'
+import {
+  count,
+  createdAt,
+  dollars,
+  environment,
+  executionId,
+  instant,
+  nextCursor,
+  ok,
+  partnerPlanId,
+  partnerSlug,
+  partnerUserId,
+  said,
+  updatedAt,
+} from './answer-fields.ts'
 
 const PARTNER_STATUSES = ['active', 'disabled'] as const satisfies readonly PartnerStatus[]
 const USER_STATUSES = ['linked', 'disabled'] as const satisfies readonly UserStatus[]
 const WEBHOOK_STATUSES = ['active', 'paused'] as const satisfies readonly Webhook['status'][]
-const DATE_TIME = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$'
-
-const said = (description: string, example?: unknown) => ({
-  description,
-  ...(example !== undefined && { examples: [example] }),
-})
-
-const instant = (description: string, example = '2026-01-05T00:00:00.000Z') =>
-  z.string().meta({ format: 'date-time', pattern: DATE_TIME, ...said(description, example) })
-
-/** Dollars: at least two places, at most eight. */
-const dollars = (description: string, example = '10.00') =>
-  z.string().meta({ pattern: '^\\d+\\.\\d{2,8}$', ...said(description, example) })
-
-/** Sums of a month: what corrects an earlier one may outweigh what was bought in it. */
-const dollarSum = (description: string, example: string) =>
-  z.string().meta({ pattern: '^-?\\d+\\.\\d{2,8}$', ...said(description, example) })
-
-const coinSum = (description: string, example: string) =>
-  z.string().meta({ pattern: '^-?\\d+\\.\\d{8}$', ...said(description, example) })
-
-const count = (description: string, example = 1) => z.int().min(0).meta(said(description, example))
-
-const partnerSlug = z.string().meta(said('The partner the key belongs to.', 'acme'))
-const environment = z.enum(ENVIRONMENTS).meta(said('The environment the key belongs to.', 'test'))
-const partnerUserId = z.string().meta(said("The partner's id of the user.", 'user-1'))
-const partnerPlanId = z.string().meta(said("The partner's id of the plan.", 'plan-1'))
-const executionId = z.string().meta({
-  pattern: '^exec_[0-9a-f]{32}$',
-  ...said('Stable across deliveries.', 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'),
-})
-const createdAt = instant('When it was created.')
-const updatedAt = instant('When it last changed.')
-const ok = z.literal(true).meta(said('Always true.', true))
 
 export const meAnswer = z.object({
   partner_slug: partnerSlug,
@@ -85,9 +65,6 @@ export const planAnswer = z.object({
   created_at: createdAt,
   updated_at: updatedAt,
 })
-
-const nextCursor = (example: string) =>
-  z.string().nullable().meta(said('Gives the next page; null on the last one.', example))
 
 const windowAnswer = z.object({
   window_start: instant('When it began, or begins.'),
@@ -199,97 +176,6 @@ export const webhookDeletedAnswer = z.object({
   partner_slug: partnerSlug,
   environment,
   deleted: z.boolean().meta(said('False when there was none.', true)),
-})
-
-const averagePrice = z
-  .string()
-  .nullable()
-  .meta({ pattern: '^-?\\d+\\.\\d{2,8}$', ...said('Dollars per bitcoin; null without volume.', '64250.50') })
-const month = z.string().meta(said('The UTC month.', '2026-01'))
-
-export const monthlyAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
-  month,
-  period_start: instant('The first instant of the month.', '2026-01-01T00:00:00.000Z'),
-  period_end: instant('The first instant after it.', '2026-02-01T00:00:00.000Z'),
-  currency: z.literal('USD').meta(said('Of every amount.', 'USD')),
-  final: z.boolean().meta(said('True once the month is over: it never changes again.', false)),
-  billable: z.boolean().meta(said('False in the test environment, whose fees are 0.00.', true)),
-  pricing_tier: z.string().meta(said('The tier in force.', 'starter')),
-  pricing_tier_source: z.enum(['override', 'volume']).meta(said('How the tier was chosen.', 'volume')),
-  rate_bps: count('Of the volume, in hundredths of a percent.', 50),
-  active_users: count('Users with a filled or partial trade.'),
-  active_plans: count('Plans with a filled or partial trade.'),
-  executions_created: count('Created in this month.', 3),
-  executions_filled: count('Confirmed as filled in this month.', 2),
-  executions_partial: count('Confirmed as partial in this month.', 0),
-  executions_failed: count('Confirmed as failed in this month.', 0),
-  executions_cancelled: count('Cancelled in this month.', 0),
-  trade_count: count('Filled and partial ones.', 2),
-  volume_usd: dollarSum('Dollars spent.', '20.00'),
-  volume_btc: coinSum('Bitcoin bought.', '0.00031128'),
-  average_price_usd: averagePrice,
-  partner_fees_usd: dollarSum('Fees the partner reported.', '0.00'),
-  volume_fee_usd: dollarSum('The rate on the volume.', '0.10'),
-  user_fee_usd: dollarSum('Per active user.', '0.00'),
-  minimum_fee_usd: dollarSum('The least a month costs.', '0.00'),
-  total_fee_usd: dollarSum('What the month costs.', '0.10'),
-} satisfies Record<SummaryColumn, z.ZodType>)
-
-const sums = {
-  trade_count: count('Filled and partial ones.', 2),
-  volume_usd: dollarSum('Dollars spent.', '20.00'),
-  volume_btc: coinSum('Bitcoin bought.', '0.00031128'),
-  average_price_usd: averagePrice,
-  partner_fees_usd: dollarSum('Fees the partner reported.', '0.00'),
-  fee_usd: dollarSum("The share of the month's fee.", '0.10'),
-} satisfies Record<SumColumn, z.ZodType>
-
-export const monthlyUsersAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
-  month,
-  users: z
-    .array(z.object({ partner_user_id: partnerUserId, ...sums }))
-    .meta({ description: 'One page, by partner_user_id.' }),
-  totals: z.object(sums).meta({ description: 'Over all users of the month, not of the page.' }),
-  next_cursor: nextCursor('MTc2OTkwNDAwMDAwMCB1c2VyLTE'),
-})
-
-/** The trades of an export, and the adjustments that correct them. */
-const LINE_STATUSES = [...REPORT_STATUSES, 'adjustment'] as const
-
-export const tradeAnswer = z.object({
-  recorded_at: instant('When it was recorded; this decides its month.'),
-  partner_user_id: partnerUserId,
-  partner_plan_id: partnerPlanId,
-  execution_id: executionId,
-  partner_order_id: z.string().meta(said('Your order.', 'order-1')),
-  status: z
-    .enum(LINE_STATUSES)
-    .meta(said('An adjustment corrects the trade of the same execution by signed differences.', 'filled')),
-  usd_amount: dollarSum('Dollars spent; null when nothing was bought.', '10.00').nullable(),
-  btc_amount: coinSum('Bitcoin bought; null when nothing was.', '0.00015564').nullable(),
-  execution_price: dollars(
-    'Dollars per bitcoin, as reported; null when there is none.',
-    '64250.50',
-  ).nullable(),
-  partner_fee_usd: dollars('The fee you reported, if you did.', '0.05').nullable(),
-  executed_at: instant('When it was filled; null when that is not known.').nullable(),
-  failure_reason: z
-    .string()
-    .nullable()
-    .meta(said('Why nothing was bought; of an adjustment, why it was made.', 'insufficient funds')),
-})
-
-export const tradesAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
-  month,
-  final: z.boolean().meta(said('True once the month is over: it never changes again.', false)),
-  trades: z.array(tradeAnswer).meta({ description: 'One page, in the order they were recorded.' }),
-  next_cursor: nextCursor('MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA'),
 })
 
 export type UserJson = z.output<typeof userAnswer>

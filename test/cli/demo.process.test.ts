@@ -195,8 +195,8 @@ suite('demo', { concurrency: true }, () => {
       server.kill('SIGTERM')
       await closed
     })
-    const [line] = await once(server.stderr, 'data')
-    const { msg, url } = JSON.parse(String(line))
+    const [lines] = await once(server.stderr, 'data')
+    const { msg, url } = JSON.parse(String(lines).split('\n')[0] ?? '')
     assert.equal(msg, 'listening')
 
     const rest = following.map((command) => command.replaceAll('http://127.0.0.1:8080', url))

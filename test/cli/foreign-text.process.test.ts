@@ -152,7 +152,7 @@ function accountLines(): Line[] {
 }
 
 /** Commands that print nothing but what was built into them, and serve, whose log is tested below. */
-const WITHOUT = ['serve', 'openapi', 'completion', 'version', 'demo', 'docs']
+const WITHOUT = ['serve', 'openapi', 'completion', 'version', 'demo', 'docs', 'init']
 
 /** A service, a feed and a receiver that put such text wherever they can. */
 async function startHostile(t: TestContext): Promise<string> {

@@ -7,51 +7,28 @@ import { test } from 'node:test'
 import type { Option } from 'commander'
 import { everyCommand } from '../../src/cli/every-command.ts'
 import { commandTree } from '../support/command.ts'
-import { anyWords, decimal, oneOf, PLACE, type Row, time, whole, words } from '../support/option-rows.ts'
+import {
+  anyWords,
+  decimal,
+  ENVIRONMENT,
+  MONTH,
+  oneOf,
+  PLACE,
+  REASON,
+  type Row,
+  SHARE,
+  SLUG,
+  TIME,
+  time,
+  whole,
+  words,
+} from '../support/option-rows.ts'
 import { openShell } from '../support/shell.ts'
 
 /** The longest that Node's timers wait is 2^31 - 1 ms. */
 const TIMER_DAYS = 24
 const LIFETIME_DAYS = 36_500
 
-const MONTH = words(
-  [
-    ['0001-01', '0001-01'],
-    ['1969-12', '1969-12'],
-    ['9999-12', '9999-12'],
-  ],
-  ['0000-12', '2026-00', '2026-13', '2026-1', '202601', '-001-01', '10000-01', '2026-01-01'],
-)
-const TIME = words(
-  [
-    ['2026-01-31', Date.UTC(2026, 0, 31)],
-    ['2026-01-31T08:00:00+01:00', Date.UTC(2026, 0, 31, 7)],
-  ],
-  ['2026-01-31T08:00:00', '2026-02-30', '2026-01', '24', '0h', '5y', 'today', '-1', '9'.repeat(30)],
-)
-const ENVIRONMENT = oneOf('test', 'live')
-const SLUG = words(
-  [
-    ['ab', 'ab'],
-    ['a'.repeat(63), 'a'.repeat(63)],
-  ],
-  ['a', '-ab', 'AB', 'a'.repeat(64), 'a b', 'ä1'],
-)
-const REASON = words(
-  [
-    [' a ', 'a'],
-    ['a'.repeat(2_000), 'a'.repeat(2_000)],
-  ],
-  ['a'.repeat(2_001), 'a\nb', 'a\u001bb'],
-)
-const SHARE = words(
-  [
-    ['0', 0],
-    ['1', 1],
-    ['.5', 0.5],
-  ],
-  ['-1', '-0.1', '1.1', '2', '1e-1', '0.1234567', '9'.repeat(30)],
-)
 const SEED = whole(0, 999_999_999)
 const PRICE = decimal(8, { zero: false })
 

@@ -16,5 +16,5 @@ test('it goes on until it is interrupted, and ends with 130', async (t) => {
   sim.child.kill('SIGINT')
   assert.equal(await sim.ended, 130)
   assert.match(sim.out(), /^p1 exec_[0-9a-f]{32} filled 10\.00 of 10\.00 USD/)
-  assert.match(sim.err(), /1 instructions, 0 delivered again: 1 filled/)
+  assert.match(sim.err(), /1 instruction, 0 delivered again: 1 filled/)
 })

@@ -58,7 +58,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   cli: { may: COMMAND },
   'cli/context': { may: ['machine', 'store', 'store/sqlite'] },
   'cli/terminal': { may: ['core', 'cli/terminal', 'types of cli/context', 'types of store'] },
-  'cli/init': { may: [...COMMAND, 'cli/init', 'resources'] },
+  'cli/init': { may: [...COMMAND, 'cli/init'] },
   'cli/partner-sim': { may: [...COMMAND, 'cli/partner-sim'] },
   'cli/demo': { may: [...COMMAND, 'cli/demo', 'cli/partner-sim'] },
   'cli/program': {

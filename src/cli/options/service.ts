@@ -8,6 +8,7 @@ const KEY_PATTERN = /^sse_(test|live)_[0-9A-Za-z]+$/
 
 export const serviceOption = () =>
   new Option('--url <url>', 'the service')
+    .env('TRANCHE_URL')
     .default('http://127.0.0.1:8080')
     .argParser((text: string) =>
       httpUrl(text, 'the address of the service, such as http://127.0.0.1:8080').replace(/\/+$/, ''),

@@ -1,0 +1,42 @@
+// The fields that several answers have: their shapes, words and examples.
+
+import { z } from 'zod'
+import { ENVIRONMENTS } from '../core/partner.ts'
+
+const DATE_TIME = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$'
+
+export const said = (description: string, example?: unknown) => ({
+  description,
+  ...(example !== undefined && { examples: [example] }),
+})
+
+export const instant = (description: string, example = '2026-01-05T00:00:00.000Z') =>
+  z.string().meta({ format: 'date-time', pattern: DATE_TIME, ...said(description, example) })
+
+/** Dollars: at least two places, at most eight. */
+export const dollars = (description: string, example = '10.00') =>
+  z.string().meta({ pattern: '^\\d+\\.\\d{2,8}$', ...said(description, example) })
+
+/** Sums of a month: what corrects an earlier one may outweigh what was bought in it. */
+export const dollarSum = (description: string, example: string) =>
+  z.string().meta({ pattern: '^-?\\d+\\.\\d{2,8}$', ...said(description, example) })
+
+export const coinSum = (description: string, example: string) =>
+  z.string().meta({ pattern: '^-?\\d+\\.\\d{8}$', ...said(description, example) })
+
+export const count = (description: string, example = 1) => z.int().min(0).meta(said(description, example))
+
+export const partnerSlug = z.string().meta(said('The partner the key belongs to.', 'acme'))
+export const environment = z.enum(ENVIRONMENTS).meta(said('The environment the key belongs to.', 'test'))
+export const partnerUserId = z.string().meta(said("The partner's id of the user.", 'user-1'))
+export const partnerPlanId = z.string().meta(said("The partner's id of the plan.", 'plan-1'))
+export const executionId = z.string().meta({
+  pattern: '^exec_[0-9a-f]{32}$',
+  ...said('Stable across deliveries.', 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'),
+})
+export const createdAt = instant('When it was created.')
+export const updatedAt = instant('When it last changed.')
+export const ok = z.literal(true).meta(said('Always true.', true))
+
+export const nextCursor = (example: string) =>
+  z.string().nullable().meta(said('Gives the next page; null on the last one.', example))
