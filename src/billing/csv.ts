@@ -6,6 +6,8 @@ export type CsvColumn<T> = {
   of: (row: T) => Cell
   /** Somebody else's text: a spreadsheet must not take it for a formula. */
   foreign?: true
+  /** Figures, instants and words of ours, without a character that means something in CSV. */
+  plain?: true
 }
 
 /** The byte order mark by which spreadsheets recognise UTF-8. */
@@ -17,9 +19,10 @@ export const csvHeader = <T>(columns: readonly CsvColumn<T>[]): string =>
 export function csvRow<T>(columns: readonly CsvColumn<T>[], row: T): string {
   let line = ''
   let separator = ''
-  for (const { of, foreign } of columns) {
-    const value = of(row)
-    line += separator + quoted(foreign && typeof value === 'string' ? defused(value) : String(value ?? ''))
+  for (const { of, foreign, plain } of columns) {
+    const value = of(row) ?? ''
+    if (plain) line += separator + value
+    else line += separator + quoted(foreign && typeof value === 'string' ? defused(value) : String(value))
     separator = ','
   }
   return `${line}\r\n`

@@ -52,7 +52,7 @@ const columnsOf = (names: readonly string[]): CsvColumn<Row>[] =>
   names.map((name) => ({
     name,
     of: (row) => row[name] ?? null,
-    ...(FOREIGN.has(name) && { foreign: true }),
+    ...(FOREIGN.has(name) ? { foreign: true } : { plain: true }),
   }))
 
 export const EXPORTS: Record<ReportKind, Report> = {
@@ -121,9 +121,8 @@ function* rowsOf<T, R>(page: readonly T[], rowOf: (of: T) => R): Generator<R> {
 }
 
 /** A line of a month as a row of its export. */
-export function tradeRow({ entry, ...line }: TradeLine): Row<TradeColumn> {
-  return entry.kind === 'trade' ? fillRow(line, entry.report) : adjustmentRow(line, entry)
-}
+export const tradeRow = (line: TradeLine): Row<TradeColumn> =>
+  line.entry.kind === 'trade' ? fillRow(line, line.entry.report) : adjustmentRow(line, line.entry)
 
 /** A correction, signed: together with the fill it names it adds up to what really happened. */
 function adjustmentRow(
