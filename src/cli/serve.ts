@@ -10,6 +10,7 @@ import type { Ops } from '../http/ops-endpoints.ts'
 import { CALLS_PER_KEY_MAX } from '../http/turns.ts'
 import type { Log, LogLevel } from '../log.ts'
 import type { Feed } from '../price/feed.ts'
+import { isMissing } from '../store/sqlite/file/own-files.ts'
 import type { Store } from '../store/store.ts'
 import type { Deliver } from '../webhook/deliver.ts'
 import type { Cli } from './context.ts'
@@ -42,7 +43,7 @@ type ServeOptions = WebhookOptions &
     logFormat?: 'json' | 'pretty'
     logLevel: LogLevel
     drainLimit: number
-    create?: boolean
+    create: boolean
   }
 
 /** As the parser hands it over: it has no word for nothing. */
@@ -54,7 +55,7 @@ type Given = Omit<ServeOptions, 'tickEvery' | 'opsListen'> & {
 export function serveCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('serve'))
     .description('answer the partner API; with --tick-every also run the scheduler')
-    .option('--create', 'make the database if there is none at --db; without this, serve refuses')
+    .option('--no-create', 'refuse to start where there is no database at --db, instead of making one')
     .addOption(new Option('--host <address>', 'where to listen').env('TRANCHE_HOST').default('127.0.0.1'))
     .addOption(
       new Option('--port <number>', '0 for any free one')
@@ -168,6 +169,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listeners.api)
   renewal.now = () => renewCertificate(log, listeners.api, options)
   const { db } = cli.globals()
+  const isNew = isMissing(db)
   // As a rule the first line says that all is ready. Only whoever has to wait is told what for.
   const waiting = setTimeout(
     () => log.info({ ...addressesOf(listeners), db }, 'opening the database'),
@@ -189,9 +191,9 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         clearTimeout(waiting)
         front.app = appOver(options.metrics.counting(store))
         await options.ops.opened(store)
-        await run(cli, store, { ...options, listeners, stopped })
+        await run(cli, store, { ...options, listeners, stopped, isNew })
       },
-      { create: options.create ?? false, checkpointsAside: true },
+      { create: options.create, checkpointsAside: true },
     )
   }
   const served = openAndRun()
@@ -204,7 +206,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   }
 }
 
-type Running = ServeOptions & Parts & { listeners: Listeners; stopped: Promise<string> }
+type Running = ServeOptions & Parts & { listeners: Listeners; stopped: Promise<string>; isNew: boolean }
 
 /** Serves from an open database until it is told to stop, and then until what is in flight is done. */
 async function run(cli: Cli, store: Store, options: Running): Promise<void> {
@@ -221,7 +223,8 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
       : startScheduler({ store, machine: cli.machine, observe, deliver, log, ping }, options.tickEvery)
   const where = { ...addressesOf(listeners), db: resolve(cli.globals().db) }
   log.info({ ...where, tick_every_ms: options.tickEvery }, 'listening')
-  if ((await store.listPartners()).length === 0) log.warn({ db: where.db }, NO_PARTNER)
+  if ((await store.listPartners()).length === 0)
+    log.warn({ db: where.db }, options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER)
 
   const signal = await options.stopped
   log.info({ signal }, 'stopping: finishing what is in flight')
@@ -231,6 +234,7 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   log.info({}, 'stopped')
 }
 
+const MADE = 'there was no database here, so a new one was made'
 const NO_PARTNER =
   'this database has no partner yet, so every call is answered 401: add one with `tranche partner create`, or name another database with --db'
 

@@ -35,7 +35,7 @@ function mounted(file: string, script: string) {
 
 test('a folder that is not there is named', async (t) => {
   const folder = join(temporaryFolder(t), 'nowhere')
-  for (const argv of [['serve', '--create'], ['partner', 'create', 'acme', '--name', 'A'], ['migrate']]) {
+  for (const argv of [['serve'], ['partner', 'create', 'acme', '--name', 'A'], ['migrate']]) {
     const { code, err } = await trancheHere(join(folder, 'db'), ...argv)
     assert.deepEqual(
       [code, err],
@@ -101,7 +101,7 @@ if (process.getuid?.() === 0) {
   test('a folder that may not be entered is not taken for an empty one', async (t) => {
     const file = await filled(t)
     const closed = `the folder ${dirname(file)} belongs to root (mode 700) and may not be entered; run the command as that user, with \`sudo -u root\` before it`
-    for (const argv of [['status'], ['serve', '--create'], ['partner', 'create', 'beta', '--name', 'B']]) {
+    for (const argv of [['status'], ['serve'], ['partner', 'create', 'beta', '--name', 'B']]) {
       const { status, stderr } = asNobody(file, ...argv)
       assert.deepEqual(
         [status, stderr],
@@ -122,7 +122,7 @@ if (process.getuid?.() === 0) {
       /^error: \S+tranche\.db cannot be written, .*belongs to root \(mode 755\), the file to root \(mode 644\); run the command as that user, with `sudo -u root` before it.*\n$/,
     )
     const made = join(dirname(file), 'made.db')
-    for (const argv of [['serve', '--create'], ['partner', 'create', 'beta', '--name', 'B'], ['migrate']]) {
+    for (const argv of [['serve'], ['partner', 'create', 'beta', '--name', 'B'], ['migrate']]) {
       const { status, stderr } = asNobody(made, ...argv)
       assert.equal(status, 1, stderr)
       assert.match(

@@ -43,7 +43,7 @@ for (const [where, cwd, script, built, typed, absolute] of NAMES) {
 test('names that a shell or cron would take apart are quoted', () => {
   const name = { typed: 'my bin/tranche', absolute: "/it's/50%/tranche" }
   const commands = nextCommands(name, { db: 'other.db', cwd: '/home/a b' }).map(({ command }) => command)
-  assert.equal(commands[0], "'my bin/tranche' --db other.db serve --create")
+  assert.equal(commands[0], "'my bin/tranche' --db other.db serve")
   const tick = "* * * * * '/it'\\''s/50\\%/tranche' --db '/home/a b/other.db' tick"
   assert.equal(commands.at(-1), `${tick} 2>&1 | logger -t tranche --socket-errors=on`)
 })

@@ -103,17 +103,22 @@ suite('serve', { concurrency: 4 }, () => {
     })
   }
 
-  test('a folder without a database is refused, with its path; --create makes one and says that it is empty', async (t) => {
+  test('a folder without a database gets one, which is said loudly; --no-create refuses, with the path', async (t) => {
     const cwd = temporaryFolder(t)
-    const refused = await finish(t, ['serve', '--port', '0'], { cwd })
+    const refused = await finish(t, ['serve', '--no-create', '--port', '0'], { cwd })
     assert.deepEqual([refused.code, readdirSync(cwd)], [4, []])
     assert.equal(
       refused.err,
       `error: There is no database at ${join(cwd, 'tranche.db')}: name the right one with --db, or begin one with \`tranche partner create\`.\n`,
     )
-    const served = await startServe(t, ['--create'], { cwd })
-    const { level, db } = JSON.parse(await served.line('this database has no partner yet'))
+    const first = await startServe(t, [], { cwd })
+    const { level, db, msg } = JSON.parse(await first.line('this database has no partner yet'))
     assert.deepEqual([level, db], ['warn', join(cwd, 'tranche.db')])
+    assert.match(msg, /^there was no database here, so a new one was made; /)
+    first.child.kill('SIGTERM')
+    assert.equal(await first.ended, 0)
+    const second = await startServe(t, ['--no-create'], { cwd })
+    assert.match(JSON.parse(await second.line('this database has no partner yet')).msg, /^this database/)
   })
 
   test('one SIGINT stops as gently, and exits 130', async (t) => {
@@ -139,7 +144,7 @@ suite('serve', { concurrency: 4 }, () => {
     const looks = async (argv: string[], env: Record<string, string>): Promise<boolean> => {
       const cwd = temporaryFolder(t)
       const format = ['--log-format', 'pretty', ...argv]
-      const pretty = start(t, ['serve', '--create', '--port', '0', ...format], { cwd, env })
+      const pretty = start(t, ['serve', '--port', '0', ...format], { cwd, env })
       await pretty.line('listening')
       return pretty.err().includes('\u001b')
     }

@@ -31,7 +31,7 @@ suite('process', { concurrency: 4 }, () => {
     const { code, out, err } = await finish(t, ['serve', '--json'], { cwd, env })
     assert.deepEqual([code, out], [2, ''])
     assert.match(JSON.parse(err).error.message, /TRANCHE_PORT/)
-    const served = start(t, ['serve', '--create', '--port', '0'], { cwd, env: { TRANCHE_PORT: '1' } })
+    const served = start(t, ['serve', '--port', '0'], { cwd, env: { TRANCHE_PORT: '1' } })
     await served.line('listening')
   })
 

@@ -108,7 +108,7 @@ export async function startServe(
   argv: readonly string[],
   options: StartOptions,
 ): Promise<Started & { url: string; opsUrl: string }> {
-  const started = start(t, ['serve', '--create', '--port', '0', ...argv], options)
+  const started = start(t, ['serve', '--port', '0', ...argv], options)
   const { url, ops_url: opsUrl = '' } = JSON.parse(await started.line('"msg":"listening"'))
   return { ...started, url, opsUrl }
 }
@@ -123,7 +123,7 @@ export async function startQuietServe(
   { headers = {}, ...options }: StartOptions & { headers?: Record<string, string> },
 ): Promise<Started & { url: string }> {
   const port = await freePort()
-  const started = start(t, ['serve', '--create', '--port', String(port), ...argv], options)
+  const started = start(t, ['serve', '--port', String(port), ...argv], options)
   const url = `http://127.0.0.1:${port}`
   const isReady = () =>
     fetch(`${url}/readyz`, { headers }).then(

@@ -67,7 +67,7 @@ export function nextCommands(
   const tranche = `${quoted(typed)}${flag}`
   const cron = `${quoted(absolute)} --db ${quoted(resolve(cwd, db))} tick`
   return [
-    { what: 'Serve the API on a new database (in a shell of its own)', command: `${tranche} serve --create` },
+    { what: 'Serve the API (in a shell of its own)', command: `${tranche} serve` },
     {
       what: 'Add a partner and a key, which is shown only once',
       command: `${tranche} partner create acme --name Acme\nKEY=$(${tranche} key create acme --env test)`,

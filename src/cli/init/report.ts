@@ -51,7 +51,7 @@ const asUser = ({ user }: Place): string => (user === null ? '' : `runuser -u ${
 /** What is left to the operator: a supervisor for serve, and the ticks unless something runs them. */
 function jobLines(place: Place, scheduler: Scheduler): string[] {
   const serve = (more: string): string =>
-    `${asUser(place)}sh -c 'set -a; . ${place.settings}; exec ${place.program} serve${more}'`
+    `${asUser(place)}sh -c 'set -a; . ${place.settings}; exec ${place.program} serve --no-create${more}'`
   if (scheduler === 'systemd')
     return ['', 'The service answers, and systemd runs the ticks and backups: journalctl -u tranche']
   if (scheduler === 'cron')
