@@ -1,6 +1,6 @@
 // docs: the guides, read from the executable itself; also as man pages, with those of the commands.
 
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Argument, Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
@@ -58,7 +58,9 @@ async function writeManPages(cli: Cli, program: Command, folder: string): Promis
     const file = join(folder, `man${section}`, `${name}.${section}`)
     try {
       mkdirSync(dirname(file), { recursive: true })
-      writeFileSync(file, text)
+      // A page that is there is replaced and not written into: it may be a link to what root must not lose.
+      rmSync(file, { force: true })
+      writeFileSync(file, text, { flag: 'wx' })
     } catch (error) {
       throw new Problem('storage_failed', `${file} could not be written (${(error as Error).message}).`)
     }

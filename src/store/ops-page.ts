@@ -27,8 +27,15 @@ export type FiredTranche = Pick<
 }
 
 export interface OpsPageStore {
-  /** Adds up at most `limit` trades behind a place, live ones by partner; `last` is null when there are none. */
-  sumTradesAfter(after: TradePlace, limit: number): Promise<{ sums: TradeSum[]; last: TradePlace | null }>
+  /**
+   * Adds up at most `limit` trades behind a place and up to an instant, live ones by partner; `last` is null when there
+   * are none. Without that end, a sandbox that is ahead would lead past all that is still to come.
+   */
+  sumTradesAfter(
+    after: TradePlace,
+    until: Instant,
+    limit: number,
+  ): Promise<{ sums: TradeSum[]; last: TradePlace | null }>
   /** The one that ends next comes first. */
   listOpenWindows(limit: number): Promise<OpenWindow[]>
   /** The newest first: of a plan, or the live ones among the latest of all. */

@@ -147,26 +147,28 @@ test('it says which tier applies, and why', async (t) => {
 test('adjustments are there with their reason and what they correct, in their own month', async (t) => {
   const office = await october(t, [
     [0, '0', 'never settled'],
+    [1, '95.00', '**paid** | [here](https://evil.example)'],
     [1, '90.00', '<script>alert(1)</script> | *bold*'],
   ])
   const invoice = await invoiceOf(office)
   assert.deepEqual(
     [invoice.fills_usd, invoice.adjustments_usd, invoice.volume_usd, invoice.adjustment_count],
-    ['2345.52', '-510.00', '1835.52', 2],
+    ['2345.52', '-510.00', '1835.52', 3],
   )
-  const [old, recent] = invoice.adjustments
+  const [old, , recent] = invoice.adjustments
   assert.deepEqual(
     [old?.reason, old?.usd_difference, old?.original_recorded_at, old?.original_usd_amount],
     ['never settled', '-500.00', '2026-09-20T00:00:00.000Z', '500.00'],
   )
   assert.equal(recent?.original_order_id, 'o<1>|*')
-  assert.deepEqual((await invoiceOf(office)).adjustments.length, 2)
+  assert.deepEqual((await invoiceOf(office)).adjustments.length, 3)
   const read = (format: string) =>
     office.read(`billing invoice --partner acme --month 2026-10 --format ${format}`)
   const [html, md] = [await read('html'), await read('md')]
   assert.ok(html.includes('&lt;script&gt;alert(1)&lt;/script&gt; | *bold*'))
   assert.ok(!html.includes('<script'))
   assert.ok(md.includes('\\<script\\>alert(1)\\</script\\> \\| \\*bold\\*'))
+  assert.ok(md.includes('| \\*\\*paid\\*\\* \\| \\[here\\](https://evil.example) |'))
   assert.ok(md.includes('Order o\\<1\\>\\|\\*, confirmed 2026-10-05: 100.00 USD for 0.00160000 BTC'))
   const september = JSON.parse(
     await office.read('billing invoice --partner acme --month 2026-09 --format json'),

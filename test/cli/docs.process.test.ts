@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { globSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { stripVTControlCharacters, styleText } from 'node:util'
@@ -28,6 +28,18 @@ test('the executable has every page that the source has, and writes the same man
   // One of the pages that have no man page of their own.
   const asked = ['docs', 'decisions/0003', '--json']
   assert.deepEqual(await finish(t, asked, { cwd }), await runHere(asked))
+})
+
+test('a man page takes the place of a link and is not written through it', async (t) => {
+  const folder = temporaryFolder(t)
+  const precious = join(folder, 'precious')
+  const page = join(folder, 'man/man1/tranche.1')
+  writeFileSync(precious, 'precious')
+  mkdirSync(join(folder, 'man/man1'), { recursive: true })
+  symlinkSync(precious, page)
+  assert.equal((await runHere(['docs', '--man', join(folder, 'man')])).code, 0)
+  assert.equal(readFileSync(precious, 'utf8'), 'precious')
+  assert.ok(lstatSync(page).isFile())
 })
 
 /** Of docs/compatibility.md, as a terminal shows it. */

@@ -80,6 +80,11 @@ test('what stands in the way is told with the way out, before anything is done',
     refused "$TRANCHE" init --price-feed nobody
     ln -s /mnt /var/lib/tranche; refused "$TRANCHE" init; rm /var/lib/tranche
     echo other > /usr/local/bin/tranche; refused "$TRANCHE" init; rm /usr/local/bin/tranche
+    # Settings that somebody else could have written: a link, theirs, or what never ends to be read.
+    install -d -o nobody /etc/tranche; echo secret > /mnt/secret
+    ln -s /mnt/secret /etc/tranche/tranche.env; refused "$TRANCHE" init; rm /etc/tranche/tranche.env
+    runuser -u nobody -- touch /etc/tranche/tranche.env; refused "$TRANCHE" init; rm /etc/tranche/tranche.env
+    mkfifo /etc/tranche/tranche.env; refused timeout 20 "$TRANCHE" init; rm -r /etc/tranche
     # A step that fails: those before it are told.
     groupadd tranche
     "$TRANCHE" init 2>&1 && exit 9
@@ -98,6 +103,9 @@ test('what stands in the way is told with the way out, before anything is done',
     /^error: Unknown price feed "nobody"/,
     /^error: \/var\/lib\/tranche is a link or a file: move it away/,
     /^error: \/usr\/local\/bin\/tranche is another version: run `install -m 0755 /,
+    /^error: \/etc\/tranche\/tranche\.env is a link or no plain file: move it away/,
+    /^error: \/etc\/tranche\/tranche\.env belongs to another user \(uid \d+\): look at it/,
+    /^error: \/etc\/tranche\/tranche\.env is a link or no plain file: move it away/,
     /^done {5}\/usr\/local\/bin\/tranche, the program$/,
     /^To undo this/,
     /^ {2}rm \/usr\/local\/bin\/tranche$/,
@@ -186,4 +194,29 @@ test('on a terminal it asks, shows what there will be, and does nothing without 
   assert.match(yes, /A slug is 2 to 63 lower-case letters/)
   assert.match(yes, /\nsse_test_\w+\n/)
   assert.match(yes, /\(exit 0\)\n[\s\S]*acme +Acme Exchange/)
+})
+
+test('a link that comes while root reads the question leads nowhere, and one in the way of a copy is replaced', async (t) => {
+  if (!hasOwnMachine(t)) return
+  const script = `
+    ${TALK}
+    "$TRANCHE" init --yes --scheduler none > /dev/null 2>&1
+    mkdir /mnt/others; echo precious > /mnt/precious
+    ln -s /mnt/precious /etc/tranche/tranche.env.before-init
+    "$TRANCHE" init --yes --scheduler none --price-feed static:60000 > /dev/null 2>&1
+    cat /mnt/precious
+    stat -c '%F %U %a' /etc/tranche/tranche.env.before-init
+    chmod 0755 /var/lib/tranche/backups
+    (until grep -q 'Go on' /mnt/tty; do sleep 0.01; done
+      runuser -u tranche -- sh -c 'mv /var/lib/tranche/backups /var/lib/tranche/away; ln -s /mnt/others /var/lib/tranche/backups') 2> /dev/null &
+    talk 'prices come' '' 'first partner' '' 'Go on' y
+    stat -c '%n %U %a' /mnt/others`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  assert.match(out, /^precious\nregular file root 600\n/)
+  assert.match(
+    out,
+    /error: \/var\/lib\/tranche\/backups is a link or no plain file: move it away[\s\S]*\(exit 1\)/,
+  )
+  assert.match(out, /\/mnt\/others root 755\n$/)
 })

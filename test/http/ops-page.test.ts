@@ -4,10 +4,12 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { HOUR_MS } from '../../src/core/instant.ts'
+import { advanceSandbox } from '../../src/engine/sandbox.ts'
 import { COOKIE, WRONG_TOKENS_MAX } from '../../src/http/ops/access.ts'
 import { html } from '../../src/http/ops/html.ts'
 import { machineAt } from '../../src/machine.ts'
 import { runHere } from '../support/command.ts'
+import { AUDIT, fill, PLAN, USER } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
 import { HOSTILE, withBusiness } from './ops-page.ts'
 
@@ -92,6 +94,28 @@ test('what the page says: findings, purchases of today, windows, prices, partner
   const next = await (await fetch(`${service.opsUrl}/ops`)).text()
   assert.match(next, /<dt>Filled<\/dt><dd>0<\/dd>/)
   assert.match(next, /<div class="finding page">\s*<strong>ticks_stopped<[\s\S]*?<code>tranche tick<\/code>/)
+})
+
+test('a sandbox that lives in the days to come hides no purchase of today', async (t) => {
+  const service = await withBusiness(t)
+  await service.call('POST', '/partner/v1/users', USER)
+  await service.call('POST', '/partner/v1/plans', { ...PLAN, partner_plan_id: 'of-tomorrow' })
+  const tenant = await service.store.findTenant('acme', 'test')
+  assert.ok(tenant)
+  const machine = { ...machineAt(service.now()).machine, clock: service.now }
+  const ahead = { store: service.store, machine, tenant, price: null, audit: AUDIT, onProgress: () => {} }
+  await advanceSandbox({ ...ahead, byMs: 24 * HOUR_MS })
+  const confirmDue = async (order: string, key: string): Promise<void> => {
+    const [due] = (await service.call('GET', '/partner/v1/executions/due', undefined, { key })).body
+    const confirm = `/partner/v1/executions/${due.execution_id}/confirm`
+    assert.equal((await service.call('POST', confirm, fill(order, due.amount_usd), { key })).status, 200)
+  }
+  await confirmDue('of-tomorrow', service.key)
+  assert.match(await (await fetch(`${service.opsUrl}/ops`)).text(), /<dt>Filled<\/dt><dd>1<\/dd>/)
+  service.advance(2 * HOUR_MS)
+  await service.tick('50000')
+  await confirmDue('of-today', service.live)
+  assert.match(await (await fetch(`${service.opsUrl}/ops`)).text(), /<dt>Filled<\/dt><dd>2<\/dd>/)
 })
 
 test('an empty service has a page too, and what is not there is not found', async (t) => {

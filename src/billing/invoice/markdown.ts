@@ -13,7 +13,7 @@ export const MARKDOWN: Layout = {
       ),
       table(['', ''], words.facts),
       '## Fees',
-      table(['Item', 'Arithmetic', 'USD'], [...words.fees, ['**Total**', '', words.total[1]]]),
+      `${table(['Item', 'Arithmetic', 'USD'], words.fees)}\n| **Total** |  | ${escaped(words.total[1])} |`,
       '## Volume',
       table(['', 'USD'], words.volume),
       `## ${words.adjustments.heading}`,
@@ -42,8 +42,7 @@ const table = (titles: readonly string[], rows: readonly (readonly string[])[]):
 const tableHead = (titles: readonly string[]): string =>
   `| ${titles.join(' | ')} |\n|${titles.map((title) => (/^(USD|BTC)$/.test(title) ? '---:' : '---')).join('|')}|`
 
-const row = (cells: readonly string[]): string =>
-  `| ${cells.map((cell) => (cell.startsWith('**') ? cell : escaped(cell))).join(' | ')} |`
+const row = (cells: readonly string[]): string => `| ${cells.map(escaped).join(' | ')} |`
 
 /** Somebody else's words stay words: none of them makes an emphasis, a link, a tag or a cell. */
 const escaped = (text: string): string =>

@@ -1,16 +1,16 @@
 // The feed that was chosen, asked once, and what goes on without one.
 
-import { existsSync, readFileSync } from 'node:fs'
 import { formatPrice } from '../../core/money.ts'
 import { createFeed, feedName } from '../../price/feed.ts'
 import type { Cli } from '../context.ts'
+import { readOwn } from './file-steps.ts'
 import type { Place } from './place.ts'
 
 export type Trial = { feed: string; price_usd: string | null; complaints: string[] }
 
-/** The feed that the settings name, or none. */
+/** The feed that the settings name, or none. Throws bad_file as `readOwn` does. */
 export function readFeed({ settings }: Place): string {
-  const text = existsSync(settings) ? readFileSync(settings, 'utf8') : ''
+  const text = readOwn(settings) ?? ''
   const [, value = 'none'] = /^TRANCHE_PRICE_FEED=(.*)$/m.exec(text) ?? []
   return value.replace(/^'(.*)'$/, '$1')
 }

@@ -1,12 +1,15 @@
 // Steps that make a folder or a file with its owner and mode, and know what was there before.
 
 import {
-  chmodSync,
-  chownSync,
-  copyFileSync,
+  closeSync,
+  constants,
   existsSync,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
   lstatSync,
   mkdirSync,
+  openSync,
   readFileSync,
   type Stats,
 } from 'node:fs'
@@ -45,16 +48,16 @@ export function ownFolderStep(folder: string, lost = ''): Step {
   return { ...step, isDone: () => existsSync(folder) }
 }
 
-/** A file of this text; another one that has its name is kept beside it. */
+/** A file of this text; another one that has its name is kept beside it. Throws bad_file as `readOwn` does. */
 export function fileStep(file: string, text: string, access: Access): Step {
-  const seen = existsSync(file) ? readFileSync(file, 'utf8') : null
+  const seen = readOwn(file)
   const kept = `${file}.before-init`
   const isOther = seen !== null && seen !== text
   return {
     what: isOther ? `${file}; what it was is kept as ${kept}` : file,
     isDone: () => seen === text && hasAccess(lstatSync(file), access),
     async perform() {
-      if (isOther) copyFileSync(file, kept)
+      if (isOther) await writeFileWhole(kept, toChunks(seen), { replace: true })
       if (seen !== text) await writeFileWhole(file, toChunks(text), { replace: true })
       giveAccess(file, access)
     },
@@ -76,9 +79,45 @@ function hasAccess({ uid, gid, mode: seen }: Stats, { mode, owner }: Access): bo
 
 function giveAccess(path: string, { mode, owner }: Access): void {
   const { uid, gid } = owner() ?? { uid: -1, gid: -1 }
-  chownSync(path, uid, gid)
-  chmodSync(path, mode)
+  onPlace(path, (place) => {
+    fchownSync(place, uid, gid)
+    fchmodSync(place, mode)
+  })
 }
+
+/**
+ * The text of a file that nobody else could have written; null when there is none. Throws bad_file for a link, for what
+ * is no file, and for a file of somebody else's: root would copy what only root may read, or run what they wrote.
+ */
+export function readOwn(file: string): string | null {
+  if (!statOf(file)) return null
+  return onPlace(file, (place) => {
+    const { uid } = fstatSync(place)
+    if (!fstatSync(place).isFile()) throw notPlain(file)
+    if (uid === process.getuid?.()) return readFileSync(place, 'utf8')
+    const mend = 'look at it, make it yours or move it away, then run init again'
+    throw new Problem('bad_file', `${file} belongs to another user (uid ${uid}): ${mend}.`)
+  })
+}
+
+/** Opens what is there itself and not where a link leads, which may have come since it was looked at. Nothing is waited for. */
+function onPlace<T>(path: string, work: (place: number) => T): T {
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
+  let place: number
+  try {
+    place = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'ELOOP' ? notPlain(path) : error
+  }
+  try {
+    return work(place)
+  } finally {
+    closeSync(place)
+  }
+}
+
+const notPlain = (path: string): Problem =>
+  new Problem('bad_file', `${path} is a link or no plain file: move it away, then run init again.`)
 
 async function* toChunks(text: string): AsyncIterable<string> {
   yield text

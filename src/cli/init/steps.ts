@@ -6,7 +6,7 @@ import { Problem } from '../../core/problem.ts'
 import { quoted } from '../../core/quote.ts'
 import { readDeployed } from '../../resources.ts'
 import { giveName, nameAside } from '../../whole-file.ts'
-import { fileStep, folderStep, ownFolderStep, undoOf } from './file-steps.ts'
+import { fileStep, folderStep, ownFolderStep, readOwn, undoOf } from './file-steps.ts'
 import { jobSteps, relocated } from './job-steps.ts'
 import { type Ids, idsOf, type Place, run, runInstalled, type Scheduler, SYSTEM } from './place.ts'
 import type { Step } from './step.ts'
@@ -73,9 +73,7 @@ function readableBy(place: Place): Ids | null {
 
 function settingsStep(place: Place, settings: Settings): Step {
   const file = place.settings
-  const current = existsSync(file)
-    ? readFileSync(file, 'utf8')
-    : relocated(readDeployed('tranche.env'), place)
+  const current = readOwn(file) ?? relocated(readDeployed('tranche.env'), place)
   const mode = place.user === null ? 0o600 : 0o640
   const step = fileStep(file, withSettings(current, settings), { mode, owner: () => readableBy(place) })
   return { ...step, what: `${step.what}, the settings of all jobs` }

@@ -5,6 +5,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 /** The waits of the contract, in seconds; the last one for as long as it takes. */
 const WAITS_S = [1, 2, 5, 10, 30, 60]
 const ANSWER_MS = 30_000
+/** Many times what the longest page takes. */
+const ANSWER_BYTES_MAX = 8 * 1024 * 1024
+/** However long a service asks for: more than a timer holds would be no wait at all. */
+const WAIT_MAX_S = 3_600
 
 /** The service has answered, and would answer the same again. */
 export class Refused extends Error {}
@@ -48,7 +52,7 @@ export function createReader({ url, key, signal, chance, onTrouble, onRecovery }
       }).catch((error) => {
         throw new NotNow(`The service at ${url} cannot be reached: ${reasonOf(error)}`)
       })
-      const text = await response.text().catch(() => '')
+      const text = await textOf(response)
       const { status, headers } = response
       const said = `The service at ${url} answered ${status}: ${detailOf(text)}`
       if (status === 408 || status === 429 || status >= 500)
@@ -67,13 +71,30 @@ export function createReader({ url, key, signal, chance, onTrouble, onRecovery }
         } catch (error) {
           if (error instanceof Refused || signal.aborted) throw error
           const usual = (WAITS_S[tries] ?? WAITS_S.at(-1) ?? 0) * (1 - chance() / 2)
-          const wait = Math.max(usual, error instanceof NotNow ? error.afterS : 0)
+          const wait = Math.max(usual, error instanceof NotNow ? Math.min(error.afterS, WAIT_MAX_S) : 0)
           onTrouble(`${(error as Error).message}; trying again in ${Math.ceil(wait)} s`)
           await pause(wait * 1_000, undefined, { signal })
         }
       }
     },
   }
+}
+
+/** Empty for an answer that breaks off. Throws Refused for one that does not end. */
+async function textOf({ body, url }: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  try {
+    for await (const chunk of body ?? []) {
+      size += chunk.byteLength
+      if (size > ANSWER_BYTES_MAX) break
+      chunks.push(chunk)
+    }
+  } catch {
+    return ''
+  }
+  if (size <= ANSWER_BYTES_MAX) return Buffer.concat(chunks).toString('utf8')
+  throw new Refused(`The answer of ${new URL(url).origin} is longer than ${ANSWER_BYTES_MAX} bytes.`)
 }
 
 /** `fetch` says only that it failed; the cause says why. */

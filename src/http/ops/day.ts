@@ -27,7 +27,7 @@ export function createDayCounter(): (store: OpsPageStore, now: Instant) => Promi
       place = { recordedAt: since, executionId: '' }
     }
     for (;;) {
-      const { sums, last } = await store.sumTradesAfter(place, TRADES_PER_READ)
+      const { sums, last } = await store.sumTradesAfter(place, now, TRADES_PER_READ)
       for (const sum of sums) {
         const known = day.partners.get(sum.partnerSlug) ?? nothing(sum.partnerSlug)
         day.partners.set(sum.partnerSlug, known)

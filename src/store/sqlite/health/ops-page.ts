@@ -17,9 +17,9 @@ export function createOpsPageStore(connection: Connection): OpsPageStore {
   const sql = prepare(connection)
 
   return {
-    sumTradesAfter: ({ recordedAt, executionId }, limit) =>
+    sumTradesAfter: ({ recordedAt, executionId }, until, limit) =>
       read(() => {
-        const page = { at: recordedAt, id: executionId, limit }
+        const page = { at: recordedAt, id: executionId, until, limit }
         const last = sql.lastTrade.get({ ...page, limit: limit - 1 }) ?? sql.newestTrade.get(page)
         return {
           sums: sql.tradeSums.all(page).map((row) => ({
@@ -89,7 +89,7 @@ type TrancheRow = TenantRow & {
   price: bigint | null
 }
 
-const BEHIND = '(recorded_at, execution_id) > (:at, :id)'
+const BEHIND = '(recorded_at, execution_id) > (:at, :id) and recorded_at <= :until'
 const TRANCHE = 'e.execution_id, e.amount_usd, e.status, e.created_at, e.price, p.partner_plan_id, t.*'
 
 function prepare({ db }: Connection) {

@@ -129,12 +129,13 @@ function prepare({ db }: Connection) {
          left join webhooks w on w.tenant_id = t.tenant_id
        where t.tenant_id > :after and t.environment = 'live' order by t.tenant_id limit :limit`,
     ),
-    // Few by nature: each waits for an operator.
+    // Few by nature: each waits for an operator. Of a test environment, which nobody looks after, there may be any number.
     late: db.prepare<[], LateRow>(
       `select tenant_id, sum(x.n) as kept, min(x.first) as oldest_at, sum(x.unkept) as unkept
        from (
          select tenant_id, count(*) as n, min(received_at) as first, 0 as unkept
-         from late_reports where decided_at is null group by tenant_id
+         from late_reports where decided_at is null
+           and tenant_id in (select tenant_id from tenants where environment = 'live') group by tenant_id
          union all select tenant_id, 0, null, unkept_reports
          from executions indexed by executions_unkept where unkept_reports > 0) x
        join tenants t using (tenant_id) where t.environment = 'live' group by tenant_id`,

@@ -1,0 +1,61 @@
+// What `webhook listen` reads, from a service that means it no good.
+
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { createReader, Refused } from '../../src/cli/webhook/service-reader.ts'
+
+async function readerOf(t: TestContext, answer: RequestListener) {
+  const server = createServer(answer).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const ended = new AbortController()
+  const troubles: string[] = []
+  const { port } = server.address() as AddressInfo
+  const reader = createReader({
+    url: `http://127.0.0.1:${port}`,
+    key: 'sse_test_key',
+    chance: () => 0,
+    signal: ended.signal,
+    onTrouble: (text) => troubles.push(text),
+    onRecovery: () => {},
+  })
+  t.after(() => {
+    ended.abort()
+    server.closeAllConnections()
+    server.close()
+  })
+  return { reader, troubles, ended }
+}
+
+test('an answer that does not end is refused, and takes no memory', async (t) => {
+  let sent = 0
+  const { reader } = await readerOf(t, (_, response) => {
+    const piece = Buffer.alloc(1 << 20, ' ')
+    const more = (): void => {
+      do sent += piece.length
+      while (response.write(piece))
+    }
+    response.on('drain', more).on('error', () => {})
+    more()
+  })
+  await assert.rejects(
+    reader.once('/me'),
+    (error: Error) => error instanceof Refused && /longer than/.test(error.message),
+  )
+  assert.ok(sent < 64 << 20, `${sent} bytes were taken`)
+})
+
+test('a wait longer than a timer holds is a long one, and not none', async (t) => {
+  let asked = 0
+  const { reader, troubles, ended } = await readerOf(t, (_, response) => {
+    asked += 1
+    response.writeHead(503, { 'retry-after': '99999999999' }).end()
+  })
+  const reading = reader.patiently(() => reader.once('/me'))
+  setTimeout(() => ended.abort(), 300)
+  await assert.rejects(reading)
+  assert.equal(asked, 1)
+  assert.match(troubles[0] ?? '', /trying again in 3600 s$/)
+})
