@@ -10,7 +10,6 @@ import type { Ops } from '../http/ops-endpoints.ts'
 import { CALLS_PER_KEY_MAX } from '../http/turns.ts'
 import type { Log, LogLevel } from '../log.ts'
 import type { Feed } from '../price/feed.ts'
-import { isMissing } from '../store/sqlite/file/own-files.ts'
 import type { Store } from '../store/store.ts'
 import type { Deliver } from '../webhook/deliver.ts'
 import type { Cli } from './context.ts'
@@ -169,6 +168,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listeners.api)
   renewal.now = () => renewCertificate(log, listeners.api, options)
   const { db } = cli.globals()
+  const { isMissing } = await import('../store/sqlite/file/own-files.ts')
   const isNew = isMissing(db)
   // As a rule the first line says that all is ready. Only whoever has to wait is told what for.
   const waiting = setTimeout(

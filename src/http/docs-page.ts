@@ -66,12 +66,25 @@ export async function readDocs(path: DocsPath): Promise<DocsAnswer> {
     case '/docs/start.js':
       return answerOf('text/javascript', START)
     case '/docs/viewer.css':
-      return zipped('text/css', await readViewerFile('swagger-ui.css'))
+      return inTurn().then(async () => zipped('text/css', await readViewerFile('swagger-ui.css')))
     case '/docs/viewer.js':
-      return zipped('text/javascript', await readViewerFile('swagger-ui-bundle.js'))
+      return inTurn().then(async () =>
+        zipped('text/javascript', await readViewerFile('swagger-ui-bundle.js')),
+      )
     default:
       return path satisfies never
   }
+}
+
+let last: Promise<void> = Promise.resolve()
+
+/**
+ * One large file in each turn of the event loop: to hand half a megabyte to a socket takes as long as a whole turn of
+ * calls may, and anybody may ask for it.
+ */
+function inTurn(): Promise<void> {
+  last = last.then(() => new Promise((resolve) => setImmediate(resolve)))
+  return last
 }
 
 const answerOf = (type: string, body: string | Uint8Array): DocsAnswer => ({

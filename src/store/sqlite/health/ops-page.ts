@@ -9,8 +9,8 @@ import { priceOrNull } from '../../rows/price.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import type { Connection } from '../file/connection.ts'
 
-/** How many rows are looked at, at most, for the live ones among them. */
-const LOOKED_AT = 2_000
+/** How many open windows are looked at, at most, for the live ones among them. */
+const LOOKED_AT = 20_000
 
 export function createOpsPageStore(connection: Connection): OpsPageStore {
   const { read } = connection
@@ -47,10 +47,7 @@ export function createOpsPageStore(connection: Connection): OpsPageStore {
 
     listTranches: (planId, limit) =>
       read(() => {
-        const rows =
-          planId === null
-            ? sql.latest.all({ limit, most: LOOKED_AT })
-            : sql.ofPlan.all({ plan: planId, limit })
+        const rows = planId === null ? sql.latest.all({ limit }) : sql.ofPlan.all({ plan: planId, limit })
         return rows.map((row) => ({
           tenant: tenantOf(row),
           executionId: row.execution_id as ExecutionId,
@@ -116,11 +113,16 @@ function prepare({ db }: Connection) {
        join plans p using (plan_id) join tenants t using (tenant_id)
        where t.environment = 'live' order by s.window_end, s.plan_id limit :limit`,
     ),
-    // Ids grow with time, so the latest are at the end of the table.
+    // Tenant by tenant, so that nothing of a test environment is ever read. The latest so many of all are among the
+    // latest so many of the tenants that fired last.
     latest: db.prepare<object, TrancheRow>(
-      `select ${TRANCHE} from (select * from executions order by execution_id desc limit :most) e
-       join plans p using (plan_id) join tenants t on t.tenant_id = e.tenant_id
-       where t.environment = 'live' order by e.execution_id desc limit :limit`,
+      `select ${TRANCHE}
+       from (select tenant_id, (select max(created_at) from executions x where x.tenant_id = l.tenant_id) as fired_at
+             from tenants l where environment = 'live' order by fired_at desc limit :limit) n
+         cross join executions e join plans p using (plan_id) join tenants t on t.tenant_id = n.tenant_id
+       where e.execution_id in (select execution_id from executions x where x.tenant_id = n.tenant_id
+                                order by created_at desc, execution_id desc limit :limit)
+       order by e.created_at desc, e.execution_id desc limit :limit`,
     ),
     ofPlan: db.prepare<object, TrancheRow>(
       `select ${TRANCHE} from executions e join plans p using (plan_id) join tenants t on t.tenant_id = e.tenant_id
