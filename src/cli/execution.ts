@@ -1,13 +1,14 @@
 // execution: the instructions of the scheduler, listed, shown, cancelled, and their late fills.
 
 import { Command, Option } from 'commander'
+import { DUE_LATE_MS } from '../core/alarms.ts'
 import {
   cancelByHand,
   EXECUTION_STATUSES,
   type ExecutionStatus,
   STUCK_DELIVERIES,
 } from '../core/execution.ts'
-import type { Instant } from '../core/instant.ts'
+import { type Instant, MINUTE_MS } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { ListedExecution } from '../store/executions.ts'
@@ -36,7 +37,10 @@ export function executionCommand(cli: Cli): Command {
   execution
     .command('list')
     .description('executions, oldest first')
-    .option('--stuck', `only those delivered ${STUCK_DELIVERIES} times or more and never confirmed`)
+    .option(
+      '--stuck',
+      `only those due for more than ${DUE_LATE_MS / MINUTE_MS} minutes, or delivered ${STUCK_DELIVERIES} times or more and never confirmed`,
+    )
     .option('--partner <slug>', 'of this partner only', slug)
     .addOption(environmentOption())
     .addOption(new Option('--status <status>', 'in this state only').choices(EXECUTION_STATUSES))

@@ -167,16 +167,22 @@ function partnerSilent(partner: PartnerSeen, now: Instant): Vital | null {
   }
 }
 
-/** Most of a day's orders came to nothing, and more than a few. */
+/**
+ * Most of a day's orders came to nothing, and more than a few. A partner with one weekly plan has an order or two a day:
+ * so one fails too whose newest orders all failed, whenever they were made, when a day brought nothing else.
+ */
 function partnerFailing({ tenant, orders }: PartnerSeen): Vital | null {
-  const { filled, failed, commonestReason } = orders
-  if (failed < FAILED_ORDERS_MIN || failed <= filled) return null
+  const { filled, failed, newestFailed, commonestReason } = orders
+  const isMostOfDay = failed >= FAILED_ORDERS_MIN && failed > filled
+  if (!isMostOfDay && !(newestFailed && failed > 0 && filled === 0)) return null
   const reason = commonestReason === null ? 'it gives no reason' : `most often: ${commonestReason}`
   return {
     kind: 'partner_failing',
     tenant,
     subject: tenantName(tenant),
-    message: `${failed} of its ${filled + failed} orders of the last 24 hours failed; ${reason}`,
+    message: isMostOfDay
+      ? `${failed} of its ${filled + failed} orders of the last 24 hours failed; ${reason}`
+      : `its newest ${FAILED_ORDERS_MIN} orders failed, and nothing was filled in the last 24 hours; ${reason}`,
     next: ['tranche', 'execution', 'list', ...ofTenant(tenant), '--status', 'failed'],
   }
 }

@@ -30,8 +30,11 @@ export type PartnerSeen = {
   oldestDueAt: Instant | null
   /** Instructions that were delivered again and again. */
   stuck: { count: number; first: ExecutionId } | null
-  /** Confirmations of the last 24 hours: with something bought, and with nothing. */
-  orders: { filled: number; failed: number; commonestReason: string | null }
+  /**
+   * Confirmations of the last 24 hours: with something bought, and with nothing; and whether the newest few, of whatever
+   * day, all came to nothing.
+   */
+  orders: { filled: number; failed: number; newestFailed: boolean; commonestReason: string | null }
   /** Since when it has had an active plan that is timed; null when it has none. */
   plansSince: Instant | null
   /** Null without a webhook. */

@@ -24,7 +24,7 @@ const partner: PartnerSeen = {
   due: 0,
   oldestDueAt: null,
   stuck: null,
-  orders: { filled: 20, failed: 0, commonestReason: null },
+  orders: { filled: 20, failed: 0, newestFailed: false, commonestReason: null },
   plansSince: T0,
   webhook: null,
   lateFills: null,
@@ -84,7 +84,12 @@ const large = (): Seen => {
       polledAt: plus(T0, -DAY_MS),
       due: 1_000_000,
       oldestDueAt,
-      orders: { filled: 0, failed: 1_000_000, commonestReason: 'insufficient funds '.repeat(20) },
+      orders: {
+        filled: 0,
+        failed: 1_000_000,
+        newestFailed: true,
+        commonestReason: 'insufficient funds '.repeat(20),
+      },
       webhook: { paused: true, failures: 10, lastReason: null, lastDeliveredAt: null },
     })),
     unspent: [

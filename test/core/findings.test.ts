@@ -31,7 +31,7 @@ const calm: PartnerSeen = {
   due: 0,
   oldestDueAt: null,
   stuck: null,
-  orders: { filled: 0, failed: 0, commonestReason: null },
+  orders: { filled: 0, failed: 0, newestFailed: false, commonestReason: null },
   plansSince: null,
   webhook: null,
   lateFills: null,
@@ -103,11 +103,26 @@ suite('a partner is silent', () => {
 
 test('a partner fails when more orders failed than were filled, and more than a few', () => {
   const after = (filled: number, failed: number) =>
-    ofPartner({ orders: { filled, failed, commonestReason: null } })
+    ofPartner({ orders: { filled, failed, newestFailed: false, commonestReason: null } })
   assert.deepEqual(after(0, FAILED_ORDERS_MIN - 1), [])
   assert.deepEqual(after(0, FAILED_ORDERS_MIN), ['partner_failing'])
   assert.deepEqual(after(FAILED_ORDERS_MIN, FAILED_ORDERS_MIN), [])
   assert.deepEqual(after(FAILED_ORDERS_MIN - 1, FAILED_ORDERS_MIN), ['partner_failing'])
+})
+
+test('a partner with an order a day fails when its newest orders failed, whatever the day', () => {
+  const after = (filled: number, failed: number) =>
+    found({
+      partners: [{ ...calm, orders: { filled, failed, newestFailed: true, commonestReason: 'no funds' } }],
+    }).map(({ kind, message }) => [kind, message])
+  assert.deepEqual(after(0, 1), [
+    [
+      'partner_failing',
+      'its newest 3 orders failed, and nothing was filled in the last 24 hours; most often: no funds',
+    ],
+  ])
+  assert.deepEqual(after(0, 0), [], 'nothing was ordered in a day')
+  assert.deepEqual(after(5, 3), [], 'three in a row may be one user of many')
 })
 
 test('a feed is down from the first pass without a price; what that leads to depends on the price', () => {
@@ -150,7 +165,7 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
         due: 1,
         oldestDueAt: ago(HOUR_MS),
         stuck: { count: 2, first: 'exec_1' as ExecutionId },
-        orders: { filled: 0, failed: 5, commonestReason: 'closed' },
+        orders: { filled: 0, failed: 5, newestFailed: true, commonestReason: 'closed' },
         webhook: { paused: true, failures: 10, lastReason: null, lastDeliveredAt: null },
         lateFills: { kept: 1, oldestAt: NOW, unkept: 2 },
       },

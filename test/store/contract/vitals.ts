@@ -71,10 +71,25 @@ export const vitalsContract: Contract = {
       [seen?.polledAt, seen?.confirmedAt, seen?.due, seen?.oldestDueAt, seen?.plansSince],
       [polledAt, polledAt, 1, T0, T0],
     )
-    assert.deepEqual(seen?.orders, { filled: 1, failed: 1, commonestReason: 'venue closed' })
+    const reasoned = { commonestReason: 'venue closed' }
+    assert.deepEqual(seen?.orders, { filled: 1, failed: 1, newestFailed: false, ...reasoned })
+    const fail = async (executionId: string, partnerOrderId: string) =>
+      report(store, acmeLive, executionId, {
+        status: 'failed',
+        partnerOrderId,
+        executedAt: null,
+        failureReason: 'venue closed',
+      })
+    const [third] = await poll(store, acmeLive)
+    await fail(third?.executionId ?? '', 'o3')
+    assert.equal((await acme())?.orders.newestFailed, false, 'one of the newest three was filled')
     world.advance(DAY_MS)
     const later = await acme()
     assert.deepEqual([later?.orders.filled, later?.orders.failed], [0, 0])
+    await tick(world, '60000')
+    const [next] = await poll(store, acmeLive)
+    await fail(next?.executionId ?? '', 'o4')
+    assert.deepEqual((await acme())?.orders, { filled: 0, failed: 1, newestFailed: true, ...reasoned })
   },
 
   'a poll leaves its mark once a minute': async (t, open) => {

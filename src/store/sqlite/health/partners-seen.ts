@@ -1,6 +1,6 @@
 // What is seen of each partner's live environment: a few steps along indexes for each, however many plans and orders.
 
-import { ORDERS_SEEN_MS } from '../../../core/alarms.ts'
+import { FAILED_ORDERS_MIN, ORDERS_SEEN_MS } from '../../../core/alarms.ts'
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import { HOUR_MS, type Instant } from '../../../core/instant.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
@@ -26,6 +26,7 @@ type PartnerRow = TenantRow & {
   confirmed_at: bigint | null
   filled: bigint | null
   failed: bigint | null
+  newest_failed: bigint
   stuck: bigint
   first_stuck: string | null
   webhook_status: string | null
@@ -103,7 +104,12 @@ const partnerOf = (
   confirmedAt: instantOrNull(row.confirmed_at),
   stuck:
     row.first_stuck === null ? null : { count: Number(row.stuck), first: row.first_stuck as ExecutionId },
-  orders: { filled: Number(row.filled ?? 0n), failed: Number(row.failed ?? 0n), commonestReason: null },
+  orders: {
+    filled: Number(row.filled ?? 0n),
+    failed: Number(row.failed ?? 0n),
+    newestFailed: row.newest_failed >= FAILED_ORDERS_MIN,
+    commonestReason: null,
+  },
   webhook:
     row.failures === null
       ? null
@@ -117,6 +123,8 @@ const partnerOf = (
 
 function prepare({ db }: Connection) {
   const stuck = `from executions e where e.tenant_id = t.tenant_id and ${IS_STUCK}`
+  const newest = `select usd_amount from trades d where d.tenant_id = t.tenant_id
+    order by d.recorded_at desc, d.execution_id desc limit ${FAILED_ORDERS_MIN}`
   const orders = 'from outcomes o where o.tenant_id = t.tenant_id and o.hour > :hour'
   return {
     page: db.prepare<object, PartnerRow>(
@@ -124,6 +132,7 @@ function prepare({ db }: Connection) {
          w.consecutive_failures as failures, w.last_failure_reason, w.last_delivered_at,
          (select max(d.recorded_at) from trades d where d.tenant_id = t.tenant_id) as confirmed_at,
          (select sum(o.filled) ${orders}) as filled, (select sum(o.failed) ${orders}) as failed,
+         (select count(*) from (${newest}) n where n.usd_amount is null) as newest_failed,
          (select count(*) ${stuck}) as stuck, (select min(e.execution_id) ${stuck}) as first_stuck
        from tenants t join partners r using (partner_slug) left join polls q using (tenant_id)
          left join webhooks w on w.tenant_id = t.tenant_id
