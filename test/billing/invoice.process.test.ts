@@ -15,7 +15,12 @@ const PAGE = [595, 842]
 const LONG = 'x'.repeat(255)
 const ADJUSTED = 30
 
-const PARTY = { name: 'Acme Exchange Ltd', address: ['1 High Street', 'London EC1A 1AA'], tax_id: 'GB 9876' }
+/** As long as those of docs/billing.md: such an invoice is one page, not one and the last two lines on another. */
+const PARTY = {
+  name: 'Acme Exchange Ltd',
+  address: ['1 High Street', 'London EC1A 1AA', 'United Kingdom'],
+  tax_id: 'GB 987 654 321',
+}
 const SETTINGS = {
   issuer: { ...PARTY, name: 'Tranche Services GmbH', notes: ['Please pay within 14 days.'] },
   partners: {

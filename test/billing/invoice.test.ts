@@ -202,8 +202,12 @@ test('a month that is not over is provisional, everywhere, and has no checksum',
     const { out, err } = await office.tranche(`${argv} --format ${format}`)
     assert.match(out, /Provisional invoice/)
     assert.match(out, /2026-11 can still change/)
+    assert.match(out, /recorded until 2026-11-15T00:00:00\.000Z/)
     assert.match(err, /2026-11 is not over yet/)
   }
+  // Of a month that lies ahead there is no instant until which anything was recorded.
+  const { out } = await office.tranche('billing invoice --partner acme --month 2026-12')
+  assert.match(out, /2026-12 can still change\. Nothing of it is recorded yet; do not pay it\./)
   assert.doesNotMatch(await office.read('billing invoice --partner acme --month 2026-10'), /[Pp]rovisional/)
 })
 

@@ -21,7 +21,8 @@ test('root has a user, folders, settings, a database, jobs and a partner made, o
     '"$TRANCHE" init --yes --scheduler cron --price-feed static:60000 --partner acme --name "Acme Exchange"'
   const script = `${STATE}
     state > /mnt/before
-    "$TRANCHE" init --dry-run --scheduler cron > /mnt/dry 2> /dev/null
+    "$TRANCHE" init --dry-run --scheduler cron --partner acme --name Acme > /mnt/dry 2> /dev/null
+    tail -n 1 /mnt/dry | grep -q "^It would make the partner acme unless it is there, and a test key unless one works"
     state | diff /mnt/before - && echo "the dry run changed nothing"
     ${init} > /mnt/first 2> /mnt/first.err
     cat /mnt/first
@@ -93,6 +94,7 @@ test('what stands in the way is told with the way out, before anything is done',
     chown root: /var/lib/tranche/tranche.db; refused "$TRANCHE" init; chown tranche: /var/lib/tranche/tranche.db
     runuser -u nobody -- env HOME=/home "$TRANCHE" --db "/mnt/a b/x.db" init 2>&1 && exit 9
     runuser -u nobody -- env HOME=/home "$TRANCHE" --db /mnt/x.db init --scheduler systemd 2>&1 && exit 9
+    runuser -u nobody -- env HOME=/home "$TRANCHE" --db /var/lib/tranche/tranche.db init 2>&1 && exit 9
     true`
   const { code, out, err } = await onOwnMachine(t, script)
   assert.deepEqual([code, err], [0, ''], out)
@@ -113,6 +115,7 @@ test('what stands in the way is told with the way out, before anything is done',
     /^error: \/var\/lib\/tranche\/tranche\.db belongs to another user \(uid 0\): run `chown -R tranche: /,
     /^error: A crontab cannot hold \/mnt\/a b\/x\.db/,
     /^error: Only root installs units/,
+    /^error: \/var\/lib\/tranche belongs to another user and may not be entered: leave out --db and TRANCHE_DB/,
   ]
   assert.equal(lines.length, EXPECTED.length, out)
   for (const [at, expected] of EXPECTED.entries()) assert.match(lines[at] ?? '', expected)

@@ -12,7 +12,7 @@ header { display: flex; justify-content: space-between; align-items: baseline; b
   padding-bottom: 3mm; gap: 8mm; }
 h1 { font-size: 20pt; font-weight: 600; margin: 0; letter-spacing: -0.2pt; }
 header p { margin: 0; font-size: 12pt; }
-h2 { font-size: 11pt; font-weight: 600; margin: 6mm 0 1.5mm; break-after: avoid; }
+h2 { font-size: 11pt; font-weight: 600; margin: 5mm 0 1mm; break-after: avoid; }
 .warning { margin: 5mm 0 0; padding: 3mm 4mm; border: 1pt solid #b54708; background: #fff6ed; color: #7a2e0e; font-weight: 600; }
 .parties { display: flex; gap: 12mm; margin: 5mm 0; }
 .parties section { flex: 1; }
@@ -20,7 +20,7 @@ h2 { font-size: 11pt; font-weight: 600; margin: 6mm 0 1.5mm; break-after: avoid;
 .parties p { margin: 0; }
 .parties p:first-of-type { font-weight: 600; }
 table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; vertical-align: top; padding: 1.1mm 3mm 1.1mm 0; border-bottom: 0.5pt solid #d5d9de; }
+th, td { text-align: left; vertical-align: top; padding: 0.9mm 3mm 0.9mm 0; border-bottom: 0.5pt solid #d5d9de; }
 th { font-weight: 600; font-size: 8.5pt; color: #5b6470; }
 tr, section, footer { break-inside: avoid; }
 .amount { text-align: right; padding-right: 0; padding-left: 3mm; white-space: nowrap; }
@@ -30,7 +30,7 @@ tr, section, footer { break-inside: avoid; }
 .small { font-size: 9pt; }
 td:first-child { white-space: nowrap; }
 code { font: 8pt/1.4 "DejaVu Sans Mono", Menlo, Consolas, "Liberation Mono", monospace; }
-footer { margin-top: 6mm; padding-top: 2.5mm; border-top: 0.5pt solid #d5d9de; font-size: 9pt; color: #3d444d; }
+footer { margin-top: 5mm; padding-top: 2.5mm; border-top: 0.5pt solid #d5d9de; font-size: 9pt; color: #3d444d; }
 footer p { margin: 0 0 1mm; }
 @page { size: A4; margin: 16mm 18mm 18mm; }
 @media print { body { padding: 0; max-width: none; } }

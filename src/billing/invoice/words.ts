@@ -49,9 +49,7 @@ export function wordsOf(invoice: Invoice): Words {
   return {
     title: period.final ? 'Invoice' : 'Provisional invoice',
     number: numberOf(statement),
-    warning: period.final
-      ? null
-      : `Provisional: ${period.month} can still change. This is what was recorded until ${formatInstant(period.end)}; do not pay it.`,
+    warning: warningOf(invoice),
     parties: [
       ...(parties ? [{ heading: 'From', lines: partyLines(parties.issuer) }] : []),
       { heading: 'To', lines: parties ? partyLines(parties.partner) : [tenant.partnerSlug] },
@@ -92,6 +90,15 @@ export function wordsOf(invoice: Invoice): Words {
       ...(parties?.issuer.notes ?? []),
     ],
   }
+}
+
+function warningOf({ statement, period }: Invoice): string | null {
+  if (period.final) return null
+  const isAhead = period.end <= statement.period.start
+  const covered = isAhead
+    ? 'Nothing of it is recorded yet'
+    : `This is what was recorded until ${formatInstant(period.end)}`
+  return `Provisional: ${period.month} can still change. ${covered}; do not pay it.`
 }
 
 function terms({ statement: { tier } }: Invoice): string {

@@ -1,7 +1,7 @@
 // Where init puts things: for root the places that deploy/ names, for anybody else a folder of their own.
 
 import { spawnSync } from 'node:child_process'
-import { accessSync, constants, existsSync } from 'node:fs'
+import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
 import { basename, delimiter, dirname, join, resolve } from 'node:path'
 import { isSea } from 'node:sea'
 import { Problem } from '../../core/problem.ts'
@@ -55,7 +55,19 @@ export function placeFor(db: string | null): Place {
         'usage',
         `A crontab cannot hold ${path}: use a path of letters, digits and @_+=:,./- .`,
       )
+  refuseClosedFolder(place)
   return place
+}
+
+/** Throws bad_file when somebody else keeps the folder closed, such as that of the service to a user of the machine. */
+function refuseClosedFolder({ folder, backups }: Place): void {
+  try {
+    lstatSync(backups)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EACCES') return
+    const hint = 'leave out --db and TRANCHE_DB, or name a file in a folder of yours'
+    throw new Problem('bad_file', `${folder} belongs to another user and may not be entered: ${hint}.`)
+  }
 }
 
 function systemPlace(db: string | null): Place {

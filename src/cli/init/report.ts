@@ -41,7 +41,7 @@ export function reportLines({ place, scheduler, trial, taken, partner, first }: 
     'For every other command, first take the settings over into the shell:',
     indented(`set -a; . ${place.settings}; set +a`),
     indented(`${asUser(place)}${place.program} status`),
-    ...(partner && first ? ['', partnerWords(partner, first)] : []),
+    ...(partner ? ['', first ? partnerWords(partner, first) : dryWords(partner)] : []),
     ...(key ? [key.key] : []),
   ]
 }
@@ -74,6 +74,10 @@ function jobLines(place: Place, scheduler: Scheduler): string[] {
     ...lines,
   ]
 }
+
+/** A dry run does not look for them: the program that would is not there yet. */
+const dryWords = ({ slug, environment }: FirstPartner): string =>
+  `It would make the partner ${slug} unless it is there, and a ${environment} key unless one works.`
 
 function partnerWords(
   { slug, environment }: FirstPartner,

@@ -5,7 +5,7 @@ import { Option } from 'commander'
 export const priceFeedOption = () =>
   new Option(
     '--price-feed <spec>',
-    'none, static:PRICE, an exchange, median, or a JSON ticker (docs/engine.md)',
+    'none, static:PRICE, an exchange, median, or a JSON ticker (tranche docs engine)',
   )
     .env('TRANCHE_PRICE_FEED')
     .default('none')

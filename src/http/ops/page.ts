@@ -69,7 +69,7 @@ ${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], seen.tranches.slice(0,
 ${tableOf(
   ['Ends', 'Partner', 'Plan', '>Left USD', '>Budget USD'],
   seen.windows.map(({ end, tenant, partnerPlanId, left, budget }) => [
-    `${when(end)} (in ${spellSpan(Math.max(0, end - seen.now))})`,
+    html`${when(end)} <span class="aside">(in ${spellSpan(Math.max(0, end - seen.now))})</span>`,
     partnerLink(tenant.partnerSlug),
     planLink(tenant, partnerPlanId),
     formatUsd(left),

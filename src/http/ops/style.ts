@@ -46,6 +46,8 @@ input, button { font: inherit; color: inherit; background: var(--page); border: 
 button { cursor: pointer; }
 form.signin { max-width: 380px; } form.signin input { width: 100%; margin: 4px 0 10px; }
 nav { margin-top: 8px; display: flex; gap: 16px; }
+@media (max-width: 600px) { th, td { padding-right: 6px; font-size: 13px; } .right { padding-right: 6px; }
+  .name { min-width: 4em; } .aside { display: block; } }
 `
 
 export const STYLE = html`<style>${SHEET}</style>`

@@ -54,7 +54,7 @@ export function refuseDamagedLog(database: string): void {
   const removed = (cut ? [index] : [wal, index]).map(quoted).join(' ')
   throw new Problem(
     'bad_file',
-    `${flaw} keep copies of all three files and see "When the log is damaged" in docs/operations.md. To go on without ` +
+    `${flaw} keep copies of all three files and see "When the log is damaged" in \`tranche docs operations\`. To go on without ` +
       `those commits, run \`${cut}rm -f ${removed}\`.`,
   )
 }

@@ -24,7 +24,7 @@ export function refuseMissingLog(database: string): void {
   throw new Problem(
     'database_gone',
     `${walFile(database)}, or the -shm beside it, was removed or replaced while another process had it open, ` +
-      'so nothing is read or stored: see "When the database is gone" in docs/operations.md before you stop that process.',
+      'so nothing is read or stored: see "When the database is gone" in `tranche docs operations` before you stop that process.',
   )
 }
 

@@ -34,7 +34,7 @@ export function refuseForeignLog(database: string): void {
   throw new Problem(
     'bad_file',
     `${database} was replaced, emptied or removed, and the log beside it (${walFile(database)}) belongs to the previous file. ` +
-      'Opening them together would damage both. See "When the database is gone" in docs/operations.md. If the two do ' +
+      'Opening them together would damage both. See "When the database is gone" in `tranche docs operations`. If the two do ' +
       `belong together, remove ${ownerNote(database)}.`,
   )
 }

@@ -55,5 +55,5 @@ const goneFrom = (name: string): Problem =>
   new Problem(
     'database_gone',
     `${name} was removed or replaced while it was open, so nothing more is stored: ` +
-      'see "When the database is gone" in docs/operations.md before you stop this process.',
+      'see "When the database is gone" in `tranche docs operations` before you stop this process.',
   )
