@@ -109,7 +109,7 @@ suite('serve', { concurrency: 4 }, () => {
     assert.deepEqual([refused.code, readdirSync(cwd)], [4, []])
     assert.equal(
       refused.err,
-      `error: There is no database at ${join(cwd, 'tranche.db')}: name the right one with --db, or begin one with \`tranche partner create\` or \`tranche serve --create\`.\n`,
+      `error: There is no database at ${join(cwd, 'tranche.db')}: name the right one with --db, or begin one with \`tranche partner create\`.\n`,
     )
     const first = await startServe(t, [], { cwd })
     const { level, db, msg } = JSON.parse(await first.line('this database has no partner yet'))

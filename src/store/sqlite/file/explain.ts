@@ -19,7 +19,7 @@ export function refuseUnreachable(file: string): void {
 export const notThere = (file: string): Problem =>
   new Problem(
     'database_not_found',
-    `There is no database at ${resolve(file)}: name the right one with --db, or begin one with \`tranche partner create\` or \`tranche serve --create\`.`,
+    `There is no database at ${resolve(file)}: name the right one with --db, or begin one with \`tranche partner create\`.`,
   )
 
 /** Throws bad_file for a copy that cannot be read: a folder, one behind a closed folder, somebody else's. */
