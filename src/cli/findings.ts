@@ -1,7 +1,7 @@
 // Findings as check and status show them: the same fields for a script, the same words for a person.
 
 import type { Finding } from '../core/findings.ts'
-import { quoted } from '../core/quote.ts'
+import { quoted } from '../core/shell-word.ts'
 import { visible } from '../core/visible.ts'
 import type { Cli } from './context.ts'
 

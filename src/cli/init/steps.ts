@@ -3,7 +3,7 @@
 import { chmodSync, copyFileSync, existsSync, lstatSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../core/problem.ts'
-import { quoted } from '../../core/quote.ts'
+import { quoted } from '../../core/shell-word.ts'
 import { readDeployed } from '../../resources.ts'
 import { giveName, nameAside } from '../../whole-file.ts'
 import { fileStep, folderStep, ownFolderStep, undoOf } from './file-steps.ts'

@@ -3,15 +3,15 @@
 import type { Finding } from '../../core/findings.ts'
 import { averagePrice, formatBtc, formatPrice, formatUsd, priceAsNumber, ZERO_USD } from '../../core/money.ts'
 import type { Partner } from '../../core/partner.ts'
-import { quoted } from '../../core/quote.ts'
+import { quoted } from '../../core/shell-word.ts'
 import { spellSpan } from '../../core/span.ts'
 import type { PartnerSeen } from '../../core/vitals.ts'
 import type { ListedPlan } from '../../store/plans.ts'
 import { drawPrices } from './chart.ts'
+import { ago, billingRow, partnerLink, planLink, tableOf, trancheRow, when } from './common-parts.ts'
 import { type Html, html, link, type Part } from './html.ts'
 import { type MonthView, monthsSince, type Overview, type PlanView, ROWS_SHOWN } from './read.ts'
 import { STYLE } from './style.ts'
-import { ago, billingRow, partnerLink, planLink, tableOf, trancheRow, when } from './tables.ts'
 
 /** The others unfold, up to as many as anybody reads. */
 const FINDINGS_SHOWN = 8
