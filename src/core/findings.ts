@@ -2,6 +2,7 @@
 // command. `check`, `status`, its live screen, the metrics and the alert rules all ask here.
 
 import { DISK_FREE_MIN, DUE_LATE_MS, FAILED_ORDERS_MIN, SILENT_MAX_MS, UNSPENT_DAYS } from './alarms.ts'
+import { spellBytes } from './bytes.ts'
 import { inWords } from './clock.ts'
 import { counted } from './counted.ts'
 import { STUCK_DELIVERIES } from './execution.ts'
@@ -250,13 +251,4 @@ function windowsUnspent({ tenant, windows, released, worst }: UnspentSeen): Vita
 function dueInWords(due: number, oldestAt: Instant, now: Instant): string {
   const age = spellSpan(now - oldestAt)
   return due === 1 ? `1 instruction waits, for ${age}` : `${due} instructions wait, the oldest for ${age}`
-}
-
-const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
-
-/** "3.4 GiB". */
-export function spellBytes(bytes: number): string {
-  let [value, unit] = [bytes, 0]
-  for (; value >= 1024 && unit < UNITS.length - 1; unit++) value /= 1024
-  return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`
 }
