@@ -103,7 +103,7 @@ export const plansAnswer = z.object({
   next_cursor: nextCursor('cGxhbi0x'),
 })
 
-export const dueAnswer = z.object({
+const dueAnswer = z.object({
   execution_id: executionId,
   partner_slug: partnerSlug,
   partner_user_id: partnerUserId,
@@ -123,7 +123,7 @@ export const dueAnswer = z.object({
 
 export const duePageAnswer = z.array(dueAnswer)
 
-export const executionAnswer = dueAnswer.extend({
+const executionAnswer = dueAnswer.extend({
   lease_expires_at: instant('Null until it is delivered.', '2026-01-05T00:05:00.000Z').nullable(),
   delivered_count: count('0 until it is delivered.'),
   status: z

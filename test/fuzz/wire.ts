@@ -112,7 +112,7 @@ const CHUNKS: ((json: string) => string)[] = [
   ].map((end) => (json: string) => `${size(json)}\r\n${json}${end}`),
 ]
 
-export const DOUBTS: readonly Doubt[] = [
+const DOUBTS: readonly Doubt[] = [
   ...HEADS.map(([lines, body]) => ({ lines, body })),
   ...CHUNKS.map((body) => ({ lines: [CHUNKED], body })),
 ]

@@ -82,7 +82,7 @@ function settingsStep(place: Place, settings: Settings): Step {
 }
 
 /** The settings with those that were chosen in the place of what was there; every other line stays. */
-export function withSettings(text: string, { priceFeed, ping }: Settings): string {
+function withSettings(text: string, { priceFeed, ping }: Settings): string {
   const chosen = { TRANCHE_PRICE_FEED: priceFeed, TRANCHE_PING_URL: ping?.href }
   return Object.entries(chosen).reduce((settled, [name, value]) => {
     if (value === undefined) return settled

@@ -15,7 +15,7 @@ import { createStockTaker } from '../stock.ts'
 import { createDayCounter, type Day } from './day.ts'
 
 export const ROWS_SHOWN = 50
-export const MONTHS_SHOWN = 24
+const MONTHS_SHOWN = 24
 const WINDOWS_SHOWN = 15
 const TRANCHES_DRAWN = 200
 const PRICES_SHOWN_MS = 2 * DAY_MS
