@@ -57,7 +57,8 @@ const OFFSET_HOURS_MAX = 23
 
 /**
  * Reads an RFC 3339 date-time in any offset, or a bare `YYYY-MM-DD` as midnight UTC, of the years 1 to 9999. Digits
- * below a millisecond are cut, however many there are. Times that no clock shows (a thirteenth month, 29 February in a common year, second 60) are refused.
+ * below a millisecond are cut, however many there are. Times that no clock shows (a thirteenth month, 29 February in a
+ * common year, second 60) are refused.
  */
 export function parseInstant(text: string): ParsedInstant {
   if (!DATE.test(text))
