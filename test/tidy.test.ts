@@ -67,7 +67,7 @@ test('the rules of the rooms do notice', () => {
   assert.ok(cli && terminal)
   assert.equal(complaint('src/cli/x.ts', cli, seen('src/cli/demo/play.ts')).length, 1)
   assert.equal(complaint('src/cli/x.ts', cli, seen('src/cli/demo.ts')).length, 1)
-  assert.equal(complaint('src/cli/terminal/x.ts', terminal, seen('src/cli/find.ts')).length, 1)
+  assert.equal(complaint('src/cli/terminal/x.ts', terminal, seen('src/cli/find-partner.ts')).length, 1)
   assert.equal(complaint('src/cli/terminal/x.ts', terminal, context).length, 1)
   assert.equal(complaint('src/cli/terminal/x.ts', terminal, { ...context, typesOnly: true }).length, 0)
 })

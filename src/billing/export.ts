@@ -31,7 +31,7 @@ export type Row<C extends string = string> = Record<C, Cell>
 
 export type Report = {
   columns: readonly CsvColumn<Row>[]
-  /** The rows, page by page: to wait for each one would take longer than to read it. Within a page they are made one by one. */
+  /** Page by page: to wait for each row would take longer than to read it. Within a page they are made one by one. */
   pages: (scope: ExportScope) => AsyncGenerator<Iterable<Row>>
 }
 

@@ -14,7 +14,7 @@ import { addMonthOptions, type MonthOptions, monthOption, monthsOf, namesMonths 
 import { fixPeriodFor, noteStage, timeFor } from './billing/period.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
-import { partnerNamed } from './find.ts'
+import { partnerNamed } from './find-partner.ts'
 import { environmentOption, slug } from './options/values.ts'
 import { note, print } from './terminal/print.ts'
 import { type Column, renderTable } from './terminal/table.ts'

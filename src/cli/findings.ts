@@ -1,7 +1,7 @@
 // Findings as check and status show them: the same fields for a script, the same words for a person.
 
 import type { Finding } from '../core/findings.ts'
-import { quoted } from '../core/quote.ts'
+import { quoted } from '../core/shell-word.ts'
 import { visible } from '../core/visible.ts'
 import type { Cli } from './context.ts'
 
@@ -23,5 +23,12 @@ export type FindingJson = ReturnType<typeof findingJson>
 export const commandLine = (self: string, [program = '', ...words]: readonly string[]): string =>
   [program === 'tranche' ? self : program, ...words.map(quoted)].join(' ')
 
-export const findingInWords = ({ level, kind, subject, message, mend }: FindingJson): string =>
-  [`${level.padEnd(7)}  ${kind}  ${subject}`, message, `> ${mend}`].map(visible).join('\n         ')
+/** What is to wake somebody says so. */
+export const findingInWords = ({ level, severity, kind, subject, message, mend }: FindingJson): string =>
+  [
+    `${(level === 'warning' && severity === 'page' ? 'urgent' : level).padEnd(7)}  ${kind}  ${subject}`,
+    message,
+    `> ${mend}`,
+  ]
+    .map(visible)
+    .join('\n         ')

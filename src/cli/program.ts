@@ -1,7 +1,7 @@
 // The whole command tree: every command under the program, and what they have in common.
 
 import { Command, CommanderError } from 'commander'
-import { quoted } from '../core/quote.ts'
+import { quoted } from '../core/shell-word.ts'
 import { visibleLines } from '../core/visible.ts'
 import { VERSION } from '../version.ts'
 import { auditCommand } from './audit.ts'

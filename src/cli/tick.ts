@@ -2,6 +2,7 @@
 
 import { Command, Option } from 'commander'
 import { counted } from '../core/counted.ts'
+import { BY_HAND } from '../core/live-price.ts'
 import { price } from '../core/money.ts'
 import type { Feed } from '../price/feed.ts'
 import type { Store } from '../store/store.ts'
@@ -78,7 +79,7 @@ async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promis
 /** The price of one pass: as given, else from the feed. */
 async function feedOf(cli: Cli, options: TickCommandOptions): Promise<Feed> {
   const { createFeed, fixedPrice } = await import('../price/feed.ts')
-  if (options.price !== undefined) return fixedPrice(price(options.price), 'manual')
+  if (options.price !== undefined) return fixedPrice(price(options.price), BY_HAND)
   return createFeed(options.priceFeed, { clock: cli.machine.clock, warn: (message) => warn(cli, message) })
 }
 

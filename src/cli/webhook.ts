@@ -10,7 +10,7 @@ import { webhookJson } from '../http/resource-json.ts'
 import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './exit-codes.ts'
-import { tenantNamed } from './find.ts'
+import { tenantNamed } from './find-partner.ts'
 import { httpUrl, serviceOption } from './options/service.ts'
 import { environmentOption, interval, slug } from './options/values.ts'
 import {

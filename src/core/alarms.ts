@@ -11,6 +11,9 @@ export const SILENT_MAX_MS = DAY_MS
 /** Fewer orders that failed may be the fault of one user. */
 export const FAILED_ORDERS_MIN = 3
 
+/** A feed gives a price at every tick: so old a newest price is of a feed that nobody asks any more. */
+export const PRICE_OLD_MS = DAY_MS
+
 /** What is counted of a partner's orders. */
 export const ORDERS_SEEN_MS = DAY_MS
 

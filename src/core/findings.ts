@@ -1,12 +1,20 @@
 // What an operator should look after: one pure rule for each finding, from what is seen to a code, words and the next
 // command. `check`, `status`, its live screen, the metrics and the alert rules all ask here.
 
-import { DISK_FREE_MIN, DUE_LATE_MS, FAILED_ORDERS_MIN, SILENT_MAX_MS, UNSPENT_DAYS } from './alarms.ts'
+import {
+  DISK_FREE_MIN,
+  DUE_LATE_MS,
+  FAILED_ORDERS_MIN,
+  PRICE_OLD_MS,
+  SILENT_MAX_MS,
+  UNSPENT_DAYS,
+} from './alarms.ts'
+import { spellBytes } from './bytes.ts'
 import { inWords } from './clock.ts'
 import { counted } from './counted.ts'
 import { STUCK_DELIVERIES } from './execution.ts'
 import { formatInstant, type Instant, later } from './instant.ts'
-import { PRICE_LIVE_MS } from './live-price.ts'
+import { BY_HAND, IMPORTED, PRICE_LIVE_MS } from './live-price.ts'
 import { formatUsd } from './money.ts'
 import type { Tenant } from './partner.ts'
 import { latenessInWords, schedulerLateness } from './scheduler-lateness.ts'
@@ -25,6 +33,7 @@ export const VITAL_FINDINGS = {
   partner_silent: 'page',
   partner_failing: 'page',
   feed_down: 'ticket',
+  price_old: 'ticket',
   executions_stuck: 'ticket',
   webhook_paused: 'ticket',
   webhook_failing: 'ticket',
@@ -46,12 +55,13 @@ export type Finding = {
 
 type Vital = Omit<Finding, 'severity' | 'tenant'> & { kind: keyof typeof VITAL_FINDINGS; tenant?: Tenant }
 
-/** What is to be looked after now: what concerns everybody first, then partner by partner. */
+/** What is to be looked after now: the urgent first, and of those what concerns everybody, then partner by partner. */
 export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
   const found = [
     ticksStopped(vitals, now),
     clockDisputed(vitals),
     feedDown(vitals, now),
+    priceOld(vitals, now),
     diskLow(vitals.disk),
     ...vitals.partners.flatMap((partner) => [
       partnerSilent(partner, now),
@@ -65,7 +75,10 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
   return found
     .filter((one) => one !== null)
     .map(({ tenant = null, ...one }) => ({ ...one, severity: VITAL_FINDINGS[one.kind], tenant }))
+    .toSorted((a, b) => URGENCY.indexOf(a.severity) - URGENCY.indexOf(b.severity))
 }
+
+const URGENCY: readonly Severity[] = ['page', 'ticket']
 
 /** A finding that only `check` looks for, because it takes reading more than a glance. */
 export const ticket = (
@@ -124,6 +137,18 @@ function feedDown({ feed, price }: Vitals, now: Instant): Vital | null {
     subject: `price feed ${feed.name}`,
     message: `gives no price (${reason}) for ${spellSpan(now - since)}, since ${formatInstant(since)}; ${consequence}${byClock}`,
     next: nextOfFeed(feed),
+  }
+}
+
+/** Prices came from a feed, and none has come for a day: nobody asks it any more. A price given by hand was for once. */
+function priceOld({ feed, price, partners }: Vitals, now: Instant): Vital | null {
+  if (price === null || feed?.down || [BY_HAND, IMPORTED].includes(price.source)) return null
+  if (now - price.at <= PRICE_OLD_MS || partners.every(({ plansSince }) => plansSince === null)) return null
+  return {
+    kind: 'price_old',
+    subject: 'prices',
+    message: `the newest is ${spellSpan(now - price.at)} old, from ${price.source}, so tranches fire by the clock; do the ticks still have their --price-feed?`,
+    next: ['tranche', 'price', 'list'],
   }
 }
 
@@ -256,13 +281,4 @@ function windowsUnspent({ tenant, windows, released, worst }: UnspentSeen): Vita
 function dueInWords(due: number, oldestAt: Instant, now: Instant): string {
   const age = spellSpan(now - oldestAt)
   return due === 1 ? `1 instruction waits, for ${age}` : `${due} instructions wait, the oldest for ${age}`
-}
-
-const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
-
-/** "3.4 GiB". */
-export function spellBytes(bytes: number): string {
-  let [value, unit] = [bytes, 0]
-  for (; value >= 1024 && unit < UNITS.length - 1; unit++) value /= 1024
-  return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`
 }

@@ -34,6 +34,12 @@ const two = (value: number): string => (value < 10 ? `0${value}` : String(value)
 const yearText = (year: number): string =>
   0 <= year && year <= 9_999 ? padded(year, 4) : `${year < 0 ? '-' : '+'}${padded(Math.abs(year), 6)}`
 
+/** To the second, as a person reads it: `2026-01-05 09:30:00`, in UTC. */
+export const spellInstant = (at: Instant): string => formatInstant(at).slice(0, 19).replace('T', ' ')
+
+/** The UTC day of an instant, `YYYY-MM-DD`. */
+export const utcDate = (at: Instant): string => formatInstant(at).slice(0, 10)
+
 /** The UTC month of an instant, `YYYY-MM`. */
 export const monthOf = (at: Instant): string => formatInstant(at).slice(0, 7)
 
@@ -51,7 +57,8 @@ const OFFSET_HOURS_MAX = 23
 
 /**
  * Reads an RFC 3339 date-time in any offset, or a bare `YYYY-MM-DD` as midnight UTC, of the years 1 to 9999. Digits
- * below a millisecond are cut, however many there are. Times that no clock shows (a thirteenth month, 29 February in a common year, second 60) are refused.
+ * below a millisecond are cut, however many there are. Times that no clock shows (a thirteenth month, 29 February in a
+ * common year, second 60) are refused.
  */
 export function parseInstant(text: string): ParsedInstant {
   if (!DATE.test(text))

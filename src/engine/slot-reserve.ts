@@ -82,11 +82,7 @@ export function reservationPrice(reference: Reference, m: number, k: number): Pr
 }
 
 /** Where slot `i` of a window starts. */
-export function slotStart(
-  of: { windowStart: Instant; windowEnd: Instant },
-  slots: number,
-  i: number,
-): Instant {
+function slotStart(of: { windowStart: Instant; windowEnd: Instant }, slots: number, i: number): Instant {
   return plus(of.windowStart, Math.ceil(((of.windowEnd - of.windowStart) * i) / slots))
 }
 

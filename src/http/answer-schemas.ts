@@ -103,7 +103,7 @@ export const plansAnswer = z.object({
   next_cursor: nextCursor('cGxhbi0x'),
 })
 
-export const dueAnswer = z.object({
+const dueAnswer = z.object({
   execution_id: executionId,
   partner_slug: partnerSlug,
   partner_user_id: partnerUserId,
@@ -123,7 +123,7 @@ export const dueAnswer = z.object({
 
 export const duePageAnswer = z.array(dueAnswer)
 
-export const executionAnswer = dueAnswer.extend({
+const executionAnswer = dueAnswer.extend({
   lease_expires_at: instant('Null until it is delivered.', '2026-01-05T00:05:00.000Z').nullable(),
   delivered_count: count('0 until it is delivered.'),
   status: z
@@ -160,8 +160,13 @@ export const webhookAnswer = z.object({
   last_delivered_at: instant('The last delivery answered with a 2xx.').nullable(),
   last_status_code: z.int().nullable().meta(said('The last status the receiver answered.', 204)),
   consecutive_failures: z.int().min(0).nullable().meta(said('Starts again at 0 after a success.', 0)),
-  last_failed_at: instant('The last delivery that failed, also when later ones did not.').nullable(),
-  last_failure_reason: z.string().nullable().meta(said('Why it failed.', 'HTTP 503')),
+  last_failed_at: instant(
+    'The last delivery that failed, also when later ones did not; absent without one.',
+  ).optional(),
+  last_failure_reason: z
+    .string()
+    .meta(said('Why it failed; absent without such a delivery.', 'HTTP 503'))
+    .optional(),
 })
 
 export const webhookRegisteredAnswer = webhookAnswer.extend({

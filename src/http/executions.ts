@@ -79,7 +79,7 @@ const NO_FILL: readonly unknown[] = ['failed', 'cancelled']
 const FILL: readonly unknown[] = ['filled', 'partial']
 
 /** Which fields a report needs depends on its status; without a valid one, only what every report has is checked. */
-export const confirmBody = z.record(z.string(), z.unknown()).transform((input, context): Report => {
+const confirmBody = z.record(z.string(), z.unknown()).transform((input, context): Report => {
   const schema = FILL.includes(input.status)
     ? fillBody
     : NO_FILL.includes(input.status)

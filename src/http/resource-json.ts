@@ -66,6 +66,9 @@ export const webhookJson = (tenant: Tenant, webhook: Webhook | null): WebhookJso
   last_delivered_at: webhook?.lastDeliveredAt ? formatInstant(webhook.lastDeliveredAt) : null,
   last_status_code: webhook?.lastStatusCode ?? null,
   consecutive_failures: webhook?.consecutiveFailures ?? null,
-  last_failed_at: webhook?.lastFailure ? formatInstant(webhook.lastFailure.at) : null,
-  last_failure_reason: webhook?.lastFailure?.reason ?? null,
+  // Additions to the contract, whose fields stay as they are for whoever has seen no failure.
+  ...(webhook?.lastFailure && {
+    last_failed_at: formatInstant(webhook.lastFailure.at),
+    last_failure_reason: webhook.lastFailure.reason,
+  }),
 })

@@ -11,7 +11,7 @@ import { route } from './route.ts'
 /** In the order the contract's endpoint names them, which is the order of the error message. */
 const PATCH_STATUSES = ['disabled', 'linked'] as const satisfies readonly UserStatus[]
 
-export const userBody = z.object({
+const userBody = z.object({
   partner_user_id: pathId().meta(
     said(
       'Your id of the user: permanent, never given to another one. Not `.` or `..`, which no client can send in a path.',
@@ -46,7 +46,7 @@ export const postUser = route({
   },
 })
 
-export const userPatch = z.object({
+const userPatch = z.object({
   status: oneOf(PATCH_STATUSES).meta(said('What the user is to be.', 'disabled')),
 })
 

@@ -7,7 +7,7 @@ import { FieldError, field, notText, said } from './fields.ts'
 import { webhookJson } from './resource-json.ts'
 import { route } from './route.ts'
 
-export const webhookBody = z.object({
+const webhookBody = z.object({
   url: field({ type: 'string', format: 'uri', maxLength: WEBHOOK_URL_MAX }, parseUrl).meta(
     said('An https address on the public internet.', 'https://partner.example/tranche'),
   ),

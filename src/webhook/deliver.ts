@@ -28,7 +28,10 @@ export type DeliverOptions = {
   caFile: string | null
 }
 
-/** Throws when the CA file cannot be read or holds no certificate. Proxy variables are not looked at: a proxy would resolve names on its own. */
+/**
+ * Throws when the CA file cannot be read or holds no certificate. Proxy variables are not looked at: a proxy would
+ * resolve names on its own.
+ */
 export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): Send {
   const trust = caFile === null ? null : trustAlso(caFile)
   return async ({ webhook, ...wakeUp }) => {

@@ -63,7 +63,7 @@ async function takeTurns(contestants: readonly Contestant[], count: number): Pro
 type Summed = Pick<Result, 'name' | 'what' | 'main' | 'contestants' | 'ratios' | 'goals'>
 
 /** The medians of the rounds. A ratio is taken within each round, where both sides met the same machine. */
-export function summed(row: Row, contestants: readonly Contestant[], rounds: readonly Round[]): Summed {
+function summed(row: Row, contestants: readonly Contestant[], rounds: readonly Round[]): Summed {
   const { name, what, main } = row
   const measured = contestants.map(({ name, role }) => ({ name, role, figures: figuresOf(name, rounds) }))
   const ratios = Object.fromEntries(row.ratios.map((ratio) => [ratio.name, ratioOf(ratio, rounds)]))

@@ -26,7 +26,7 @@ export function figureInWords(figure: Figure, { median }: Spread): string {
 }
 
 /** From the least to the most of a figure's rounds. */
-export function spreadInWords(figure: Figure, { least, most }: Spread): string {
+function spreadInWords(figure: Figure, { least, most }: Spread): string {
   const { places } = FIGURES[figure]
   return `${number(least, places)} to ${number(most, places)}`
 }

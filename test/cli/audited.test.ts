@@ -46,7 +46,10 @@ const AUDITED: Row[] = [
   ['sandbox reset', () => ['acme', '--yes']],
 ]
 
-/** They show, check, copy, serve or buy; init runs commands that are audited themselves. Prices given by hand are in the price history, with where they came from. */
+/**
+ * They show, check, copy, serve or buy; init runs commands that are audited themselves. Prices given by hand are in the
+ * price history, with where they came from.
+ */
 const OTHERS = [
   'audit',
   'backtest',

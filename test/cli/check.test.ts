@@ -11,7 +11,7 @@ import { openShell, type Shell } from '../support/shell.ts'
 
 const WINDOW = 'acme test plan p1 window 2026-01-05T00:00:00.000Z'
 
-/** What is done to the file, and what check must say: the kind of the finding and the row. E stands for the filled execution. */
+/** What is done to the file, and what check must say: the kind of finding and the row. E is the filled execution. */
 const FAULTS: Record<string, { sql: string; found: [kind: string, subject: string][] }> = {
   'a trade that was made smaller': {
     sql: 'update trades set usd_amount = usd_amount - 1',

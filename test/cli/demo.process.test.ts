@@ -221,7 +221,7 @@ suite('demo', { concurrency: true }, () => {
 /** A failure that is behind the partner: it will not be confirmed again. */
 const SETTLED_FAILURE = "status = 'failed' and recorded_at < (select max(recorded_at) from trades)"
 
-/** Changes a failed trade behind the program's back and returns the fault that must be found: nothing else of the story changes. */
+/** Changes a failed trade, and nothing else, behind the program's back; returns the fault that must be found. */
 async function tamperWithTrade(demo: Demo): Promise<Fault> {
   const db = await openOnce(demo, SETTLED_FAILURE)
   const row = db

@@ -6,7 +6,7 @@ import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
 import { createPaint } from '../../src/cli/terminal/paint.ts'
 import { createProgress } from '../../src/cli/terminal/progress.ts'
-import { quoted } from '../../src/core/quote.ts'
+import { quoted } from '../../src/core/shell-word.ts'
 import { capture } from '../support/command.ts'
 
 const stream = (isTTY: boolean, colours = 8) =>

@@ -34,8 +34,8 @@ async function found(shop: Shop, shiftMs: number): Promise<Finding[]> {
   const checked = JSON.parse(check.out) as { findings: Finding[] }
   assert.deepEqual(checked.findings.map(timeless), findings.map(timeless))
   assert.deepEqual([status.code, check.code, strict.code], [0, 0, findings.length > 0 ? 3 : 0])
-  for (const { kind, subject, mend } of findings) {
-    const heading = `warning  ${kind}  ${subject}\n`
+  for (const { severity, kind, subject, mend } of findings) {
+    const heading = `${severity === 'page' ? 'urgent ' : 'warning'}  ${kind}  ${subject}\n`
     for (const out of [words.out, strict.out]) assert.ok(out.includes(heading) && out.includes(`> ${mend}\n`))
   }
   return findings

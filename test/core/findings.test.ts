@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { DUE_LATE_MS, FAILED_ORDERS_MIN, SILENT_MAX_MS } from '../../src/core/alarms.ts'
+import { spellBytes } from '../../src/core/bytes.ts'
 import type { ExecutionId } from '../../src/core/execution-id.ts'
-import { type Finding, findingsOf, spellBytes, VITAL_FINDINGS } from '../../src/core/findings.ts'
+import { type Finding, findingsOf, VITAL_FINDINGS } from '../../src/core/findings.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { PRICE_LIVE_MS } from '../../src/core/live-price.ts'
 import { type Price, usd } from '../../src/core/money.ts'
@@ -180,11 +181,31 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
       },
     ],
   })
-  assert.deepEqual(findings.map(({ kind }) => kind).sort(), Object.keys(VITAL_FINDINGS).sort())
+  // A price is old of itself only while its feed is not known to be down.
+  const others = Object.keys(VITAL_FINDINGS).filter((kind) => kind !== 'price_old')
+  assert.deepEqual(findings.map(({ kind }) => kind).sort(), others.sort())
+  const urgent = findings.filter(({ severity }) => severity === 'page').length
+  assert.ok(findings.slice(0, urgent).every(({ severity }) => severity === 'page'))
   const severities: Record<string, string> = VITAL_FINDINGS
   for (const { kind, severity, next, tenant, subject } of findings) {
     assert.equal(severity, severities[kind])
     assert.ok(next.length > 1)
     assert.equal(tenant !== null, subject.startsWith('acme live'), kind)
   }
+})
+
+test('a price that came from a feed is old after a day, while plans are active and the feed is not known to be down', () => {
+  const price = { price: usd('60000') as never, at: ago(36 * HOUR_MS), source: 'coinbase' }
+  const withPlans = [{ ...calm, plansSince: ago(HOUR_MS) }]
+  const kinds = (seen: object) =>
+    found({ price, partners: withPlans, ...seen } as never)
+      .map(({ kind }) => kind)
+      .filter((kind) => kind !== 'partner_silent')
+  assert.deepEqual(kinds({}), ['price_old'])
+  assert.deepEqual(kinds({ price: { ...price, at: ago(24 * HOUR_MS) } }), [])
+  assert.deepEqual(kinds({ price: { ...price, source: 'manual' } }), [])
+  assert.deepEqual(kinds({ price: { ...price, source: 'import' } }), [])
+  assert.deepEqual(kinds({ partners: [calm] }), [])
+  const down = { name: 'coinbase', askedAt: NOW, down: { since: ago(HOUR_MS), reason: 'HTTP 503' } }
+  assert.deepEqual(kinds({ feed: down }), ['feed_down'])
 })

@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const { EIO, ENOSPC } = constants.errno
-export const ERRORS = { EIO, ENOSPC }
+const ERRORS = { EIO, ENOSPC }
 export type Fault = {
   call: 'fsync' | 'write' | 'truncate' | 'read'
   /** A part of the path of the files concerned. */

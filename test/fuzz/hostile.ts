@@ -6,7 +6,7 @@ import fc from 'fast-check'
 export const MARK = 'zqx'
 
 /** A text as an id or a word: every alphabet, controls, marks of direction, half surrogate pairs, prototypes' names. */
-export const hostileText: fc.Arbitrary<string> = fc.oneof(
+const hostileText: fc.Arbitrary<string> = fc.oneof(
   fc.array(fc.nat({ max: 0xffff }), { maxLength: 30 }).map((units) => MARK + String.fromCharCode(...units)),
   fc.string({ unit: 'grapheme', maxLength: 30 }).map((text) => `${text}${MARK}`),
   fc

@@ -32,7 +32,7 @@ const chunked = (json: string): string => `${chunk(json)}0\r\n\r\n`
 const plain = (json: string): string => json
 const CHUNKED = 'Transfer-Encoding: chunked'
 
-/** Header lines that two readers may frame in two ways. `LENGTH` stands for the true Content-Length line, `BYTES` for its number. */
+/** Header lines that two readers may frame in two ways. `LENGTH` is the true Content-Length line, `BYTES` its number. */
 const HEADS: [lines: string[], body: (json: string) => string][] = [
   ...[
     ['LENGTH', CHUNKED],
@@ -112,7 +112,7 @@ const CHUNKS: ((json: string) => string)[] = [
   ].map((end) => (json: string) => `${size(json)}\r\n${json}${end}`),
 ]
 
-export const DOUBTS: readonly Doubt[] = [
+const DOUBTS: readonly Doubt[] = [
   ...HEADS.map(([lines, body]) => ({ lines, body })),
   ...CHUNKS.map((body) => ({ lines: [CHUNKED], body })),
 ]

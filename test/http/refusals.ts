@@ -14,9 +14,9 @@ export const tooLong = (max: number): Refusal => [
   'string_too_long',
   `String should have at most ${max} characters`,
 ]
-export const notBool: Refusal = ['bool_type', 'Input should be a valid boolean']
-export const notOneOf = (spoken: string): Refusal => ['literal_error', `Input should be ${spoken}`]
-export const notDecimal: Refusal = ['decimal_parsing', 'Input should be a valid decimal']
+const notBool: Refusal = ['bool_type', 'Input should be a valid boolean']
+const notOneOf = (spoken: string): Refusal => ['literal_error', `Input should be ${spoken}`]
+const notDecimal: Refusal = ['decimal_parsing', 'Input should be a valid decimal']
 export const places: Refusal = [
   'decimal_max_places',
   'Decimal input should have no more than 2 decimal places',
@@ -31,14 +31,14 @@ export const atMost = (bound: string): Refusal => [
   `Input should be less than or equal to ${bound}`,
 ]
 export const notDatetime: Refusal = ['datetime_type', 'Input should be a valid datetime']
-export const noOffset: Refusal = ['timezone_aware', 'Input should have timezone info']
-export const badDate = (reason: string): Refusal => [
+const noOffset: Refusal = ['timezone_aware', 'Input should have timezone info']
+const badDate = (reason: string): Refusal => [
   'datetime_from_date_parsing',
   `Input should be a valid datetime or date, ${reason}`,
 ]
 export const notUrl: Refusal = ['url_parsing', 'Input should be a valid URL']
-export const notHttps: Refusal = ['url_scheme', "URL scheme should be 'https'"]
-export const urlTooLong: Refusal = ['url_too_long', 'URL should have at most 2083 characters']
+const notHttps: Refusal = ['url_scheme', "URL scheme should be 'https'"]
+const urlTooLong: Refusal = ['url_too_long', 'URL should have at most 2083 characters']
 export const valueError = (text: string): Refusal => ['value_error', `Value error, ${text}`]
 export const controls = valueError('must not contain control characters')
 

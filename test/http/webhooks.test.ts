@@ -20,8 +20,6 @@ const FIRST = {
   last_delivered_at: null,
   last_status_code: null,
   consecutive_failures: 0,
-  last_failed_at: null,
-  last_failure_reason: null,
 }
 
 test('a registration is answered whole with its secret, and read back without it', async (t) => {

@@ -1,7 +1,7 @@
 // Plants one bug after the other and sends a finder after each: `npm run contract:mutants`, `npm run simulate:mutants`.
 //
-// A NAME behind it is the start of a patch's name in test/mutants/FINDER, such as 07. Exits 1 when a bug survives, when its patch
-// does not apply any more, or when it only breaks the program.
+// A NAME behind it is the start of a patch's name in test/mutants/FINDER, such as 07. Exits 1 when a bug survives, when
+// its patch does not apply any more, or when it only breaks the program.
 
 import { optionsOrExit, runner } from '../support/runner.ts'
 import { FINDERS, type Finder, judge, LIMIT_MS, type Run, type Verdict } from './finders.ts'

@@ -152,7 +152,7 @@ function judgeRehearsal(state: State, price: string | null, seen: Seen): void {
 }
 
 /** The model's side of a pass, to its end. */
-export function playPass(state: State, told: Pick<Pass, 'price' | 'told'>) {
+function playPass(state: State, told: Pick<Pass, 'price' | 'told'>) {
   const steps = pass(state, observedBy(state, told))
   for (;;) {
     const step = steps.next()

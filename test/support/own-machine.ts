@@ -1,5 +1,6 @@
 // A machine of its own for a test that makes users, crontabs and files in /etc: a shell of root's in namespaces, where
-// every folder it writes to is a mount of its own and no network leads out. When the shell ends, everything it has started ends with it.
+// every folder it writes to is a mount of its own and no network leads out. When the shell ends, everything it has
+// started ends with it.
 
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'

@@ -81,7 +81,7 @@ export function openShell(t: Pick<TestContext, 'after'>): Shell {
 }
 
 /** Chance that repeats itself: what it gives depends on how often it was asked before. */
-export function steadyChance(): Pick<Machine, 'random' | 'uuid'> {
+function steadyChance(): Pick<Machine, 'random' | 'uuid'> {
   let asked = 0
   const next = () => createHash('sha256').update(String(asked++)).digest()
   return {

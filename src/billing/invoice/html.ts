@@ -1,6 +1,6 @@
 // An invoice as one HTML file that prints on A4: no script, no address outside, nothing to load.
 
-import { visible } from '../../core/visible.ts'
+import { htmlText } from '../../core/html-text.ts'
 import type { Layout, Words } from './words.ts'
 
 const STYLE = `
@@ -46,12 +46,12 @@ export const HTML: Layout = {
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escaped(`${words.title} ${words.number}`)}</title>
+<title>${htmlText(`${words.title} ${words.number}`)}</title>
 <style>${STYLE}${pageNumbers(words)}</style>
 </head>
 <body>
-<header><h1>${escaped(words.title)}</h1><p>${escaped(words.number)}</p></header>
-${words.warning === null ? '' : `<p class="warning">${escaped(words.warning)}</p>\n`}<div class="parties">
+<header><h1>${htmlText(words.title)}</h1><p>${htmlText(words.number)}</p></header>
+${words.warning === null ? '' : `<p class="warning">${htmlText(words.warning)}</p>\n`}<div class="parties">
 ${words.parties.map(party).join('\n')}
 </div>
 ${facts(words.facts)}
@@ -59,13 +59,13 @@ ${facts(words.facts)}
 <table>
 ${row(['Item', 'Arithmetic', 'USD'], 'th', 1)}
 ${words.fees.map((cells) => row(cells, 'td', 1)).join('\n')}
-<tr class="total"><td colspan="2">${escaped(words.total[0])}</td><td class="amount">${escaped(words.total[1])}</td></tr>
+<tr class="total"><td colspan="2">${htmlText(words.total[0])}</td><td class="amount">${htmlText(words.total[1])}</td></tr>
 </table>
 <h2>Volume</h2>
 <table>
 ${words.volume.map((cells, at) => row(cells, 'td', 1, at === words.volume.length - 1 ? 'sum' : '')).join('\n')}
 </table>
-<h2>${escaped(words.adjustments.heading)}</h2>
+<h2>${htmlText(words.adjustments.heading)}</h2>
 ${hasAdjustments ? `<table class="small">\n<thead>${row(words.adjustments.columns, 'th', 2)}</thead>` : `<p>${words.adjustments.none}</p>`}
 `,
 
@@ -74,12 +74,12 @@ ${hasAdjustments ? `<table class="small">\n<thead>${row(words.adjustments.column
   foot: (
     words,
     hasAdjustments,
-  ) => `${hasAdjustments ? '</table>\n' : ''}<section><h2>${escaped(words.evidence.heading)}</h2>
-<p>${escaped(words.evidence.text)}</p>
+  ) => `${hasAdjustments ? '</table>\n' : ''}<section><h2>${htmlText(words.evidence.heading)}</h2>
+<p>${htmlText(words.evidence.text)}</p>
 ${words.evidence.facts.length === 0 ? '' : facts(words.evidence.facts, 'code')}
 </section>
 <footer>
-${words.notes.map((note) => `<p>${escaped(note)}</p>`).join('\n')}
+${words.notes.map((note) => `<p>${htmlText(note)}</p>`).join('\n')}
 </footer>
 </body>
 </html>
@@ -93,29 +93,20 @@ const pageNumbers = ({ number }: Words): string =>
 `
 
 const party = ({ heading, lines }: Words['parties'][number]): string =>
-  `<section><h2>${escaped(heading)}</h2>${lines.map((line) => `<p>${escaped(line)}</p>`).join('')}</section>`
+  `<section><h2>${htmlText(heading)}</h2>${lines.map((line) => `<p>${htmlText(line)}</p>`).join('')}</section>`
 
 const facts = (rows: Words['facts'], tag: 'code' | 'span' = 'span'): string =>
   `<table class="facts">\n${rows
-    .map(([label, value]) => `<tr><th>${escaped(label)}</th><td><${tag}>${escaped(value)}</${tag}></td></tr>`)
+    .map(
+      ([label, value]) => `<tr><th>${htmlText(label)}</th><td><${tag}>${htmlText(value)}</${tag}></td></tr>`,
+    )
     .join('\n')}\n</table>`
 
 /** A row whose last `amounts` cells stand on the right. */
 function row(cells: readonly string[], tag: 'td' | 'th', amounts: number, kind = ''): string {
   const written = cells.map((cell, at) => {
     const right = at >= cells.length - amounts ? ' class="amount"' : ''
-    return `<${tag}${right}>${escaped(cell)}</${tag}>`
+    return `<${tag}${right}>${htmlText(cell)}</${tag}>`
   })
   return `<tr${kind === '' ? '' : ` class="${kind}"`}>${written.join('')}</tr>`
 }
-
-const ESCAPES: Record<string, string> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-}
-
-/** Somebody else's words: no tag among them, and nothing that turns or hides the rest. */
-const escaped = (text: string): string => visible(text).replace(/[&<>"']/g, (one) => ESCAPES[one] ?? one)

@@ -2,7 +2,7 @@
 // the month is over, and from the names and addresses it is given.
 
 import type { Statement } from '../../core/fees.ts'
-import { formatInstant, plus } from '../../core/instant.ts'
+import { formatInstant, plus, utcDate } from '../../core/instant.ts'
 import { formatBtc, formatExact, formatUsd, type Usd } from '../../core/money.ts'
 import type { FixedPeriod } from '../../store/months.ts'
 
@@ -31,12 +31,10 @@ export type FeeLine = { item: string; arithmetic: string; amount: Usd }
 export const numberOf = ({ tenant, period }: Statement): string => `${tenant.partnerSlug}-${period.month}`
 
 /** The day after the period: the first on which the invoice can be final. */
-export const dateOf = ({ period }: Statement): string => day(formatInstant(period.end))
+export const dateOf = ({ period }: Statement): string => utcDate(period.end)
 
-export const lastDayOf = ({ period }: Statement): string => day(formatInstant(plus(period.end, -1)))
-export const firstDayOf = ({ period }: Statement): string => day(formatInstant(period.start))
-
-const day = (instant: string): string => instant.slice(0, 10)
+export const lastDayOf = ({ period }: Statement): string => utcDate(plus(period.end, -1))
+export const firstDayOf = ({ period }: Statement): string => utcDate(period.start)
 
 /** The volume of the month without its adjustments. */
 export const fillsOf = ({ statement, adjusted }: Invoice): Usd =>

@@ -1,6 +1,6 @@
 // What stands on an invoice that a person reads, in words and in its order; how it looks is the layouts' business.
 
-import { formatInstant, type Instant } from '../../core/instant.ts'
+import { formatInstant, utcDate } from '../../core/instant.ts'
 import { formatBtc, formatUsd } from '../../core/money.ts'
 import type { AdjustmentLine } from '../../store/months.ts'
 import {
@@ -116,8 +116,6 @@ const partyLines = ({ name, address, taxId }: Party): string[] => [
   ...(taxId === null ? [] : [`Tax id ${taxId}`]),
 ]
 
-const dayOf = (at: Instant): string => formatInstant(at).slice(0, 10)
-
 export function adjustmentCells({ adjustment, original, ...line }: AdjustmentLine): AdjustmentCells {
   const { report } = original
   const was =
@@ -125,8 +123,8 @@ export function adjustmentCells({ adjustment, original, ...line }: AdjustmentLin
       ? `${formatUsd(report.usdAmount)} USD for ${formatBtc(report.btcAmount)} BTC`
       : report.status
   return [
-    dayOf(adjustment.recordedAt),
-    `Order ${line.partnerOrderId}, confirmed ${dayOf(original.recordedAt)}: ${was} (${line.executionId})`,
+    utcDate(adjustment.recordedAt),
+    `Order ${line.partnerOrderId}, confirmed ${utcDate(original.recordedAt)}: ${was} (${line.executionId})`,
     adjustment.reason,
     formatUsd(adjustment.usd),
     formatBtc(adjustment.btc),

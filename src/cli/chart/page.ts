@@ -1,7 +1,7 @@
 // The chart of a backtest: one self-contained SVG, three panels for each frequency.
 
 import type { Frequency } from '../../core/frequency.ts'
-import { formatInstant, type Instant } from '../../core/instant.ts'
+import { type Instant, utcDate } from '../../core/instant.ts'
 import type { History } from '../../engine/backtest/history.ts'
 import type { WindowResult } from '../../engine/backtest/replay.ts'
 import { type BacktestReport, blocksOf, saving } from '../../engine/backtest/report.ts'
@@ -54,7 +54,7 @@ function fileName(file: string): string {
   return name.length > NAME_MAX ? `${name.slice(0, NAME_MAX)}\u2026` : name
 }
 
-const date = (at: number): string => formatInstant(at as Instant).slice(0, 10)
+const date = (at: number): string => utcDate(at as Instant)
 
 function head(file: string, { at }: History): string {
   const period = `${date(at[0] ?? 0)} to ${date(at.at(-1) ?? 0)}`

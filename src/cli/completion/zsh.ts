@@ -1,6 +1,6 @@
 // The completion script for zsh.
 
-import { singleQuoted } from '../../core/quote.ts'
+import { singleQuoted } from '../../core/shell-word.ts'
 import { type Place, valueFlags, type Word } from './places.ts'
 
 export function zshScript(places: readonly Place[]): string {

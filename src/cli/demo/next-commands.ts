@@ -2,7 +2,7 @@
 
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import { isSea } from 'node:sea'
-import { quoted } from '../../core/quote.ts'
+import { quoted } from '../../core/shell-word.ts'
 
 export type ProgramName = {
   /** As the person would type it again. */

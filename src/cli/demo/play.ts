@@ -12,7 +12,7 @@ import { type Machine, machineAt } from '../../machine.ts'
 import { openStore } from '../../store/sqlite/open.ts'
 import type { Store } from '../../store/store.ts'
 import { createGuard } from '../../webhook/address-guard.ts'
-import { tenantNamed } from '../find.ts'
+import { tenantNamed } from '../find-partner.ts'
 import {
   createPartner,
   type Instruction,

@@ -4,7 +4,7 @@ import type { Execution } from '../../core/execution.ts'
 import type { Btc, Usd } from '../../core/money.ts'
 import { formatUsd, ZERO_USD } from '../../core/money.ts'
 import type { Trade } from '../../core/trade.ts'
-import { unreserved, type Window } from '../../core/window.ts'
+import { leftOf, type Window } from '../../core/window.ts'
 import type { ListedPlan } from '../../store/plans.ts'
 import type { Store } from '../../store/store.ts'
 import { PARTNER, type Story } from './play.ts'
@@ -37,7 +37,7 @@ export async function readPlans({ to }: Story, store: Store): Promise<ReadPlan[]
     const [found] = await store.findPlans(plan.partnerPlanId)
     const windows = (found?.windows ?? []).map((window): ReadWindow => {
       const own = tranches.get(window.windowId) ?? []
-      const left = window.closed ? window.released : unreserved(window)
+      const left = leftOf(window)
       const ranItsCourse = window.closed
         ? window.closed.reason === 'ended'
         : plan.status === 'active' && window.end <= to

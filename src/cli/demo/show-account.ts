@@ -7,6 +7,7 @@ import { formatUsd, roundToCents, type Usd, usd, ZERO_USD } from '../../core/mon
 import type { Streams } from '../context.ts'
 import { createPaint, type Paint } from '../terminal/paint.ts'
 import { type Column, renderFields, renderTable } from '../terminal/table.ts'
+import { wrapped } from '../terminal/wrap.ts'
 import { TRIGGER_NAME } from '../trigger-name.ts'
 import type { Account, PlanAccount, WindowAccount } from './account.ts'
 import { shortDate } from './dates.ts'
@@ -48,7 +49,7 @@ function opening({ seed, from, to, scheduler }: Account, paint: Paint): string {
     `the partner is simulated, and time runs fast. The scheduler ran ${counted(passes, 'tick')}, ` +
     `${grouped(blind)} of them without a price because the feed was down; ${grouped(missed)} did not run because ` +
     'cron was down.'
-  return `${paint('bold', `${WEEKS} weeks of recurring purchases, ${shortDate(from)} to ${shortDate(to)}`)}\n\n${wrapped(text)}`
+  return `${paint('bold', `${WEEKS} weeks of recurring purchases, ${shortDate(from)} to ${shortDate(to)}`)}\n\n${paragraph(text)}`
 }
 
 async function budgets({ plans, from }: Account, paint: Paint): Promise<string> {
@@ -69,7 +70,7 @@ async function budgets({ plans, from }: Account, paint: Paint): Promise<string> 
   const summary =
     `One column a day, as high as the share spent; a full block is the whole budget, to the cent. ` +
     `${grouped(whole)} of ${counted(windows.length, 'window')} spent all of it.`
-  const parts = [await renderTable(columns, plans), wrapped(summary)]
+  const parts = [await renderTable(columns, plans), paragraph(summary)]
   if (short.length > 0) parts.push(await renderTable(SHORT_COLUMNS, short.slice(0, LISTED_MAX)))
   if (short.length > LISTED_MAX) parts.push(`and ${short.length - LISTED_MAX} more: see --json`)
   return parts.join('\n\n')
@@ -153,7 +154,7 @@ function deeds({ partner }: Account): string {
     `One plan was cancelled and one user disabled on the way: ` +
     `${counted(partner.cancelled_by_service, 'open execution')} cancelled, ` +
     `${counted(partner.late_fills_kept, 'late fill')} kept for an operator to decide on.`
-  return `${table}\n\n${wrapped(ended)}`
+  return `${table}\n\n${paragraph(ended)}`
 }
 
 const PRICE_COLUMNS: Column<PriceComparison>[] = [
@@ -176,7 +177,7 @@ async function prices(account: Account): Promise<string> {
     'USD for one bitcoin over the windows that ran their course; mean and worst of single windows in basis points, ' +
     'above zero is cheaper. This is one synthetic path and proves nothing about returns. What to expect of the ' +
     'timing is about the price of buying evenly, and no window missed.'
-  return `${table}\n\n${wrapped(caution)}`
+  return `${table}\n\n${paragraph(caution)}`
 }
 
 function ledger({ ledger: seen }: Account, paint: Paint): string {
@@ -193,7 +194,7 @@ function ledger({ ledger: seen }: Account, paint: Paint): string {
   ]
   if (seen.average_price_usd) books.push(`On average ${toCents(seen.average_price_usd)} USD for one bitcoin.`)
   const faults = seen.faults.map(({ kind, subject, message }) => `${kind}: ${subject}: ${message}`)
-  return [verdict, wrapped(work), ...books, ...(faults.length > 0 ? [faults.join('\n')] : [])].join('\n\n')
+  return [verdict, paragraph(work), ...books, ...(faults.length > 0 ? [faults.join('\n')] : [])].join('\n\n')
 }
 
 function nextSteps({ commands, file }: ShowOptions, paint: Paint): string {
@@ -209,16 +210,4 @@ const sumUsd = (windows: readonly WindowAccount[], column: 'spent_usd' | 'left_u
 
 const LINE_MAX = 79
 
-/** Breaks a paragraph into lines of at most 79 columns; it must hold no colours. */
-function wrapped(text: string): string {
-  const lines: string[] = []
-  let line = ''
-  for (const word of text.split(' ')) {
-    const longer = line === '' ? word : `${line} ${word}`
-    if (longer.length > LINE_MAX && line !== '') {
-      lines.push(line)
-      line = word
-    } else line = longer
-  }
-  return [...lines, line].join('\n')
-}
+const paragraph = (text: string): string => wrapped(text, LINE_MAX).join('\n')

@@ -2,7 +2,7 @@
 
 import { dirname, join } from 'node:path/posix'
 import { Problem } from '../../core/problem.ts'
-import { quoted } from '../../core/quote.ts'
+import { quoted } from '../../core/shell-word.ts'
 import { readPages } from '../../resources.ts'
 import { anchors, headingOf, plainText } from './markdown.ts'
 

@@ -2,6 +2,7 @@
 
 import { stripVTControlCharacters } from 'node:util'
 import type { Paint, Style } from '../terminal/paint.ts'
+import { widthOf, wrapped } from '../terminal/wrap.ts'
 import { type Block, blocksOf, type Inline, inline, plainText } from './markdown.ts'
 import { type Link, linkOf, type Page } from './pages.ts'
 
@@ -54,11 +55,11 @@ function layBlocks(blocks: readonly Block[], as: Inline, paint: Paint, width: nu
 function layBlock(block: Block, as: Inline, paint: Paint, width: number): string[] {
   switch (block.kind) {
     case 'heading':
-      return wrap(plainText(block.text), width).map((line) =>
+      return wrapped(plainText(block.text), width).map((line) =>
         paint('bold', block.level === 1 ? line.toUpperCase() : line),
       )
     case 'paragraph':
-      return wrap(inline(block.text, as), width)
+      return wrapped(inline(block.text, as), width)
     case 'code':
       return block.lines.map((line) => `    ${line === '' ? '' : paint('cyan', line)}`.trimEnd())
     case 'list':
@@ -115,7 +116,7 @@ function columnWidths(rows: readonly string[][], width: number): number[] | null
 }
 
 function layRow(cells: readonly string[], widths: readonly number[]): string[] {
-  const columns = cells.map((cell, i) => wrap(cell, widths[i] ?? 1))
+  const columns = cells.map((cell, i) => wrapped(cell, widths[i] ?? 1))
   const height = Math.max(...columns.map(({ length }) => length))
   return Array.from({ length: height }, (_, line) =>
     columns
@@ -139,27 +140,11 @@ function layRecords(
       const lead = title === '' ? '' : `${paint('dim', title)}: `
       return cell === ''
         ? []
-        : wrap(lead + cell, width - 4).map((line, n) => (i + n === 0 ? '' : n === 0 ? GAP : GAP + GAP) + line)
+        : wrapped(lead + cell, width - 4).map(
+            (line, n) => (i + n === 0 ? '' : n === 0 ? GAP : GAP + GAP) + line,
+          )
     }),
   ])
 }
-
-/** Lines of at most `width`, unless a word is longer. */
-function wrap(text: string, width: number): string[] {
-  return text.split('\n').flatMap((part) => {
-    const lines: string[] = []
-    let line = ''
-    for (const word of part.split(' ').filter((one) => one !== '')) {
-      if (line !== '' && widthOf(line) + 1 + widthOf(word) > width) {
-        lines.push(line)
-        line = ''
-      }
-      line += line === '' ? word : ` ${word}`
-    }
-    return [...lines, line]
-  })
-}
-
-const widthOf = (text: string): number => [...stripVTControlCharacters(text)].length
 
 const padded = (text: string, width: number): string => text + ' '.repeat(Math.max(0, width - widthOf(text)))

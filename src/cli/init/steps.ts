@@ -3,7 +3,7 @@
 import { chmodSync, copyFileSync, existsSync, lstatSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../core/problem.ts'
-import { quoted } from '../../core/quote.ts'
+import { quoted } from '../../core/shell-word.ts'
 import { readDeployed } from '../../resources.ts'
 import { giveName, nameAside } from '../../whole-file.ts'
 import { fileStep, folderStep, ownFolderStep, readOwn, undoOf } from './file-steps.ts'
@@ -80,7 +80,7 @@ function settingsStep(place: Place, settings: Settings): Step {
 }
 
 /** The settings with those that were chosen in the place of what was there; every other line stays. */
-export function withSettings(text: string, { priceFeed, ping }: Settings): string {
+function withSettings(text: string, { priceFeed, ping }: Settings): string {
   const chosen = { TRANCHE_PRICE_FEED: priceFeed, TRANCHE_PING_URL: ping?.href }
   return Object.entries(chosen).reduce((settled, [name, value]) => {
     if (value === undefined) return settled

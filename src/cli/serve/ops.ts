@@ -4,7 +4,7 @@ import { isIPv4, isIPv6 } from 'node:net'
 import { InvalidArgumentError, Option } from 'commander'
 import { Problem } from '../../core/problem.ts'
 import type { Metrics } from '../../http/metrics.ts'
-import type { Ops } from '../../http/ops-endpoints.ts'
+import type { Ops } from '../../http/ops/endpoints.ts'
 import type { Log } from '../../log.ts'
 import type { Cli } from '../context.ts'
 import { readInput } from '../read-input.ts'
@@ -44,7 +44,7 @@ export async function opsOf(
   log: Log,
 ): Promise<{ ops: Ops; metrics: Metrics }> {
   const { createMetrics, EXPOSITION_TYPE } = await import('../../http/metrics.ts')
-  const { createOps } = await import('../../http/ops-endpoints.ts')
+  const { createOps } = await import('../../http/ops/endpoints.ts')
   const { isLoopbackAddress, KEY_START } = await import('../../http/ops/access.ts')
   if (opsListen && opsTokenFile === undefined && !isLoopbackAddress(opsListen.host)) {
     const what = `--ops-listen ${opsListen.host}, which others than this machine may reach,`

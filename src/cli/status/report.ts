@@ -1,8 +1,9 @@
 // A status as JSON for a script, and in words for a person.
 
 import { UNSPENT_DAYS } from '../../core/alarms.ts'
+import { spellBytes } from '../../core/bytes.ts'
 import { counted, grouped } from '../../core/counted.ts'
-import { type Finding, findingsOf, spellBytes } from '../../core/findings.ts'
+import { type Finding, findingsOf } from '../../core/findings.ts'
 import { DAY_MS, formatInstant, type Instant, plus } from '../../core/instant.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
@@ -160,7 +161,7 @@ function priceInWords({ price, price_feed: feed }: StatusJson): string {
   return newest + state
 }
 
-export const diskInWords = ({ free_bytes: free, total_bytes: total }: ReturnType<typeof diskJson>): string =>
+const diskInWords = ({ free_bytes: free, total_bytes: total }: ReturnType<typeof diskJson>): string =>
   `${spellBytes(free)} free of ${spellBytes(total)} (${total === 0 ? 0 : Math.floor((100 * free) / total)} %)`
 
 const dueInWords = ({ due_backlog: due, oldest_due_age_seconds: oldest }: StatusJson): string =>

@@ -1,9 +1,10 @@
 // The live screen of status: what needs a look first, then the numbers, then what happened last.
 
 import { UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../core/alarms.ts'
+import { spellBytes } from '../../core/bytes.ts'
 import { counted, grouped } from '../../core/counted.ts'
-import { type Finding, spellBytes, tenantName } from '../../core/findings.ts'
-import { formatInstant, type Instant } from '../../core/instant.ts'
+import { type Finding, tenantName } from '../../core/findings.ts'
+import { formatInstant, type Instant, spellInstant } from '../../core/instant.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
 import { spellSpan } from '../../core/span.ts'
@@ -25,7 +26,6 @@ const BARS = '▁▂▃▄▅▆▇█'
 const WIDTH_MAX = 100
 /** Below this the terminal cuts the lines. */
 const WIDTH_MIN = 40
-const MIB = 2 ** 20
 
 const NAME_WIDTH = 11
 const VALUE_WIDTH = 16
@@ -59,7 +59,7 @@ export function drawScreen(seen: Seen, { columns, rows, paint, trouble }: Screen
 }
 
 function title({ at, db }: Seen, width: number, paint: Paint): string {
-  const when = `${formatInstant(at).slice(0, 19).replace('T', ' ')} UTC`
+  const when = `${spellInstant(at)} UTC`
   const room = Math.max(0, width - 'tranche  '.length - when.length - 2)
   const name = clippedLeft(db, room)
   return `${paint('bold', 'tranche')}  ${name.padEnd(room)}  ${when}`
@@ -95,7 +95,7 @@ function lights(seen: Seen, findings: readonly Finding[], frame: Frame): string[
     light(mark('windows_unspent'), frame, ['unspent', ...unspentWords(vitals.unspent)]),
     light(walBytes > WAL_LARGE_BYTES ? 'look' : 'good', frame, [
       'log',
-      `${(walBytes / MIB).toFixed(1)} MiB`,
+      spellBytes(walBytes),
       'write-ahead log, not yet folded in',
     ]),
     ...(disk

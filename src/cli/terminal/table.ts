@@ -61,13 +61,13 @@ const PLAIN = {
   style: { 'padding-left': 0, 'padding-right': 0, head: [], border: [] },
 }
 
-const shown = (value: Value): string => {
-  if (value === null) return '-'
+const shown = (value: Value | undefined): string => {
+  if (value === null || value === undefined) return '-'
   return typeof value === 'boolean' ? (value ? 'yes' : 'no') : visibleCell(String(value))
 }
 
-/** Names and values of one thing, one a line. */
-export function renderFields(fields: Record<string, Value>): string {
+/** Names and values of one thing, one a line; what is left out of it has none. */
+export function renderFields(fields: Record<string, Value | undefined>): string {
   const width = Math.max(...Object.keys(fields).map((name) => name.length))
   return Object.entries(fields)
     .map(([name, value]) => `${name.padEnd(width)}  ${shown(value)}`)

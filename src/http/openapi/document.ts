@@ -41,9 +41,9 @@ export function describeApi(version: string): Json {
 }
 
 /** `/users/:id` of the router is `/users/{id}` here. */
-export const templateOf = (path: string): string => path.replace(/:(\w+)/g, '{$1}')
+const templateOf = (path: string): string => path.replace(/:(\w+)/g, '{$1}')
 
-export function operationFor(route: Pick<Route, 'method' | 'path'>): Operation {
+function operationFor(route: Pick<Route, 'method' | 'path'>): Operation {
   const operation = OPERATIONS[`${route.method} ${route.path}`]
   if (!operation) throw new Error(`${route.method} ${route.path} is not described`)
   return operation

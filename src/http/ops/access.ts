@@ -31,7 +31,7 @@ export type AccessOptions = {
 /** How the API's own keys begin. No ops token may. */
 export const KEY_START = 'sse_'
 export const COOKIE = 'tranche_ops'
-export const SIGNED_IN_MS = 12 * HOUR_MS
+const SIGNED_IN_MS = 12 * HOUR_MS
 /** Wrong tokens in a minute from one network; behind a proxy on this machine, from all of them together. */
 export const WRONG_TOKENS_MAX = 20
 

@@ -9,8 +9,8 @@ import { periodOf } from '../../core/month.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Store } from '../../store/store.ts'
 import { Refusal } from '../refusal.ts'
+import { PAGE_HEADERS, policyFor } from './headers.ts'
 import type { OpsAnswer } from './paths.ts'
-import { PAGE_HEADERS, policyFor } from './style.ts'
 
 /** Each reads for as long as its reader takes. */
 const DOWNLOADS_AT_ONCE = 2

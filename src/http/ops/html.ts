@@ -1,6 +1,6 @@
 // HTML by a template that escapes: whatever is put into it becomes text, unless it came out of such a template itself.
 
-import { visible } from '../../core/visible.ts'
+import { htmlText } from '../../core/html-text.ts'
 
 /** A piece of a page. Only `html` makes one. */
 export class Html {
@@ -27,8 +27,7 @@ const written = (part: Part | undefined): string => {
   if (part === undefined || part === null || part === false) return ''
   if (part instanceof Html) return part.toString()
   if (Array.isArray(part)) return part.map(written).join('')
-  // A partner's words may also turn the direction of what follows them, or hide it.
-  return visible(String(part)).replace(/[&<>"'`]/g, (one) => `&#${one.charCodeAt(0)};`)
+  return htmlText(String(part))
 }
 
 /** The address of something on the page, or of a download beside it; parameters that are null are left out. */

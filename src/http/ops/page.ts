@@ -1,17 +1,18 @@
 // The page of the operator, put together from its parts: the overview, a partner, a plan, a month, and the way in.
 
 import type { Finding } from '../../core/findings.ts'
+import { spellInstant } from '../../core/instant.ts'
 import { averagePrice, formatBtc, formatPrice, formatUsd, priceAsNumber, ZERO_USD } from '../../core/money.ts'
 import type { Partner } from '../../core/partner.ts'
-import { quoted } from '../../core/quote.ts'
+import { quoted } from '../../core/shell-word.ts'
 import { spellSpan } from '../../core/span.ts'
 import type { PartnerSeen } from '../../core/vitals.ts'
 import type { ListedPlan } from '../../store/plans.ts'
 import { drawPrices } from './chart.ts'
+import { ago, billingRow, partnerLink, planLink, tableOf, trancheRow } from './common-parts.ts'
 import { type Html, html, link, type Part } from './html.ts'
 import { type MonthView, monthsSince, type Overview, type PlanView, ROWS_SHOWN } from './read.ts'
 import { STYLE } from './style.ts'
-import { ago, billingRow, partnerLink, planLink, tableOf, trancheRow, when } from './tables.ts'
 
 /** The others unfold, up to as many as anybody reads. */
 const FINDINGS_SHOWN = 8
@@ -69,7 +70,7 @@ ${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], seen.tranches.slice(0,
 ${tableOf(
   ['Ends', 'Partner', 'Plan', '>Left USD', '>Budget USD'],
   seen.windows.map(({ end, tenant, partnerPlanId, left, budget }) => [
-    html`${when(end)} <span class="aside">(in ${spellSpan(Math.max(0, end - seen.now))})</span>`,
+    html`${spellInstant(end)} <span class="aside">(in ${spellSpan(Math.max(0, end - seen.now))})</span>`,
     partnerLink(tenant.partnerSlug),
     planLink(tenant, partnerPlanId),
     formatUsd(left),
@@ -96,7 +97,7 @@ function findingList(findings: readonly Finding[]): Html {
 function today({ day: { total, since } }: Overview): Html {
   const average = averagePrice(total.usd, total.btc)
   return html`<section><h2>Purchases today</h2><dl>
-<div><dt>Since</dt><dd>${when(since)}</dd></div>
+<div><dt>Since</dt><dd>${spellInstant(since)}</dd></div>
 <div><dt>Filled</dt><dd>${total.filled}</dd></div>
 <div><dt>Failed</dt><dd class="${total.failed > 0 && 'bad'}">${total.failed}</dd></div>
 <div><dt>USD</dt><dd>${formatUsd(total.usd)}</dd></div>
@@ -176,7 +177,7 @@ ${tableOf(
     plan.status,
     plan.frequency,
     formatUsd(plan.amount),
-    plan.window === null ? '' : when(plan.window.end),
+    plan.window === null ? '' : spellInstant(plan.window.end),
     plan.window === null ? '' : formatUsd(plan.window.spent),
   ]),
   'No plans here.',
@@ -195,8 +196,8 @@ export function planParts({ plan, ...drawing }: PlanView): Part[] {
 <div><dt>User</dt><dd>${plan.partnerUserId}</dd></div>
 <div><dt>Status</dt><dd>${plan.status}</dd></div>
 <div><dt>Amount</dt><dd>${formatUsd(plan.amount)} USD ${plan.frequency}</dd></div>
-<div><dt>Waits for</dt><dd>${schedule?.limitPrice ? `${formatPrice(schedule.limitPrice)} USD` : schedule ? when(schedule.nextRunAt) : 'nothing'}</dd></div></dl></section>`,
-    html`<section><h2>${window === null ? 'No open window' : `The window until ${when(window.end)}`}</h2>
+<div><dt>Waits for</dt><dd>${schedule?.limitPrice ? `${formatPrice(schedule.limitPrice)} USD` : schedule ? spellInstant(schedule.nextRunAt) : 'nothing'}</dd></div></dl></section>`,
+    html`<section><h2>${window === null ? 'No open window' : `The window until ${spellInstant(window.end)}`}</h2>
 ${drawPrices(drawing)}
 ${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], drawing.tranches.slice(0, ROWS_SHOWN).map(trancheRow), 'Nothing has fired yet.')}</section>`,
     html`<section><h2>Windows</h2>
@@ -205,8 +206,8 @@ ${tableOf(
   plan.windows
     .slice(-ROWS_SHOWN)
     .map((one) => [
-      when(one.start),
-      when(one.end),
+      spellInstant(one.start),
+      spellInstant(one.end),
       ...[one.budget, one.spent, one.reserved, one.released].map(formatUsd),
       one.closed?.reason ?? 'open',
     ]),
@@ -216,7 +217,7 @@ ${tableOf(
 }
 
 export function monthParts({ period, billed, page, pages }: MonthView): Part[] {
-  const state = period.final ? 'final' : `so far, until ${when(period.end)}`
+  const state = period.final ? 'final' : `so far, until ${spellInstant(period.end)}`
   return [
     html`<section><h2>${period.month}, ${state}</h2>
 ${tableOf(

@@ -2,7 +2,7 @@
 
 import { type Billed, bill } from '../../billing/statement.ts'
 import { type Finding, findingsOf } from '../../core/findings.ts'
-import { DAY_MS, formatInstant, type Instant, plus } from '../../core/instant.ts'
+import { DAY_MS, type Instant, monthOf, plus } from '../../core/instant.ts'
 import type { Price } from '../../core/money.ts'
 import { periodOf } from '../../core/month.ts'
 import type { Partner, Tenant } from '../../core/partner.ts'
@@ -15,7 +15,7 @@ import { createStockTaker } from '../stock.ts'
 import { createDayCounter, type Day } from './day.ts'
 
 export const ROWS_SHOWN = 50
-export const MONTHS_SHOWN = 24
+const MONTHS_SHOWN = 24
 const WINDOWS_SHOWN = 15
 const TRANCHES_DRAWN = 200
 const PRICES_SHOWN_MS = 2 * DAY_MS
@@ -65,8 +65,7 @@ export function createReader(clock: () => Instant) {
     return {
       now,
       vitals,
-      // "page" before "ticket".
-      findings: findings.toSorted((a, b) => a.severity.localeCompare(b.severity)),
+      findings,
       seen,
       day: await addUpDay(store, now),
       from,
@@ -107,10 +106,10 @@ export function createReader(clock: () => Instant) {
 /** The months that there may be something in, the newest first. */
 export function monthsSince(first: Instant | null, now: Instant): string[] {
   const months: string[] = []
-  const earliest = formatInstant(first ?? now).slice(0, 7)
-  for (let month = formatInstant(now).slice(0, 7); month >= earliest && months.length < MONTHS_SHOWN; ) {
+  const earliest = monthOf(first ?? now)
+  for (let month = monthOf(now); month >= earliest && months.length < MONTHS_SHOWN; ) {
     months.push(month)
-    month = formatInstant(plus(periodOf(month).start, -1)).slice(0, 7)
+    month = monthOf(plus(periodOf(month).start, -1))
   }
   return months
 }

@@ -1,4 +1,4 @@
-// How the page of the operator looks: one sheet, named in its content security policy by its hash.
+// How the page of the operator looks: one sheet.
 
 import { createHash } from 'node:crypto'
 import { html } from './html.ts'
@@ -52,19 +52,5 @@ nav { margin-top: 8px; display: flex; gap: 16px; }
 
 export const STYLE = html`<style>${SHEET}</style>`
 
-const HASH = createHash('sha256').update(String(SHEET)).digest('base64')
-
-/** Nothing but the sheet of this hash and forms to ourselves: no script, no picture, no address outside, no frame around it. */
-export const policyFor = (hash: string): string =>
-  `default-src 'none'; style-src 'sha256-${hash}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`
-
-export const PAGE_HEADERS = {
-  'content-type': 'text/html; charset=utf-8',
-  'content-security-policy': policyFor(HASH),
-  'x-content-type-options': 'nosniff',
-  'x-frame-options': 'DENY',
-  'cross-origin-opener-policy': 'same-origin',
-  'cross-origin-resource-policy': 'same-origin',
-  // Its address has the names of partners and plans in it, and no page is linked to.
-  'referrer-policy': 'same-origin',
-}
+/** What the content security policy names the sheet by. */
+export const STYLE_HASH = createHash('sha256').update(String(SHEET)).digest('base64')

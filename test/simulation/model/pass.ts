@@ -61,7 +61,10 @@ const firedOf = (one: Execution) => ({
   trigger: one.trigger,
 })
 
-/** Notes whether the clock is in doubt, and answers it: more than ten minutes from the time told, or since then and nobody told another. */
+/**
+ * Notes whether the clock is in doubt, and answers it: more than ten minutes from the time told, or since then and
+ * nobody told another.
+ */
 function weighClock(state: State, told: Observed['told']): boolean {
   const now = presentOf(state)
   const { dispute } = state

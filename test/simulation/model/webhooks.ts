@@ -16,8 +16,10 @@ const json = ({ partner, environment, webhook }: Tenant) => ({
   last_delivered_at: isoOrNull(webhook?.lastDeliveredAt ?? null),
   last_status_code: webhook?.lastStatusCode ?? null,
   consecutive_failures: webhook?.failures ?? null,
-  last_failed_at: isoOrNull(webhook?.lastFailure?.at ?? null),
-  last_failure_reason: webhook?.lastFailure?.reason ?? null,
+  ...(webhook?.lastFailure && {
+    last_failed_at: isoOrNull(webhook.lastFailure.at),
+    last_failure_reason: webhook.lastFailure.reason,
+  }),
 })
 
 export function postWebhook(state: State, tenant: Tenant, url: string): Expected {

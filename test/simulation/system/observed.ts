@@ -35,7 +35,7 @@ export type Seen =
   | { do: 'rehearse'; fired: string[] }
 
 /** All that is on record, in words of the contract: what the model's state must look like too. */
-export const RECORDS = [
+const RECORDS = [
   'partners',
   'keys',
   'tiers',

@@ -32,7 +32,7 @@ export function refuseUnreadable(copy: string): void {
   )
 }
 
-/** Throws bad_file when no file can be made or replaced beside `file`: its folder is not there, or this user may not write in it. */
+/** Throws bad_file when no file can be made beside `file`: its folder is not there, or this user may not write in it. */
 export function refuseClosedFolder(file: string): void {
   const folder = dirname(resolve(file))
   if (!isReachableFolder(folder))
@@ -114,7 +114,7 @@ export function userName(uid: number): string | null {
   }
 }
 
-/** An error of SQLite that is about the file as a whole as a database_damaged or storage_failed Problem; any other as it is. */
+/** An error of SQLite about the file as a whole, as database_damaged or storage_failed; any other as it is. */
 export function explained(error: unknown, file: string): unknown {
   if ((error as { code?: unknown }).code === 'EMFILE') return new Problem('storage_failed', TOO_MANY_FILES)
   if (!(error instanceof SQLite.SqliteError)) return error

@@ -4,7 +4,7 @@
 
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
-import { quoted } from '../../../core/quote.ts'
+import { quoted } from '../../../core/shell-word.ts'
 import {
   FRAME_HEADER_BYTES,
   isEqual,

@@ -94,7 +94,7 @@ export function handOver(file: string, { uid, gid }: Owner, mode?: number): void
   }
 }
 
-/** What root makes beside a database belongs to the owner of the folder, as SQLite's own files do: the service has to open it. */
+/** What root makes beside a database goes to the owner of the folder, as SQLite's own files do: the service opens it. */
 export function giveToFolderOwner(file: string): void {
   if (process.getuid?.() === 0) handOver(file, statSync(dirname(file)))
 }

@@ -58,8 +58,8 @@ const LOCKS = '/proc/locks'
 export const canSeeLocks = (): boolean => existsSync(LOCKS)
 
 /**
- * The locks that processes hold on a file, given by its real name. A file that this process has locked must not be opened and closed by it: that
- * would give up all its locks.
+ * The locks that processes hold on a file, given by its real name. A file that this process has locked must not be
+ * opened and closed by it: that would give up all its locks.
  */
 export function locksOn(file: string): { isOurs: boolean; isRead: boolean }[] {
   if (!canSeeLocks()) return []

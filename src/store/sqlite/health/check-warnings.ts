@@ -3,6 +3,7 @@
 
 import { statSync } from 'node:fs'
 import { WAL_LARGE_BYTES } from '../../../core/alarms.ts'
+import { spellBytes } from '../../../core/bytes.ts'
 import { counted } from '../../../core/counted.ts'
 import { type Finding, findingsOf, tenantName, ticket } from '../../../core/findings.ts'
 import { DAY_MS, formatInstant, type Instant, plus } from '../../../core/instant.ts'
@@ -21,7 +22,6 @@ import { createStock } from './stock.ts'
 import { createVitals } from './vitals.ts'
 
 const KEY_ENDS_WITHIN_DAYS = 14
-const MIB = 2 ** 20
 
 // Test environments are passed over: what a developer leaves undone there is nobody's alarm.
 type Look = (now: Instant) => Finding[]
@@ -95,7 +95,7 @@ function largeLog(db: Database): Look {
   return () => {
     const bytes = walBytes(db.name)
     if (bytes <= WAL_LARGE_BYTES) return []
-    const message = `has ${Math.round(bytes / MIB)} MiB: a process that reads without end keeps it from being folded in`
+    const message = `has ${spellBytes(bytes)}: a process that reads without end keeps it from being folded in`
     const log = walFile(db.name)
     return [ticket('wal_large', log, message, { next: ['lsof', log] })]
   }

@@ -1,11 +1,11 @@
-// Calls of operations: answered on the listener of the partner API, and on one of their own.
+// The listener of operations, and how a call of operations is answered on either listener.
 
 import { H3, type H3Event } from 'h3'
 import type { Log } from '../../log.ts'
-import type { Ops } from '../ops-endpoints.ts'
 import { Refusal } from '../refusal.ts'
 import { openAnswer } from '../request-id.ts'
 import { flawOf, isWrittenAs } from '../request-line.ts'
+import type { Ops } from './endpoints.ts'
 import { OPS_PATHS, type OpsAnswer, type OpsPath } from './paths.ts'
 
 export type OpsParts = { ops: Ops; log: Log; uuid: () => string }

@@ -1,14 +1,14 @@
-// /healthz, /readyz, /metrics and /ops, for those who run the service. Whether it is up and ready everybody may ask; to whoever
-// may not see more, the rest does not exist.
+// /healthz, /readyz, /metrics and /ops, for those who run the service. Everybody may ask whether it is up and ready; to
+// whoever may not see more, the rest does not exist.
 
 import type { H3Event } from 'h3'
-import type { Instant } from '../core/instant.ts'
-import type { Store } from '../store/store.ts'
-import type { Metrics } from './metrics.ts'
-import { createAccess, type Door, namesThisMachine } from './ops/access.ts'
-import { createPages } from './ops/pages.ts'
-import type { OpsAnswer, OpsPath, PagePath } from './ops/paths.ts'
-import { createReadiness, keptFor, shared } from './readiness.ts'
+import type { Instant } from '../../core/instant.ts'
+import type { Store } from '../../store/store.ts'
+import type { Metrics } from '../metrics.ts'
+import { createReadiness, keptFor, shared } from '../readiness.ts'
+import { createAccess, type Door, namesThisMachine } from './access.ts'
+import { createPages } from './page-calls.ts'
+import type { OpsAnswer, OpsPath, PagePath } from './paths.ts'
 
 export type OpsOptions = {
   clock: () => Instant

@@ -9,11 +9,11 @@ import { readText } from '../body.ts'
 import { createOneAtATime } from '../one-at-a-time.ts'
 import { type Access, cookieOf, type Door, isFromOwnPage } from './access.ts'
 import { createDownloads } from './downloads.ts'
+import { PAGE_HEADERS } from './headers.ts'
 import { type Html, html, type Part } from './html.ts'
 import { monthParts, overviewParts, pageOf, partnerParts, planParts, signInForm } from './page.ts'
 import type { OpsAnswer, PagePath } from './paths.ts'
 import { createReader, ROWS_SHOWN } from './read.ts'
-import { PAGE_HEADERS } from './style.ts'
 
 type Asked = { event: H3Event; door: Door; path: PagePath }
 

@@ -1,20 +1,17 @@
-// What several parts of the page write alike: tables, instants, links to partners and plans.
+// What several parts of the page write alike: tables, times, links to partners and plans.
 
 import type { Statement } from '../../core/fees.ts'
-import { formatInstant, type Instant } from '../../core/instant.ts'
+import { formatInstant, type Instant, spellInstant } from '../../core/instant.ts'
 import { formatBtc, formatUsd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { spellSpan } from '../../core/span.ts'
 import type { FiredTranche } from '../../store/ops-page.ts'
 import { type Html, html, link, type Part } from './html.ts'
 
-/** To the second. */
-export const when = (at: Instant): string => formatInstant(at).slice(0, 19).replace('T', ' ')
-
 export const ago = (at: Instant | null, now: Instant): Html | string =>
   at === null
     ? 'never'
-    : html`<time datetime="${formatInstant(at)}" title="${when(at)}">${spellSpan(now - at)} ago</time>`
+    : html`<time datetime="${formatInstant(at)}" title="${spellInstant(at)}">${spellSpan(now - at)} ago</time>`
 
 /** A title that begins with > has its column on the right. */
 export function tableOf(
@@ -35,7 +32,7 @@ export const planLink = ({ partnerSlug, environment }: Tenant, plan: string): Ht
   html`<a class="name" href="${link('/ops', { partner: partnerSlug, env: environment, plan })}">${plan}</a>`
 
 export const trancheRow = ({ createdAt, tenant, partnerPlanId, amount, status }: FiredTranche): Part[] => [
-  when(createdAt),
+  spellInstant(createdAt),
   partnerLink(tenant.partnerSlug),
   planLink(tenant, partnerPlanId),
   formatUsd(amount),

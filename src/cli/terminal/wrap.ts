@@ -1,0 +1,21 @@
+// Text broken into lines of a width. Colours take no room.
+
+import { stripVTControlCharacters } from 'node:util'
+
+/** Lines of at most `width`, unless a word is longer. */
+export function wrapped(text: string, width: number): string[] {
+  return text.split('\n').flatMap((part) => {
+    const lines: string[] = []
+    let line = ''
+    for (const word of part.split(' ').filter((one) => one !== '')) {
+      if (line !== '' && widthOf(line) + 1 + widthOf(word) > width) {
+        lines.push(line)
+        line = ''
+      }
+      line += line === '' ? word : ` ${word}`
+    }
+    return [...lines, line]
+  })
+}
+
+export const widthOf = (text: string): number => [...stripVTControlCharacters(text)].length

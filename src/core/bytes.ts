@@ -1,0 +1,10 @@
+// How a number of bytes is put in words, the same way wherever a person reads one.
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
+
+/** "3.4 GiB". */
+export function spellBytes(bytes: number): string {
+  let [value, unit] = [bytes, 0]
+  for (; value >= 1024 && unit < UNITS.length - 1; unit++) value /= 1024
+  return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`
+}
