@@ -64,7 +64,7 @@ async function startWatched(t: TestContext): Promise<Watched> {
       const answers = [
         findings.some(({ kind }) => kind === 'ticks_stopped'),
         status.scheduler.late,
-        /^warning +ticks_stopped +scheduler$/m.test(await command('status')),
+        /^urgent +ticks_stopped +scheduler$/m.test(await command('status')),
         ready.status === 503 && reasons.some((reason) => reason.startsWith('The scheduler is late: ')),
         (await samples()).value('tranche_scheduler_late') === 1,
       ]

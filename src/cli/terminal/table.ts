@@ -66,7 +66,7 @@ const shown = (value: Value | undefined): string => {
   return typeof value === 'boolean' ? (value ? 'yes' : 'no') : visibleCell(String(value))
 }
 
-/** Names and values of one thing, one a line; what is left out of it has none. */
+/** Names and values of one thing, one a line. */
 export function renderFields(fields: Record<string, Value | undefined>): string {
   const width = Math.max(...Object.keys(fields).map((name) => name.length))
   return Object.entries(fields)
