@@ -10,9 +10,13 @@ import { EXECUTABLE } from './executable.ts'
 
 const UNSHARE = ['--mount', '--net', '--pid', '--fork', '--mount-proc', '--kill-child']
 
-/** Its own /etc is a copy; its own /dev has the usual devices, and the log of nobody else. */
+/**
+ * Its own /etc is a copy; its own /dev has the usual devices, and the log of nobody else. The executable is where every
+ * user may run it: a checkout may be in a folder of root's.
+ */
 const SETUP = `
 mount -t tmpfs none /mnt
+mkdir /mnt/bin && : > /mnt/bin/tranche && mount --bind "$TRANCHE" /mnt/bin/tranche && export TRANCHE=/mnt/bin/tranche
 cp -a /etc /mnt/etc && mount --bind /mnt/etc /etc
 mkdir /mnt/dev && mount --rbind /dev /mnt/dev && mount -t tmpfs -o mode=755 none /dev
 for node in null zero full random urandom tty; do : > /dev/$node; mount --bind /mnt/dev/$node /dev/$node; done
