@@ -68,7 +68,7 @@ async function readBytes(request: H3Event['req']): Promise<Buffer> {
   return gather(request.runtime?.node?.req ?? Readable.from(request.body ?? []))
 }
 
-/** From Node's own stream, whose events cost a tenth of what a web stream's promises do. */
+/** From Node's own stream: each piece of a web stream would cost promises besides. */
 function gather(body: Readable): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []

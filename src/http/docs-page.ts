@@ -66,11 +66,11 @@ export async function readDocs(path: DocsPath): Promise<DocsAnswer> {
     case '/docs/start.js':
       return answerOf('text/javascript', START)
     case '/docs/viewer.css':
-      return inTurn().then(async () => zipped('text/css', await readViewerFile('swagger-ui.css')))
+      await inTurn()
+      return zipped('text/css', await readViewerFile('swagger-ui.css'))
     case '/docs/viewer.js':
-      return inTurn().then(async () =>
-        zipped('text/javascript', await readViewerFile('swagger-ui-bundle.js')),
-      )
+      await inTurn()
+      return zipped('text/javascript', await readViewerFile('swagger-ui-bundle.js'))
     default:
       return path satisfies never
   }
