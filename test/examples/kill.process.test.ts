@@ -24,7 +24,7 @@ import {
 /** How many lives each partner has; PARTNER_LIVES=200 for a long look. */
 const LIVES = Number(process.env.PARTNER_LIVES ?? 6)
 /** The venue takes its time, so that chance finds the moments around an order. */
-const ENV = { PAPER_DELAY_MS: '3', PAPER_OPEN_MS: '10', PAPER_PART: '0.2', PAPER_FAIL: '0.2' }
+const ENV = { PAPER_DELAY_MS: '3', PAPER_OPEN_MS: '10', PAPER_PART: '0.2', PAPER_FAIL: '0.4' }
 const SLOT_MS = 8 * HOUR_MS
 const PLANS = ['a', 'b', 'c', 'd']
 
