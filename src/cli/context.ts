@@ -53,7 +53,7 @@ export function createCli(options: Pick<Cli, 'streams' | 'machine' | 'globals' |
         try {
           return await run(store)
         } finally {
-          store.close()
+          await store.close()
         }
       } catch (error) {
         throw explained(error, db)

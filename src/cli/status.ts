@@ -37,7 +37,7 @@ async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
     look: () =>
       cli.withStore(async (store) => {
         const health = await look(cli, store, takeStock)
-        const more = { recent: await store.readRecent(shown), walBytes: store.walBytes() }
+        const more = { recent: await store.readRecent(shown), walBytes: await store.walBytes() }
         return { ...health, ...more, db: cli.globals().db, self: cli.self(), everyMs }
       }),
     line: async (health) => {

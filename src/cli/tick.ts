@@ -66,7 +66,7 @@ async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promis
   const webhooks = await lazyWebhooks(options)
   const started = performance.now()
   const report = await runPass({ store, machine, observe })
-  const woken = report && (await wake(cli, { store, webhooks }, report))
+  const woken = report?.whole && (await wake(cli, { store, webhooks }, report.whole))
   const json = passJson({ report, woken, now: machine.clock(), durationMs: performance.now() - started })
   const failures = await nameFailures(store, report?.failed ?? [])
   for (const failure of failures) warn(cli, failure)

@@ -18,15 +18,16 @@ import { decide } from './slot-reserve.ts'
 
 /** Plans in one transaction: enough to spread the cost of a commit, few enough to keep the write lock short. */
 export const PAGE_PLANS_MAX = 1_000
-/** Between pages, so that another process waiting for the write lock gets its turn. */
-const YIELD_MS = 2
 /** A plan whose decision failed: a bug or a damaged row. Nothing of it was stored. */
 export type FailedPlan = { planId: number; error: unknown }
+/** What this process did of a pass. */
 export type PassReport = PassCounts & {
   passId: number
   at: Instant
   price: Price | null
   failed: FailedPlan[]
+  /** What the whole pass came to, for whoever wakes its partners; null when other processes are still at it. */
+  whole: (PassCounts & { passId: number }) | null
 }
 
 export type Known = Omit<PassStart, 'passId'>
@@ -42,30 +43,32 @@ export type PassOptions = {
 }
 
 /**
- * Runs one pass. Null when another pass is running, in this process or another one. Throws clock_disputed, with nothing
+ * Runs one pass, or takes part in one. Null when one is running that takes no further hand. Throws clock_disputed, with nothing
  * fired, rolled or stored, when the clock and the feed's own time are too far apart (docs/decisions).
  */
 export async function runPass({ store, machine, observe }: PassOptions): Promise<PassReport | null> {
-  const release = store.acquirePassLock()
-  if (!release) return null
+  const hand = await store.joinPass()
+  if (!hand) return null
   try {
-    const { price, told, asked } = await observe()
-    const dispute = await store.judgeClock((now, standing) => judgeClock(now, told, standing))
-    if (dispute) throw clockDisputed(dispute)
-    const pass = await store.beginPass(price, asked)
+    const pass = hand.joined ?? (await begin(store, observe))
+    const { passId } = pass
     const leadMs = failsafeLead(pass.passGapsMs)
     const livePrice = livePriceOf(pass.price, pass.at)
-    const due = await store.listDuePlans({ now: pass.at, livePrice, leadMs })
-    const report = await visitAll(due, {
-      store,
-      passId: pass.passId,
-      decide: decisions(pass, leadMs, machine),
-    })
-    await store.finishPass(pass.passId, report)
-    return { passId: pass.passId, at: pass.at, price: livePrice, ...report }
+    const due = hand.joined ? null : { now: pass.at, livePrice, leadMs }
+    const pages = store.duePages(passId, due, PAGE_PLANS_MAX)
+    const report = await visitAll(pages, { store, passId, decide: decisions(pass, leadMs, machine) })
+    const whole = await hand.finish(passId, report)
+    return { passId, at: pass.at, price: livePrice, ...report, whole: whole && { passId, ...whole } }
   } finally {
-    release()
+    await hand.leave()
   }
+}
+
+async function begin(store: Store, observe: PassOptions['observe']): Promise<PassStart> {
+  const { price, told, asked } = await observe()
+  const dispute = await store.judgeClock((now, standing) => judgeClock(now, told, standing))
+  if (dispute) throw clockDisputed(dispute)
+  return store.beginPass(price, asked)
 }
 
 export type Rehearsal = {
@@ -104,12 +107,9 @@ export async function rehearsePass({ store, machine, observe }: PassOptions): Pr
 type Visit = { store: Store; passId: number; decide: PlanDecisions }
 type Visited = PassCounts & { failed: FailedPlan[] }
 
-async function visitAll(due: number[], visit: Visit): Promise<Visited> {
+async function visitAll(pages: AsyncIterable<number[]>, visit: Visit): Promise<Visited> {
   const total: Visited = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0, failed: [] }
-  for (let from = 0; from < due.length; from += PAGE_PLANS_MAX) {
-    if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
-    await visitPage(due.slice(from, from + PAGE_PLANS_MAX), visit, total)
-  }
+  for await (const page of pages) await visitPage(page, visit, total)
   return total
 }
 
@@ -121,17 +121,11 @@ async function visitPage(planIds: number[], visit: Visit, total: Visited): Promi
     total.executionsCreated += page.executionsCreated
     total.windowsRolled += page.windowsRolled
   } catch (error) {
-    if (isOutage(error)) throw error
+    if (error instanceof Problem || visit.store.isOutage(error)) throw error
     const [planId, ...others] = planIds
     if (planId !== undefined && others.length === 0) total.failed.push({ planId, error })
     else for (const one of planIds) await visitPage([one], visit, total)
   }
-}
-
-/** A locked, full or broken disk concerns every plan; only what is left may be the fault of one. */
-function isOutage(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  return error instanceof Problem || /^SQLITE_(?!CONSTRAINT)/.test(code)
 }
 
 /** The decisions of a pass that knows this much. */

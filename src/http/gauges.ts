@@ -40,7 +40,7 @@ export function createGauges() {
     gauges.webhooks.reset()
     for (const { environment, status, last, count } of webhooks)
       gauges.webhooks.set({ environment, status, last_result: last ?? 'none' }, count)
-    gauges.walBytes.set(store.walBytes())
+    gauges.walBytes.set(await store.walBytes())
   }
 
   function showVitals({ scheduler, feed, price, disk, partners }: Vitals, now: Instant): void {

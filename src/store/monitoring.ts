@@ -48,5 +48,5 @@ export interface MonitoringStore {
   readVitals(now: Instant, stock: Stock): Promise<Vitals>
   countWebhooks(): Promise<WebhookCount[]>
   /** The size of the write-ahead log; 0 when there is none. */
-  walBytes(): number
+  walBytes(): Promise<number>
 }

@@ -42,16 +42,32 @@ export type PlanDecisions = {
   newExecutionId: (previous: ExecutionId | null, real: Instant) => ExecutionId
 }
 
+/** This process's part in a pass. It ends with the process, however that ends. */
+export type PassHand = {
+  /** The pass under way that it joins, whose due plans another hand has listed; null when it begins one of its own. */
+  joined: PassStart | null
+  /** Adds what this hand did to the pass and takes no further part. What all of them did; null while others are at it. */
+  finish(passId: number, counts: PassCounts): Promise<PassCounts | null>
+  /** Takes no further part in a pass that this hand could not finish; nothing after `finish`. */
+  leave(): Promise<void>
+}
+
 export interface PassStore {
-  /** Takes the scheduler's lock for this process, or null when another holds it. A dead holder's lock is free. */
-  acquirePassLock(): (() => void) | null
+  /** Takes a hand in the scheduler's pass, or null when one is under way that has no use for another hand. */
+  joinPass(): Promise<PassHand | null>
   /** Notes the pass, its price if it has one of its own, the feed it asked if any, and the volatility after it. */
   beginPass(observed: ObservedPrice | null, asked?: AskedFeed | null): Promise<PassStart>
   /** The plans a pass must look at, by index ranges only, in id order. */
   listDuePlans(due: DueRanges): Promise<number[]>
+  /**
+   * The due plans of a pass in pages of at most `pageMax`, each handed to one hand only. `due` is null for a pass that
+   * was joined: its plans are listed already.
+   */
+  duePages(passId: number, due: DueRanges | null, pageMax: number): AsyncIterable<number[]>
   /** One page of a pass: rolls the windows that are over, decides every plan, stores schedules, executions and wake-ups. */
   changeDuePlans(passId: number, planIds: readonly number[], decide: PlanDecisions): Promise<PassCounts>
-  finishPass(passId: number, counts: PassCounts): Promise<void>
+  /** Whether an error of a page concerns the whole database, and not one of its rows. */
+  isOutage(error: unknown): boolean
 
   /** What a pass would know now, without noting one. */
   peekPass(): Promise<Omit<PassStart, 'passId'>>

@@ -18,5 +18,5 @@ export type Recent = {
 
 export interface StatusStore {
   readRecent(limit: { passes: number; executions: number }): Promise<Recent>
-  schemaVersion(): number
+  schemaVersion(): Promise<number>
 }

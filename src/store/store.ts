@@ -42,5 +42,5 @@ export interface Store
     CheckStore,
     MonitoringStore,
     OpsPageStore {
-  close(): void
+  close(): Promise<void>
 }

@@ -232,7 +232,7 @@ test('the screen of status --watch shows foreign text spelled out', async (t) =>
     recent: await store.readRecent({ passes: 60, executions: 40 }),
     backlog: await store.readBacklog(at),
     sandboxes: await store.listSandboxes(),
-    walBytes: store.walBytes(),
+    walBytes: await store.walBytes(),
   }
   const plain = (_: unknown, text: string) => text
   const lines = drawScreen(seen, { columns: 200, rows: 60, paint: plain, trouble: mark('trouble') })

@@ -108,7 +108,7 @@ const VERBS: Record<string, () => Promise<void>> = {
       { partnerSlug: argument, name: argument },
       { osUser: 'test', action: 'test', subject: argument, detail: {} },
     )
-    say(JSON.stringify({ schema: store.schemaVersion() }))
+    say(JSON.stringify({ schema: await store.schemaVersion() }))
     store.close()
   },
 }

@@ -37,7 +37,7 @@ test('a new database and everything beside it can be read by its owner only', as
   const file = fileIn(t)
   const store = await open(file)
   t.after(() => store.close())
-  store.acquirePassLock()?.()
+  await (await store.joinPass())?.leave()
   await store.addPartner(
     { partnerSlug: 'acme', name: 'a' },
     { osUser: 't', action: 'a', subject: 's', detail: {} },
@@ -76,7 +76,7 @@ test('a connection waits for the disk, checks references and trusts no schema', 
 test('migrations are applied once, in order, with their hash', async (t) => {
   const file = fileIn(t)
   const store = await open(file)
-  assert.equal(store.schemaVersion(), readMigrations().length)
+  assert.equal(await store.schemaVersion(), readMigrations().length)
   store.close()
   const states = await readMigrationStates(file)
   const hash = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -130,7 +130,7 @@ test('two programs that open a new file at once agree on its schema', async (t) 
   const stores = await Promise.all(Array.from({ length: 4 }, () => open(file)))
   for (const store of stores) {
     t.after(() => store.close())
-    assert.equal(store.schemaVersion(), readMigrations().length)
+    assert.equal(await store.schemaVersion(), readMigrations().length)
     assert.deepEqual(await store.findFaults(), [])
   }
 })

@@ -104,7 +104,10 @@ test('of two ticks at once one works and the other says it was skipped; nothing 
 
 test('passes that overlap in spite of the lock fire nothing twice', async (t) => {
   const { store } = await withPlans(t)
-  const unlocked: Store = { ...store, acquirePassLock: () => () => {} }
+  const unlocked: Store = {
+    ...store,
+    joinPass: async () => ({ joined: null, finish: async () => null, leave: async () => {} }),
+  }
   const passes = await Promise.all([1, 2, 3].map(() => tick({ store: unlocked, machine }, '60000')))
   assert.equal(
     passes.reduce((sum, pass) => sum + pass.executionsCreated, 0),
@@ -117,7 +120,7 @@ test('a tick killed inside its transaction leaves nothing, and the next one does
   const { file, store } = await withPlans(t)
   const victim = act(t, 'hang', file)
   await victim.prints('inside')
-  assert.equal(store.acquirePassLock(), null)
+  assert.equal(await store.joinPass(), null)
   victim.child.kill('SIGKILL')
   await victim.ended
   assert.deepEqual(await allExecutions(store), [])

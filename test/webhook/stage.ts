@@ -76,7 +76,11 @@ export async function startStage(t: Pick<TestContext, 'after'>): Promise<Stage> 
     pass: async (priceUsd = PRICE, deliver = trusting) => {
       const report = await service.tick(priceUsd)
       const warn = (message: string, fields: object): void => void warnings.push({ message, fields })
-      return wakePartners(report, { store: service.store, deliver: async () => deliver, warn })
+      return wakePartners(report.whole ?? assert.fail('not over'), {
+        store: service.store,
+        deliver: async () => deliver,
+        warn,
+      })
     },
     webhook: async (slug, environment) => {
       const found = await service.store.findWebhook(await tenant(slug, environment))

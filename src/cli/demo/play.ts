@@ -101,7 +101,7 @@ export async function runDemo<T>(
       await listener.close()
     }
   } finally {
-    store.close()
+    await store.close()
   }
 }
 

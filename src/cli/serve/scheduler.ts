@@ -44,7 +44,8 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
   /** Wakes the partners and logs the tick. The lock of the pass is free by now: a slow receiver holds up no later one. */
   async function finish(report: PassReport | null, durationMs: number): Promise<void> {
     const warn = (message: string, fields: object): void => log.warn(fields, message)
-    const woken = report && (await wakePartners(report, { store, deliver: async () => deliver, warn }))
+    const woken =
+      report?.whole && (await wakePartners(report.whole, { store, deliver: async () => deliver, warn }))
     log.info(passJson({ report, woken, now: machine.clock(), durationMs }), 'tick')
   }
 

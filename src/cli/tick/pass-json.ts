@@ -21,7 +21,8 @@ export const passJson = ({ report, woken, now, durationMs }: PassOutcome) => ({
 type PassOutcome = {
   /** Null when another pass was running. */
   report: PassReport | null
-  woken: { sent: number; failed: number } | null
+  /** Nothing for one whose partners another process wakes. */
+  woken: { sent: number; failed: number } | null | undefined
   now: PassReport['at']
   durationMs: number
 }

@@ -129,7 +129,7 @@ function assemble(
     ...createCheckStore(connection),
     ...createMonitoringStore(connection),
     ...createOpsPageStore(connection),
-    close() {
+    async close() {
       beforeClose()
       db.close()
       forgetLogOwner(file)

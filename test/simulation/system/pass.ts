@@ -101,7 +101,10 @@ async function wakeAll(
   const warn = (message: string, fields: object) => {
     if ('err' in fields) throw new Error(message, { cause: fields.err })
   }
-  return wakePartners(report, { store, deliver: async () => deliver, warn })
+  return wakePartners(
+    { passId: report.passId, executionsCreated: report.executionsCreated },
+    { store, deliver: async () => deliver, warn },
+  )
 }
 
 /** What a pass would fire now. */

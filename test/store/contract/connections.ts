@@ -117,11 +117,11 @@ export const connectionContract: Contract = {
   'the lock of a pass keeps other processes out': async (t, open, backend) => {
     const world = await openWorld(t, open)
     const other = await rival(t, world, backend, 'lock')
-    const release = world.store.acquirePassLock()
-    assert.ok(release)
+    const hand = await world.store.joinPass()
+    assert.ok(hand)
     other.go()
     assert.deepEqual(await once(other.thread, 'message'), ['refused'])
     await other.ended
-    release()
+    await hand.leave()
   },
 }

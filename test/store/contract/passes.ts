@@ -22,20 +22,20 @@ import {
 } from '../world.ts'
 
 export const passContract: Contract = {
-  'one pass at a time: the lock is given once, and again when it was returned': async (t, open) => {
+  'one pass at a time: a second hand is refused until the first has left': async (t, open) => {
     const { store, machine } = await openWorld(t, open)
-    const release = store.acquirePassLock()
-    assert.ok(release)
-    assert.equal(store.acquirePassLock(), null)
+    const hand = await store.joinPass()
+    assert.ok(hand)
+    assert.equal(await store.joinPass(), null)
     assert.equal(
       await runPass({ store, machine, observe: async () => ({ price: null, told: 'none' }) }),
       null,
     )
-    release()
-    release()
-    const again = store.acquirePassLock()
+    await hand.leave()
+    await hand.leave()
+    const again = await store.joinPass()
     assert.ok(again)
-    again()
+    await again.leave()
   },
 
   'a pass knows its own price, else the newest stored, and the gaps between the last passes': async (

@@ -80,7 +80,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
 
     countWebhooks: () => read(() => sql.webhooks.all().map((row) => ({ ...row, count: Number(row.count) }))),
 
-    walBytes: () => walBytes(db.name),
+    walBytes: async () => walBytes(db.name),
   }
 }
 

@@ -8,6 +8,6 @@ export function createStatusStore(connection: Connection): StatusStore {
   const migrations = connection.db.prepare<[], bigint>('select count(*) from migrations').pluck()
   return {
     readRecent: createRecent(connection),
-    schemaVersion: () => Number(migrations.get()),
+    schemaVersion: async () => Number(migrations.get()),
   }
 }

@@ -1,8 +1,9 @@
 // Passes: noted, paged through, forgotten after a week; and what one would do now.
 
+import SQLite from 'better-sqlite3'
 import { PASS_GAPS_SEEN } from '../../../core/failsafe.ts'
 import type { Instant } from '../../../core/instant.ts'
-import type { PassStart, PassStore, Preview } from '../../passes.ts'
+import type { DueRanges, PassCounts, PassStart, PassStore, Preview } from '../../passes.ts'
 import { type Connection, databaseBytes } from '../file/connection.ts'
 import { lockFile } from '../file/own-files.ts'
 import { acquireLock } from '../file/process-lock.ts'
@@ -14,6 +15,8 @@ import type { WriteWakeUps } from './wake-ups.ts'
 
 /** Passes kept on record: a week of minutely ones. */
 const PASSES_KEPT = 10_080
+/** How long the write lock is left to others between two pages. */
+const YIELD_MS = 2
 /** Characters kept of why a feed failed: some of it is in the feed's own words. */
 const FAILURE_MAX = 300
 
@@ -42,8 +45,30 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
     return { at: now, price: book.newest(now), volatility: book.volatility(), passGapsMs }
   }
 
+  async function listDuePlans(due: DueRanges): Promise<number[]> {
+    const [real, sandboxes] = [await dueInRealTime(due), await sandboxDue.all(due)]
+    if (sandboxes.length === 0) return real
+    return [...new Set([...real, ...sandboxes])].sort((a, b) => a - b)
+  }
+
+  const finish = (passId: number, counts: PassCounts): Promise<PassCounts> =>
+    write((now) => {
+      sql.finishPassRow.run({
+        tick_id: passId,
+        plans_evaluated: counts.plansEvaluated,
+        executions_created: counts.executionsCreated,
+        windows_rolled: counts.windowsRolled,
+        finished_at: now,
+      })
+      return counts
+    })
+
   return {
-    acquirePassLock: () => acquireLock(lockFile(file, 'pass')),
+    async joinPass() {
+      const leave = acquireLock(lockFile(file, 'pass'))
+      // The pass is its own process's alone: who writes to a file gains nothing from another's help.
+      return leave && { joined: null, finish, leave: async () => leave() }
+    },
 
     beginPass: (observed, asked = null) =>
       write((now) => {
@@ -68,10 +93,15 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
         return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: PASS_GAPS_SEEN })])
       }),
 
-    async listDuePlans(due) {
-      const [real, sandboxes] = [await dueInRealTime(due), await sandboxDue.all(due)]
-      if (sandboxes.length === 0) return real
-      return [...new Set([...real, ...sandboxes])].sort((a, b) => a - b)
+    listDuePlans,
+
+    async *duePages(_passId, due, pageMax) {
+      const planIds = due ? await listDuePlans(due) : []
+      for (let from = 0; from < planIds.length; from += pageMax) {
+        // Between pages, so that another process waiting for the write lock gets its turn.
+        if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
+        yield planIds.slice(from, from + pageMax)
+      }
     },
 
     changeDuePlans: (passId, planIds, decisions) =>
@@ -94,16 +124,8 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
       return undo.value ?? []
     },
 
-    finishPass: (passId, counts) =>
-      write((now) => {
-        sql.finishPassRow.run({
-          tick_id: passId,
-          plans_evaluated: counts.plansEvaluated,
-          executions_created: counts.executionsCreated,
-          windows_rolled: counts.windowsRolled,
-          finished_at: now,
-        })
-      }),
+    // A row that the schema refuses says nothing of the others; a locked, full or broken disk concerns them all.
+    isOutage: (error) => error instanceof SQLite.SqliteError && !error.code.startsWith('SQLITE_CONSTRAINT'),
   }
 }
 
