@@ -10,14 +10,13 @@ import { createGuard, parseCidr } from '../../src/webhook/address-guard.ts'
 import { createDeliver, type Deliver } from '../../src/webhook/deliver.ts'
 import type { Resolve } from '../../src/webhook/resolve.ts'
 import { wakePartners } from '../../src/webhook/wake-partners.ts'
+import { PRICE, WEBHOOKS } from '../http/steps.ts'
 import { type Authority, makeAuthority } from '../support/certificate.ts'
 import { PLAN, type Service, startService, T0, USER } from '../support/service.ts'
 
-export const WEBHOOKS = '/partner/v1/webhooks'
+export { LOW_PRICE, PRICE, WEBHOOKS } from '../http/steps.ts'
+
 export const LOOPBACK = '127.0.0.0/8'
-/** The price of a first pass, and one far below every reservation price. */
-export const PRICE = '60000'
-export const LOW_PRICE = '30000'
 
 type DeliverParts = { allow?: string[]; resolve?: Resolve; headerPrefix?: string; caFile?: string | null }
 
