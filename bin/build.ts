@@ -56,7 +56,7 @@ function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): st
   const executable = join(scratch, 'executable')
   const pages = join(scratch, PAGES_ASSET)
   writeFileSync(pages, brotliCompressSync(JSON.stringify(findPages(ROOT))))
-  const texts = globSync(['sql/*.sql', 'deploy/tranche*.{cron,env,service,timer}'], { cwd: ROOT }).sort()
+  const texts = globSync(['sql/**/*.sql', 'deploy/tranche*.{cron,env,service,timer}'], { cwd: ROOT }).sort()
   const files: Record<string, string> = {
     ...Object.fromEntries(texts.map((name) => [name, join(ROOT, name)])),
     ...others,

@@ -14,22 +14,26 @@ export const HASHES_ASSET = 'hashes.json'
 
 export type Migration = { name: string; text: string; sha256: string }
 
-let migrations: readonly Migration[] | undefined
+/** Where the migrations of each store are: those of SQLite were first. */
+const MIGRATIONS = { sqlite: SQL, postgres: `${SQL}postgres/` }
+type Dialect = keyof typeof MIGRATIONS
 
-/** The numbered migrations, in order. Read once: opening a database asks several times. */
-export function readMigrations(): readonly Migration[] {
-  migrations ??= findMigrations()
-  return migrations
+const migrations: Partial<Record<Dialect, readonly Migration[]>> = {}
+
+/** The numbered migrations of a store, in order. Read once: opening a database asks several times. */
+export function readMigrations(dialect: Dialect): readonly Migration[] {
+  migrations[dialect] ??= findMigrations(MIGRATIONS[dialect])
+  return migrations[dialect]
 }
 
-function findMigrations(): Migration[] {
+function findMigrations(at: string): Migration[] {
   if (isSea()) {
-    const names = getAssetKeys().filter((key) => key.startsWith(SQL))
+    const names = getAssetKeys().filter((key) => key.startsWith(at) && !key.slice(at.length).includes('/'))
     return names
       .sort()
-      .map((key) => ({ name: key.slice(SQL.length), text: getAsset(key, 'utf8'), sha256: hashOf(key) }))
+      .map((key) => ({ name: key.slice(at.length), text: getAsset(key, 'utf8'), sha256: hashOf(key) }))
   }
-  const folder = join(import.meta.dirname, '..', SQL)
+  const folder = join(import.meta.dirname, '..', at)
   const names = readdirSync(folder).filter((name) => name.endsWith('.sql'))
   return names.sort().map((name) => {
     const text = readFileSync(join(folder, name), 'utf8')

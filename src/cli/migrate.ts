@@ -11,7 +11,7 @@ export function migrateCommand(cli: Cli): Command {
     .option('--status', 'only show which migrations are applied')
     .action(async ({ status }: { status?: boolean }) => {
       const { readMigrationStates } = await import('../store/sqlite/open.ts')
-      const { describeMigration } = await import('../store/sqlite/file/migrate.ts')
+      const { describeMigration } = await import('../store/migrations.ts')
       if (!status) await cli.withStore(async () => {}, { create: true })
       const states = await readMigrationStates(cli.globals().db)
       const json = states.map(({ name, appliedAt }) => ({

@@ -89,7 +89,7 @@ export const COMMANDS: readonly Command[] = [
     lay: (file, { old }) => copyFileSync(old, file),
     argv: () => ['migrate'],
     assertDone: (file) =>
-      assert.equal(count(file, 'select count(*) from migrations'), readMigrations().length),
+      assert.equal(count(file, 'select count(*) from migrations'), readMigrations('sqlite').length),
   },
   {
     name: 'key create',

@@ -76,11 +76,15 @@ test('a connection waits for the disk, checks references and trusts no schema', 
 test('migrations are applied once, in order, with their hash', async (t) => {
   const file = fileIn(t)
   const store = await open(file)
-  assert.equal(await store.schemaVersion(), readMigrations().length)
+  assert.equal(await store.schemaVersion(), readMigrations('sqlite').length)
   store.close()
   const states = await readMigrationStates(file)
   const hash = (text: string) => createHash('sha256').update(text).digest('hex')
-  const known = readMigrations().map(({ name, text }) => ({ name, sha256: hash(text), appliedAt: T0 }))
+  const known = readMigrations('sqlite').map(({ name, text }) => ({
+    name,
+    sha256: hash(text),
+    appliedAt: T0,
+  }))
   assert.deepEqual(states, known)
   assert.deepEqual(
     known.map(({ name }) => name),
@@ -130,7 +134,7 @@ test('two programs that open a new file at once agree on its schema', async (t) 
   const stores = await Promise.all(Array.from({ length: 4 }, () => open(file)))
   for (const store of stores) {
     t.after(() => store.close())
-    assert.equal(await store.schemaVersion(), readMigrations().length)
+    assert.equal(await store.schemaVersion(), readMigrations('sqlite').length)
     assert.deepEqual(await store.findFaults(), [])
   }
 })

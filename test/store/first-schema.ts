@@ -3,7 +3,7 @@
 import SQLite from 'better-sqlite3'
 import { readMigrations } from '../../src/resources.ts'
 
-const [first] = readMigrations()
+const [first] = readMigrations('sqlite')
 /** The name of the first migration. */
 export const FIRST = first?.name ?? ''
 

@@ -15,7 +15,7 @@ import { tranche } from './second-process.ts'
 import { allExecutions, problem, T0 } from './world.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const NAMES = readMigrations().map(({ name }) => name)
+const NAMES = readMigrations('sqlite').map(({ name }) => name)
 
 async function firstSchema(t: TestContext): Promise<string> {
   const file = join(temporaryFolder(t), 'tranche.db')
@@ -42,7 +42,7 @@ function programWith(t: TestContext, sql: Record<string, string>): Program {
 }
 
 const open = (file: string) => openStore(file, { clock: () => T0, create: false })
-const known = () => Object.fromEntries(readMigrations().map(({ name, text }) => [name, text]))
+const known = () => Object.fromEntries(readMigrations('sqlite').map(({ name, text }) => [name, text]))
 
 suite('upgrade', { concurrency: 3 }, () => {
   test('from the first schema to the last: nothing is lost, a copy is kept, and check is content', async (t) => {

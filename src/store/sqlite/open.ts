@@ -2,6 +2,7 @@
 
 import { chmodSync, closeSync, openSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'
+import type { MigrationState } from '../migrations.ts'
 import type { Store } from '../store.ts'
 import { createAuditLog, createAuditStore } from './accounts/audit.ts'
 import { createKeyStore, type KeyMemory } from './accounts/keys.ts'
@@ -22,7 +23,7 @@ import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './fi
 import { forgetLogOwner, noteLogOwner } from './file/log-owner.ts'
 import { refuseDoubtfulLog } from './file/log-trust.ts'
 import { createMemory } from './file/memory.ts'
-import { type MigrationState, migrate, migrationStates } from './file/migrate.ts'
+import { migrate, migrationStates } from './file/migrate.ts'
 import { watchName } from './file/name-watch.ts'
 import { refuseNetworkFile } from './file/network-disk.ts'
 import { isMissing, realName } from './file/own-files.ts'

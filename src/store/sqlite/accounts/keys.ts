@@ -6,9 +6,9 @@ import type { PartnerStatus } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
 import { type KeyRow, keyOf } from '../../rows/key.ts'
+import { together } from '../../together.ts'
 import type { Connection } from '../file/connection.ts'
 import type { Memory } from '../file/memory.ts'
-import { together } from '../file/together.ts'
 import type { AuditLog } from './audit.ts'
 
 type Known = Omit<KeySeen, 'now'>

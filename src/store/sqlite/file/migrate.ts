@@ -1,8 +1,9 @@
 // Schema migrations: numbered files applied in order, each recorded with its hash.
 
-import { formatInstant, type Instant } from '../../../core/instant.ts'
+import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
+import type { MigrationState } from '../../migrations.ts'
 import type { Database } from './connection.ts'
 import { copyTo } from './copy.ts'
 import { lockFile } from './own-files.ts'
@@ -11,8 +12,6 @@ import { LOCK_WAIT_MAX_MS, whenFree } from './when-free.ts'
 
 /** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */
 const APPLICATION_ID = 0x74726e63
-
-export type MigrationState = { name: string; sha256: string; appliedAt: Instant | null }
 
 /** Brings the schema up to this program's. Returns the names of the migrations it applied. */
 export async function migrate(db: Database, file: string, clock: () => Instant): Promise<string[]> {
@@ -47,7 +46,7 @@ const LOCK_LOOK_MS = 50
 /** Every migration this program knows, with when it was applied. Throws schema_newer, or refuses a foreign file. */
 export function migrationStates(db: Database): MigrationState[] {
   const applied = readApplied(db)
-  const known = readMigrations()
+  const known = readMigrations('sqlite')
   for (const [name, row] of applied) {
     const mine = known.find((migration) => migration.name === name)
     if (!mine) throw newer(name)
@@ -63,7 +62,7 @@ function applyPending(db: Database, now: Instant): string[] {
     // Read again under the lock: another process may have been first.
     const applied = readApplied(db)
     if (applied.size === 0) db.exec(MIGRATIONS_TABLE)
-    for (const { name, text, sha256 } of readMigrations()) {
+    for (const { name, text, sha256 } of readMigrations('sqlite')) {
       if (applied.has(name)) continue
       db.prepare('insert into migrations (name, sha256, applied_at) values (?, ?, ?)').run(name, sha256, now)
       db.exec(text)
@@ -108,7 +107,3 @@ const newer = (name: string): Problem =>
     'schema_newer',
     `The database has migration ${name}, which this version of tranche does not know: upgrade it.`,
   )
-
-/** One line per migration, for a person. */
-export const describeMigration = (state: MigrationState): string =>
-  `${state.name} ${state.appliedAt === null ? 'pending' : `applied ${formatInstant(state.appliedAt)}`}`

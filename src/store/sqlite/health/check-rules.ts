@@ -1,7 +1,7 @@
 // Every rule of the ledger, recomputed from executions, trades and adjustments.
 
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../../core/money.ts'
-import { IS_OPEN, TENANT_NAME } from '../expressions.ts'
+import { IS_OPEN, TENANT_NAME } from '../../sql/expressions.ts'
 
 export type Rule = { kind: string; sql: string; message: (row: Record<string, unknown>) => string }
 

@@ -6,7 +6,7 @@ import { formatBtc, formatPrice, formatUsd } from '../../../core/money.ts'
 import { isFill, isMispriced } from '../../../core/report.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
-import { IS_LIVE } from '../expressions.ts'
+import { IS_LIVE } from '../../sql/expressions.ts'
 import type { Database } from '../file/connection.ts'
 
 /** More of them say nothing new. */

@@ -2,12 +2,12 @@
 
 import { formatInstant } from '../../../core/instant.ts'
 import type { CheckStore, Fault } from '../../check.ts'
+import { adjustmentDigest, tradeDigest } from '../../digests.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { instant } from '../../rows/instant.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { inOneLine, isCorrupt } from '../file/errors.ts'
-import { adjustmentDigest, tradeDigest } from '../ledger/digests.ts'
 import { LEDGER_RULES, type Rule } from './check-rules.ts'
 import { createWarnings } from './check-warnings.ts'
 

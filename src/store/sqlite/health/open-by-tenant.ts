@@ -6,7 +6,7 @@ import type { Instant } from '../../../core/instant.ts'
 import type { Environment } from '../../../core/partner.ts'
 import type { Backlog } from '../../monitoring.ts'
 import { instantOrNull } from '../../rows/instant.ts'
-import { IS_OPEN } from '../expressions.ts'
+import { IS_OPEN } from '../../sql/expressions.ts'
 import type { Connection } from '../file/connection.ts'
 
 type Row = {

@@ -5,7 +5,7 @@ import type { Instant } from '../../../core/instant.ts'
 import { LATENESS_PASSES } from '../../../core/scheduler-lateness.ts'
 import type { MonitoringStore } from '../../monitoring.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
-import { IS_LIVE } from '../expressions.ts'
+import { IS_LIVE } from '../../sql/expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import { breathe, PAGE_ROWS } from './short-reads.ts'
 

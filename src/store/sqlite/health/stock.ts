@@ -8,7 +8,7 @@ import type { UnspentSeen } from '../../../core/vitals.ts'
 import type { MonitoringStore, PlanCounts, Stock } from '../../monitoring.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
-import { ENDED_UNSPENT } from '../expressions.ts'
+import { ENDED_UNSPENT } from '../../sql/expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import { breathe, PAGE_ROWS } from './short-reads.ts'
 

@@ -5,14 +5,14 @@ import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { ExecutionFilter, ExecutionStore } from '../../executions.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
-import type { AuditLog } from '../accounts/audit.ts'
 import {
   IS_DUE_LATE,
   IS_STUCK,
   OF_TENANT,
   SELECT_EXECUTION,
   SELECT_LISTED_EXECUTION,
-} from '../expressions.ts'
+} from '../../sql/expressions.ts'
+import type { AuditLog } from '../accounts/audit.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Confirmations } from './confirmations.ts'

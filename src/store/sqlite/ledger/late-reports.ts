@@ -4,10 +4,10 @@ import type { Refused } from '../../../core/confirmation.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { LateFill } from '../../../core/kept-report.ts'
 import type { Tenant } from '../../../core/partner.ts'
+import { reportDigest } from '../../digests.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
 import { reportParams } from '../../rows/report.ts'
 import type { Database } from '../file/connection.ts'
-import { reportDigest } from './digests.ts'
 
 export type LateReports = ReturnType<typeof createLateReports>
 

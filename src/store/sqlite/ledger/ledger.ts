@@ -17,7 +17,7 @@ import {
 import { instantOrNull } from '../../rows/instant.ts'
 import { scheduleParams } from '../../rows/schedule.ts'
 import { amountParams, closingParams, type WindowRow, windowOf } from '../../rows/window.ts'
-import { AWAKE } from '../expressions.ts'
+import { AWAKE } from '../../sql/expressions.ts'
 import type { Database } from '../file/connection.ts'
 import { createCancelOpen } from './cancel-open.ts'
 

@@ -6,7 +6,7 @@ import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
-import { SELECT_LISTED_EXECUTION } from '../expressions.ts'
+import { SELECT_LISTED_EXECUTION } from '../../sql/expressions.ts'
 import type { Database } from '../file/connection.ts'
 import type { Ledger } from './ledger.ts'
 

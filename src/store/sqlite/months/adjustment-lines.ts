@@ -5,7 +5,7 @@ import type { AdjustmentLine, MonthStore } from '../../months.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { instant } from '../../rows/instant.ts'
 import { type ReportRow, reportOf } from '../../rows/report.ts'
-import { OF_TENANT } from '../expressions.ts'
+import { OF_TENANT } from '../../sql/expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import { type LineNames, lineOf } from './trade-lines.ts'
 

@@ -7,7 +7,7 @@ import { instant } from '../../rows/instant.ts'
 import { reportOf } from '../../rows/report.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import type { TradeRow } from '../../rows/trade.ts'
-import { OF_TENANT } from '../expressions.ts'
+import { OF_TENANT } from '../../sql/expressions.ts'
 import type { Connection, Database } from '../file/connection.ts'
 
 export const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'

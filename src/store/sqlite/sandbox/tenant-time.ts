@@ -5,7 +5,7 @@
 import { type Instant, later, plus } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { instantOrNull } from '../../rows/instant.ts'
-import { IN_REAL_TIME } from '../expressions.ts'
+import { IN_REAL_TIME } from '../../sql/expressions.ts'
 import type { Connection } from '../file/connection.ts'
 
 export type TenantTime = ReturnType<typeof createTenantTime>

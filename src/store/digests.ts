@@ -2,9 +2,9 @@
 // changed.
 
 import { hash } from 'node:crypto'
-import type { Adjustment } from '../../../core/adjustment.ts'
-import { type Report, reportFingerprint } from '../../../core/report.ts'
-import type { Trade } from '../../../core/trade.ts'
+import type { Adjustment } from '../core/adjustment.ts'
+import { type Report, reportFingerprint } from '../core/report.ts'
+import type { Trade } from '../core/trade.ts'
 
 export const tradeDigest = ({ executionId, recordedAt, report }: Trade): string =>
   digestOf([executionId, recordedAt, reportFingerprint(report)])

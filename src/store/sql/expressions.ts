@@ -1,4 +1,4 @@
-// SQL that several files share: what must mean the same wherever it is asked.
+// SQL that both stores speak, word for word: what must mean the same wherever it is asked.
 
 import { DUE_LATE_MS } from '../../core/alarms.ts'
 import { LEASE_AHEAD_MAX_MS, STUCK_DELIVERIES } from '../../core/execution.ts'

@@ -1,0 +1,107 @@
+// Opens a database on a server as a Store: makes its schema if asked to, brings it up, puts its rooms together.
+
+import type { Instant } from '../../core/instant.ts'
+import { Problem } from '../../core/problem.ts'
+import { shownAddress } from '../address.ts'
+import type { MigrationState } from '../migrations.ts'
+import type { Store } from '../store.ts'
+import { createAuditStore } from './accounts/audit.ts'
+import { createKeyStore } from './accounts/keys.ts'
+import { createPartnerStore } from './accounts/partners.ts'
+import { createTierStore } from './accounts/tiers.ts'
+import { createUserStore } from './accounts/users.ts'
+import { createWebhookStore } from './accounts/webhooks.ts'
+import { createCheckStore } from './health/check.ts'
+import { createMonitoringStore } from './health/monitoring.ts'
+import { createOpsPageStore } from './health/ops-page.ts'
+import { createStatusStore } from './health/status.ts'
+import { createExecutionStore } from './ledger/executions.ts'
+import { createPlanStore } from './ledger/plans.ts'
+import { createTradeStore } from './ledger/trades.ts'
+import { createWindowStore } from './ledger/windows.ts'
+import { createMonthStore } from './months/close-months.ts'
+import { createClockStore } from './pass/disputes.ts'
+import { createPassStore } from './pass/passes.ts'
+import { createPriceStore } from './pass/prices.ts'
+import { createSandboxStore } from './sandbox/sandboxes.ts'
+import { type Connection, connect } from './server/connection.ts'
+import { explained } from './server/errors.ts'
+import { isEmpty, migrate, migrationStates } from './server/migrate.ts'
+import { openPool, type Pool } from './server/pool.ts'
+
+export type OpenOptions = {
+  /** Null for the clock of the server, which all hosts share. */
+  clock: (() => Instant) | null
+  /** Makes the schema where there is none; otherwise that is database_not_found. */
+  create: boolean
+}
+
+/** Throws database_not_found, schema_newer, database_locked, storage_failed. */
+export async function openStore(url: string, { clock, create }: OpenOptions): Promise<Store> {
+  const pool = openPool(url)
+  try {
+    const connection = connect(pool, url, clock)
+    if (!create) await refuseEmpty(pool, connection.server)
+    await migrate(pool, await connection.look((tx) => connection.clock.now(tx)))
+    return assemble(connection)
+  } catch (error) {
+    await pool.end()
+    throw explained(error, shownAddress(url))
+  }
+}
+
+/** What `migrate --status` shows; changes nothing. */
+export async function readMigrationStates(url: string): Promise<MigrationState[]> {
+  const pool = openPool(url, { max: 1 })
+  try {
+    await refuseEmpty(pool, shownAddress(url))
+    const client = await pool.connect()
+    try {
+      return await migrationStates(client)
+    } finally {
+      client.release()
+    }
+  } catch (error) {
+    throw explained(error, shownAddress(url))
+  } finally {
+    await pool.end()
+  }
+}
+
+async function refuseEmpty(pool: Pool, server: string): Promise<void> {
+  const client = await pool.connect()
+  try {
+    if (!(await isEmpty(client))) return
+  } finally {
+    client.release()
+  }
+  throw new Problem(
+    'database_not_found',
+    `There is nothing of tranche at ${server}: name the right database with --db, or begin one with \`tranche partner create\`.`,
+  )
+}
+
+function assemble(connection: Connection): Store {
+  return {
+    ...createPartnerStore(connection),
+    ...createKeyStore(connection),
+    ...createTierStore(connection),
+    ...createUserStore(connection),
+    ...createWebhookStore(connection),
+    ...createPlanStore(connection),
+    ...createWindowStore(connection),
+    ...createExecutionStore(connection),
+    ...createTradeStore(connection),
+    ...createPassStore(connection),
+    ...createClockStore(connection),
+    ...createPriceStore(connection),
+    ...createMonthStore(connection),
+    ...createSandboxStore(connection),
+    ...createStatusStore(connection),
+    ...createCheckStore(connection),
+    ...createMonitoringStore(connection),
+    ...createOpsPageStore(connection),
+    ...createAuditStore(connection),
+    close: () => connection.close(),
+  }
+}

@@ -1,0 +1,68 @@
+// What time it is for a tenant: the one place that knows of sandbox offsets, but for the gate (../server/gate.ts).
+// Everybody lives in real time but the test tenants that are listed in `sandboxes`.
+
+import { type Instant, later, plus } from '../../../core/instant.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import { instantOrNull } from '../../rows/instant.ts'
+import { IN_REAL_TIME } from '../../sql/expressions.ts'
+import { type Connection, ofTenant, type WriteTx } from '../server/connection.ts'
+import { query } from '../server/statement.ts'
+import type { Tx } from '../server/transaction.ts'
+
+export type SandboxTime = { tenantId: number; offsetMs: number; now: Instant }
+type Shift = { tenant_id: bigint; offset_ms: bigint; reported_until: bigint }
+
+const SHIFT = query<Shift>('select * from sandboxes where tenant_id = :tenant')
+const SHIFTS = query<Shift>('select * from sandboxes order by tenant_id')
+
+/** When a tenant's latest trade or adjustment was recorded: one step along an index of each table. */
+const latestOf = (tenant: string): string =>
+  `greatest((select max(recorded_at) from trades where tenant_id = ${tenant}),
+     (select max(recorded_at) from adjustments where tenant_id = ${tenant}))`
+const LATEST = query<{ at: bigint | null }>(
+  `select case
+     when exists (select 1 from sandboxes where tenant_id = :tenant::bigint) then ${latestOf(':tenant')}
+     when exists (select 1 from sandboxes)
+       then (select max(${latestOf('tenants.tenant_id')}) from tenants where ${IN_REAL_TIME})
+     else greatest((select max(recorded_at) from trades), (select max(recorded_at) from adjustments)) end as at`,
+)
+
+const shifted = (shift: Shift, real: Instant): Instant =>
+  later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant)
+
+/** A write on a tenant's behalf, whose `now` is the tenant's own. */
+export const writeAs = <T>(
+  connection: Connection,
+  tenant: Tenant,
+  work: (tx: WriteTx, now: Instant, real: Instant) => Promise<T>,
+): Promise<T> =>
+  connection.write(async (tx) => {
+    const times = await tx.times
+    return work(tx, times.of(tenant.tenantId), times.real)
+  }, ofTenant(tenant))
+
+/** The tenant's time when the real one is `real`, for whoever reads. A write asks its gate instead. */
+export async function timeOf(tx: Tx, tenantId: number, real: Instant): Promise<Instant> {
+  const shift = await tx.get(SHIFT, { tenant: tenantId })
+  return shift ? shifted(shift, real) : real
+}
+
+export const isSandbox = async (tx: Tx, tenantId: number): Promise<boolean> =>
+  (await tx.get(SHIFT, { tenant: tenantId })) !== undefined
+
+/** The tenants that live in a time of their own, and what it is. */
+export const sandboxTimes = async (tx: Tx, real: Instant): Promise<SandboxTime[]> =>
+  (await tx.all(SHIFTS)).map((shift) => ({
+    tenantId: Number(shift.tenant_id),
+    offsetMs: Number(shift.offset_ms),
+    now: shifted(shift, real),
+  }))
+
+/**
+ * The latest recorded_at among the tenants that share a time with this one; of all in real time for null. A sandbox is
+ * alone: what it has recorded lies in the future of all others and must not pull them there.
+ */
+export async function latestRecordedAt(tx: Tx, tenantId: number | null): Promise<Instant | null> {
+  const row = await tx.get(LATEST, { tenant: tenantId })
+  return instantOrNull(row?.at ?? null)
+}

@@ -1,0 +1,127 @@
+// A database on a server, and the only ways to use it: look, read, and write.
+
+import type { PoolClient } from 'pg'
+import type { Instant } from '../../../core/instant.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import { shownAddress } from '../../address.ts'
+import { createServerClock, type ServerClock } from './clock.ts'
+import { commit, commitWritten } from './commit.ts'
+import { explained, isLost, isTransient } from './errors.ts'
+import { enter, type Scope, type Times } from './gate.ts'
+import type { Pool } from './pool.ts'
+import { firstError, type Pipeline, pipelineOn, type Tx } from './transaction.ts'
+
+/** Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited. */
+export type WriteTx = Tx & { times: Promise<Times> }
+
+export type Connection = {
+  /** The address without a password. */
+  server: string
+  pool: Pool
+  clock: ServerClock
+  /** Asks for one thing only, without a transaction around it. */
+  look<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  /** Runs `work` on one consistent snapshot. */
+  read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  /**
+   * Runs `work` in a transaction behind the gate of months (gate.ts) and resolves once it is committed; what throws undoes
+   * it. `work` may run more than once: the last run counts.
+   */
+  write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope): Promise<T>
+  close(): Promise<void>
+}
+
+/** How often a transaction that others made impossible, or whose server went away, is tried in all. */
+const TRIES_MAX = 3
+const TRY_AGAIN_MS = 50
+
+export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ tenants: [tenantId] })
+
+/** A null `clock` takes the server's, so that hosts whose clocks disagree write as one. */
+export function connect(pool: Pool, url: string, given: (() => Instant) | null): Connection {
+  const server = shownAddress(url)
+  const clock = createServerClock(given)
+
+  async function onClient<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+    for (let tried = 1; ; tried++) {
+      try {
+        return await work(await pool.connect())
+      } catch (error) {
+        if (tried === TRIES_MAX || !(isTransient(error) || isLost(error))) throw explained(error, server)
+        await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS * tried))
+      }
+    }
+  }
+
+  return {
+    server,
+    pool,
+    clock,
+    look: (work) => onClient((client) => alone(client, work)),
+    read: (work) =>
+      onClient((client) =>
+        inTransaction(client, BEGIN_READ, async (tx) => {
+          const value = await work(tx)
+          await commit(tx)
+          return value
+        }),
+      ),
+    write: (work, scope = {}) =>
+      onClient((client) =>
+        inTransaction(client, 'begin', async (tx) => {
+          const entered = enter(tx, scope, clock.parameter())
+          const times = entered.then((gate) => gate.times)
+          times.catch(() => {})
+          const value = await work({ ...tx, times })
+          await commitWritten(tx, (await entered).mark, { pool, server })
+          return value
+        }),
+      ),
+    close: () => pool.end(),
+  }
+}
+
+const BEGIN_READ = 'begin isolation level repeatable read read only'
+
+/** Runs it to its end and gives the connection back, or ends a connection of which nothing is known any more. */
+async function inTransaction<T>(
+  client: PoolClient,
+  begin: string,
+  run: (tx: Pipeline) => Promise<T>,
+): Promise<T> {
+  const tx = pipelineOn(client)
+  try {
+    tx.send(begin).catch(() => {})
+    const value = await run(tx)
+    client.release()
+    return value
+  } catch (error) {
+    const first = await firstError(tx, error)
+    if (tx.hasFailed() || isLost(first)) client.release(true)
+    else await undo(client)
+    throw first
+  }
+}
+
+async function undo(client: PoolClient): Promise<void> {
+  try {
+    await client.query('rollback')
+    client.release()
+  } catch {
+    client.release(true)
+  }
+}
+
+async function alone<T>(client: PoolClient, work: (tx: Tx) => Promise<T>): Promise<T> {
+  const tx = pipelineOn(client)
+  try {
+    const value = await work(tx)
+    await tx.settled()
+    client.release()
+    return value
+  } catch (error) {
+    const first = await firstError(tx, error)
+    client.release(tx.hasFailed() || isLost(first))
+    throw first
+  }
+}

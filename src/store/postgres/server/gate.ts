@@ -1,0 +1,62 @@
+// The gate of months. Every writer takes the lock of all and those of its tenants, shared, and only in a later statement
+// reads its clock, which is never below what has been reported; it holds the gate to its commit. Whoever reports a month
+// takes a lock alone: so each writer has either committed by then, and is seen, or has not read its clock yet, and will
+// read one past the end of what is reported. Lock and clock in one statement would be wrong: its snapshot would be older
+// than its wait.
+
+import { type Instant, later, plus } from '../../../core/instant.ts'
+import { NOW_SQL } from './clock.ts'
+import { LOCK } from './locks.ts'
+import { type Query, query } from './statement.ts'
+import type { Pipeline } from './transaction.ts'
+
+/** On whose behalf a write is done. `alone` waits until no other write of the tenants, or of anybody, is under way. */
+export type Scope = { tenants?: readonly number[]; alone?: 'tenants' | 'all' }
+
+/** `real` is the time of everybody but sandboxes; `of` that of a tenant of the scope. */
+export type Times = { real: Instant; of: (tenantId: number) => Instant }
+
+/** What names a transaction to a server that is asked what became of it. */
+export type Mark = { xid: string; timeline: string }
+
+/** Takes the locks of a scope, then reads the clock. */
+export async function enter(
+  tx: Pipeline,
+  { tenants = [], alone }: Scope,
+  clock: Instant | null,
+): Promise<{ times: Times; mark: Mark }> {
+  const ids = [...new Set(tenants)].sort((a, b) => a - b)
+  // What fails here makes the reading of the clock fail.
+  tx.run(alone === 'all' ? ALL_ALONE : ALL).catch(() => {})
+  for (const tenant of ids) tx.run(alone === 'tenants' ? TENANT_ALONE : TENANT, { tenant }).catch(() => {})
+  const row = await tx.get(TIMES, { clock, tenants: ids })
+  if (!row) throw new Error('the gate told no time')
+  const real = Number(row.real) as Instant
+  const shifts = new Map(row.shifts.map(({ tenant_id, ...shift }) => [tenant_id, shift]))
+  const times: Times = {
+    real,
+    of(tenantId) {
+      const shift = shifts.get(tenantId)
+      return shift ? later(plus(real, shift.offset_ms), shift.reported_until as Instant) : real
+    },
+  }
+  return { times, mark: { xid: row.xid, timeline: row.timeline } }
+}
+
+const lock = (how: string, which: number, id: string): Query<unknown> =>
+  query(`select pg_advisory_xact_lock${how}(${which}, ${id})`)
+const ALL = lock('_shared', LOCK.all, '0')
+const ALL_ALONE = lock('', LOCK.all, '0')
+const TENANT = lock('_shared', LOCK.tenant, ':tenant::int')
+const TENANT_ALONE = lock('', LOCK.tenant, ':tenant::int')
+
+/** The history of a server: another one after a standby was promoted, where numbers of transactions begin to differ. */
+export const TIMELINE_SQL = 'left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)'
+
+type Shift = { tenant_id: number; offset_ms: number; reported_until: number }
+const TIMES: Query<Mark & { real: bigint; shifts: Shift[] }> = query(
+  `select greatest(${NOW_SQL}, (select at from reported_until)) as real,
+     pg_current_xact_id()::text as xid, ${TIMELINE_SQL} as timeline,
+     coalesce((select json_agg(json_build_object('tenant_id', tenant_id, 'offset_ms', offset_ms,
+       'reported_until', reported_until)) from sandboxes where tenant_id = any(:tenants::bigint[])), '[]') as shifts`,
+)

@@ -1,0 +1,24 @@
+// The advisory locks of a database, and the order in which they and rows are locked, so that no two transactions wait
+// for each other: all -> tenants, ascending -> pass -> poll -> partner -> user -> plans -> schedules -> windows ->
+// executions, each by ascending ids -> what is added. Rows are locked `for no key update`.
+
+/** The first number of an advisory lock; the second is the tenant's where it is one of a tenant, else 0. */
+export const LOCK = {
+  /** Held shared by every writer, alone by whoever closes a month for all. */
+  all: 1,
+  /** Of one tenant: shared by its writers, alone by whoever has to see the last of them gone. */
+  tenant: 2,
+  /** Held by every hand of a pass, by its session. */
+  pass: 3,
+  /** Whoever joins a pass or leaves it. */
+  passDoor: 4,
+  /** Of one tenant: polls take turns. */
+  poll: 5,
+  /** An advance of a sandbox, held by its session. */
+  advance: 6,
+  /** An import of prices, held by its session. */
+  import: 7,
+  migrate: 8,
+  /** Whoever numbers an adjustment. */
+  numbering: 9,
+} as const

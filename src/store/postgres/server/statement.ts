@@ -1,0 +1,32 @@
+// A statement of SQL with named parameters, as both stores write it: ":tenant" becomes "$1", and "::bigint" stays a cast.
+
+/** `Row` is what a row of its answer looks like: integers as bigint, as in the rows of src/store/rows. */
+export type Query<Row> = {
+  /** Under which each connection prepares it, on first use. */
+  name: string
+  text: string
+  params: readonly string[]
+  /** Only for the compiler. */
+  row?: Row
+}
+export type Params = Readonly<Record<string, unknown>>
+
+const PARAMETER = /(?<!:):([a-z_]+)/g
+let defined = 0
+
+export function query<Row = never>(source: string): Query<Row> {
+  const params: string[] = []
+  const text = source.replaceAll(PARAMETER, (_, name: string) => {
+    if (!params.includes(name)) params.push(name)
+    return `$${params.indexOf(name) + 1}`
+  })
+  defined += 1
+  return { name: `q${defined}`, text, params }
+}
+
+/** The values of a statement in the order of its parameters. One that is missing is a mistake of the caller's. */
+export const valuesOf = ({ text, params: names }: Query<unknown>, params: Params): unknown[] =>
+  names.map((name) => {
+    if (!(name in params)) throw new Error(`no value for :${name} of ${text}`)
+    return params[name]
+  })
