@@ -1,4 +1,5 @@
-// The source as scripts for the executable: one that every start reads, and one for each package that only some need.
+// The source as scripts for the executable: one that every start reads, and one for each package, and for the store on a
+// server, that only some need.
 //
 // What a start costs is mostly the size of its script, read or not: with all packages in it, 4 MB, `tranche version`
 // took twice as long. So a package that neither `version` nor an idle `tick` uses is a script of its own, embedded
@@ -7,16 +8,13 @@
 import { readFileSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import { join, resolve } from 'node:path'
-import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild'
+import type { Metafile, Plugin } from 'esbuild'
 import { THREAD_ASSET } from '../src/store/sqlite/file/checkpoints.ts'
-
-const ROOT = join(import.meta.dirname, '..')
+import { roomApart, writeRoom } from './room-apart.ts'
+import { LOAD_ASSET, ROOT, script } from './script.ts'
 
 /** Used by an idle tick: these stay in the script that has a code cache. */
 const START_PACKAGES = ['commander', 'decimal.js', 'better-sqlite3']
-
-/** What listhen asks for only to watch files, to tunnel, to copy an address or to speak WebSocket: never done here. */
-const LEFT_OUT = ['@parcel/watcher', '@parcel/watcher-wasm', 'crossws/*', 'jiti', 'tinyclip', 'untun']
 
 /** Modules of Node that take milliseconds to load, and that a start may never come to use. */
 const COSTLY_MODULES = ['child_process', 'crypto', 'zlib']
@@ -35,8 +33,10 @@ export async function bundle(scratch: string): Promise<Bundle> {
   const apart = new Set<string>()
   const main = join(scratch, 'tranche.cjs')
   const start = `import { main } from './src/main.ts'\nmain()\n`
-  const made = [await script(start, main, [packagesApart(apart), costlyModulesLater()])]
-  const others: Record<string, string> = {}
+  const room = await writeRoom(scratch)
+  const plugins = [roomApart(room), packagesApart(apart), costlyModulesLater()]
+  const made = [room.metafile, await script(start, main, plugins)]
+  const others: Record<string, string> = { [room.asset]: room.file }
   for (const name of [...apart].sort()) {
     const file = join(scratch, `${name.replaceAll('/', '-')}.cjs`)
     made.push(await script(`module.exports = require('${name}')\n`, file, []))
@@ -50,34 +50,6 @@ export async function bundle(scratch: string): Promise<Bundle> {
 
 const assetOf = (name: string): string => `packages/${name}.cjs`
 
-async function script(contents: string, outfile: string, plugins: Plugin[]): Promise<Metafile> {
-  const options = {
-    stdin: { contents, resolveDir: ROOT, sourcefile: 'tranche.ts' },
-    absWorkingDir: ROOT,
-    outfile,
-    plugins,
-    external: LEFT_OUT,
-    bundle: true,
-    // A node_modules that is a link to one elsewhere gives the same names, and so the same bytes.
-    preserveSymlinks: true,
-    platform: 'node',
-    format: 'cjs',
-    // Some packages' main file (jsonc-parser's) hides its requires from a bundler; their ES modules do not.
-    mainFields: ['module', 'main'],
-    target: `node${process.versions.node}`,
-    // Only a checkout asks where its files are; the executable carries them.
-    define: { 'import.meta.dirname': '__dirname' },
-    // A script that starts from a code cache cannot import(): every lazy import becomes a require.
-    supported: { 'dynamic-import': false },
-    // The licences are beside the executable. In the script, one foreign letter of a name would double its size.
-    legalComments: 'none',
-    logLevel: 'warning',
-    metafile: true,
-  } satisfies BuildOptions
-  const { metafile } = await build(options)
-  return metafile
-}
-
 /** Sends the source's imports of a package to the script of that package, and notes which there have to be. */
 function packagesApart(apart: Set<string>): Plugin {
   return {
@@ -90,14 +62,7 @@ function packagesApart(apart: Set<string>): Plugin {
         return { path, namespace: 'apart' }
       })
       onLoad({ filter: /.*/, namespace: 'apart' }, ({ path }) => ({
-        contents: `
-          const { getAsset } = require('node:sea')
-          const { Script } = require('node:vm')
-          const source = getAsset(${JSON.stringify(assetOf(path))}, 'utf8')
-          const wrapped = new Script('(function (module, exports, require) {' + source + '\\n})', {
-            filename: ${JSON.stringify(assetOf(path))},
-          })
-          wrapped.runInThisContext()(module, exports, require)`,
+        contents: `${LOAD_ASSET}\nload(${JSON.stringify(assetOf(path))})(module, exports, require)`,
       }))
     },
   }

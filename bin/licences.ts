@@ -25,10 +25,20 @@ const SQLITE = `SQLite is in the public domain: its authors have dedicated the c
 function packagePart(folder: string): string {
   const { name, version, license } = manifestOf(folder)
   if (typeof license !== 'string' || license === 'UNLICENSED') throw new Error(`${name} states no licence`)
-  const file = readdirSync(folder).find((entry) => /^(licen[cs]e|copying)/i.test(entry))
-  if (file === undefined) throw new Error(`${name} brings no text of its licence, ${license}`)
-  const texts = [file, ...further(folder)].map((entry) => readFileSync(join(folder, entry), 'utf8').trim())
-  return part(`${name} ${version} (${license})`, texts.join('\n\n'))
+  const own = licenceIn(folder)
+  if (own === undefined) throw new Error(`${name} brings no text of its licence, ${license}`)
+  const texts = [own, ...further(folder).map((entry) => readFileSync(join(folder, entry), 'utf8'))]
+  return part(`${name} ${version} (${license})`, texts.map((text) => text.trim()).join('\n\n'))
+}
+
+/** From the file of that name, else from the section of that name that ends the README. */
+function licenceIn(folder: string): string | undefined {
+  const entries = readdirSync(folder)
+  const file = entries.find((entry) => /^(licen[cs]e|copying)/i.test(entry))
+  if (file !== undefined) return readFileSync(join(folder, file), 'utf8')
+  const readme = entries.find((entry) => /^readme\.md$/i.test(entry))
+  const section = /^## licen[cs]e\n([\s\S]*\bcopyright\b[\s\S]*)$/im
+  return readme && section.exec(readFileSync(join(folder, readme), 'utf8'))?.[1]
 }
 
 /** What a package asks to be passed on, and whose work is in the files that are taken from it as they are. */

@@ -8,6 +8,7 @@ import { createProgram, VERSION_ASKED } from './cli/program.ts'
 import { versionJson } from './cli/version.ts'
 import { visible } from './core/visible.ts'
 import { type Machine, machine as realMachine } from './machine.ts'
+import { withoutSecrets } from './store/address.ts'
 
 export type World = { streams: Streams; machine: Machine; env: NodeJS.ProcessEnv }
 
@@ -49,12 +50,15 @@ function report(error: unknown, { json, warnings }: Reporting, { err }: Pick<Str
     if (error.exitCode === 0) return EXIT.done
     // Without a command the parser shows the help, and has no message of its own.
     const isHelp = error.code === 'commander.help'
-    const said = error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ')
+    const said = withoutSecrets(error.message)
+      .replace(/^error: /, '')
+      .replace(/\s*\n\s*/g, ' ')
     const message = isHelp ? 'Name a command; --help lists them.' : said
     if (json) err.write(`${JSON.stringify({ error: { code: 'usage', message }, ...beside })}\n`)
     return EXIT.usage
   }
-  const { exitCode, code, message } = failureOf(error)
+  const { exitCode, code, message: said } = failureOf(error)
+  const message = withoutSecrets(said)
   err.write(
     json ? `${JSON.stringify({ error: { code, message }, ...beside })}\n` : `error: ${visible(message)}\n`,
   )

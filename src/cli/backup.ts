@@ -1,6 +1,5 @@
 // backup: a copy of the database, made while it is in use.
 
-import { statSync } from 'node:fs'
 import { Command } from 'commander'
 import { visible } from '../core/visible.ts'
 import type { Cli } from './context.ts'
@@ -12,9 +11,8 @@ export function backupCommand(cli: Cli): Command {
     .argument('<file>', 'where to')
     .option('--force', 'replace the file if it is there')
     .action(async (copy: string, { force }: { force?: boolean }) => {
-      const { backUp } = await import('../store/sqlite/file/backup.ts')
-      await backUp(cli.globals().db, copy, { replace: force ?? false })
-      const json = { file: copy, bytes: statSync(copy).size }
+      const { bytes } = await (await cli.database()).backUp(copy, { replace: force ?? false })
+      const json = { file: copy, bytes }
       print(cli, json, () => visible(`${json.file} ${json.bytes} bytes`))
     })
 }

@@ -2,7 +2,9 @@
 
 import { Option } from 'commander'
 import type { Machine } from '../machine.ts'
+import type { Database, OpenOptions } from '../store/database.ts'
 import type { Store } from '../store/store.ts'
+import { databaseOf } from './database.ts'
 
 export type Streams = {
   out: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
@@ -24,11 +26,10 @@ export type Cli = {
   streams: Streams
   machine: Machine
   globals: () => Globals
-  /** Opens the database, runs, closes. Only commands that start something new create a missing file. */
-  withStore<T>(
-    run: (store: Store) => Promise<T>,
-    options?: { create?: boolean; cacheKib?: number; checkpointsAside?: boolean },
-  ): Promise<T>
+  /** What --db names, not opened yet. */
+  database(): Promise<Database>
+  /** Opens the database, runs, closes. Only commands that start something new create a missing one. */
+  withStore<T>(run: (store: Store) => Promise<T>, options?: Partial<OpenOptions>): Promise<T>
   /** How a command line for the same database begins: it names what --db has named. */
   self: () => string
   /** What is not as it should be, gathered for --json. */
@@ -38,25 +39,27 @@ export type Cli = {
 }
 
 export const dbOption = () =>
-  new Option('--db <file>', 'the database file').env('TRANCHE_DB').default('tranche.db')
+  new Option('--db <file>', 'the database: a file, or postgres://USER@HOST/NAME')
+    .env('TRANCHE_DB')
+    .default('tranche.db')
 
 export function createCli(options: Pick<Cli, 'streams' | 'machine' | 'globals' | 'self' | 'exitWith'>): Cli {
+  const database = () => databaseOf(options.globals().db, options.machine)
   return {
     ...options,
     warnings: [],
+    database,
     async withStore(run, { create = false, ...more } = {}) {
-      const { openStore } = await import('../store/sqlite/open.ts')
-      const { explained } = await import('../store/sqlite/file/explain.ts')
-      const { db } = options.globals()
+      const { open, explained } = await database()
       try {
-        const store = await openStore(db, { clock: options.machine.clock, create, ...more })
+        const store = await open({ create, ...more })
         try {
           return await run(store)
         } finally {
           await store.close()
         }
       } catch (error) {
-        throw explained(error, db)
+        throw explained(error)
       }
     },
   }

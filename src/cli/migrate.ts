@@ -10,10 +10,9 @@ export function migrateCommand(cli: Cli): Command {
     .description('bring the database to the schema of this version')
     .option('--status', 'only show which migrations are applied')
     .action(async ({ status }: { status?: boolean }) => {
-      const { readMigrationStates } = await import('../store/sqlite/open.ts')
       const { describeMigration } = await import('../store/migrations.ts')
       if (!status) await cli.withStore(async () => {}, { create: true })
-      const states = await readMigrationStates(cli.globals().db)
+      const states = await (await cli.database()).migrationStates()
       const json = states.map(({ name, appliedAt }) => ({
         name,
         applied_at: appliedAt === null ? null : formatInstant(appliedAt),

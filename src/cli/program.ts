@@ -1,8 +1,8 @@
 // The whole command tree: every command under the program, and what they have in common.
 
 import { Command, CommanderError } from 'commander'
-import { quoted } from '../core/shell-word.ts'
 import { visibleLines } from '../core/visible.ts'
+import { holdsSecret, withoutSecrets } from '../store/address.ts'
 import { VERSION } from '../version.ts'
 import { auditCommand } from './audit.ts'
 import { backtestCommand } from './backtest.ts'
@@ -21,6 +21,7 @@ import { addExamples, addInGroups, HELP_COLUMNS } from './help-text.ts'
 import { initCommand } from './init.ts'
 import { keyCommand } from './key.ts'
 import { migrateCommand } from './migrate.ts'
+import { onDatabase } from './on-database.ts'
 import { openapiCommand } from './openapi.ts'
 import { refuseEmpty } from './options/refuse-empty.ts'
 import { partnerCommand } from './partner.ts'
@@ -31,6 +32,7 @@ import { restoreCommand } from './restore.ts'
 import { sandboxCommand } from './sandbox.ts'
 import { serveCommand } from './serve.ts'
 import { statusCommand } from './status.ts'
+import { warn } from './terminal/print.ts'
 import { tickCommand } from './tick.ts'
 import { tierCommand } from './tier.ts'
 import { tradeCommand } from './trade.ts'
@@ -49,11 +51,11 @@ export function createProgram(
   const program = new Command('tranche')
   const globals = () => program.opts<Globals>()
   const self = () =>
-    program.getOptionValueSource('db') === 'cli' ? `tranche --db ${quoted(globals().db)}` : 'tranche'
+    program.getOptionValueSource('db') === 'cli' ? onDatabase('tranche', globals().db) : 'tranche'
   const cli = createCli({ ...options, globals, self })
   const { out, err } = cli.streams
   program
-    .description('Recurring Bitcoin purchases with careful timing, over one SQLite file')
+    .description('Recurring Bitcoin purchases with careful timing, over one SQLite file or PostgreSQL')
     .addOption(dbOption())
     .option('--json', 'answer with one JSON document', false)
     .option('--no-color', 'never colour the output')
@@ -63,6 +65,9 @@ export function createProgram(
       throw new CommanderError(EXIT.done, VERSION_ASKED, VERSION)
     })
     .showHelpAfterError('Add --help to see what it takes.')
+  program.hook('preAction', () => {
+    if (program.getOptionValueSource('db') === 'cli' && holdsSecret(globals().db)) warn(cli, SEEN_BY_ALL)
+  })
   const commands = [
     initCommand(cli),
     serveCommand(cli),
@@ -103,7 +108,8 @@ export function createProgram(
       getOutHelpWidth: () => widthOf(out),
       getErrHelpWidth: () => widthOf(err),
       // A word that was pasted may be anybody's, and begin like an option.
-      outputError: (text, write) => write(visibleLines(text.replace(/\n$/, (end) => remark(text) + end))),
+      outputError: (text, write) =>
+        write(visibleLines(withoutSecrets(text.replace(/\n$/, (end) => remark(text) + end)))),
       writeErr: (text) => {
         if (!globals().json) err.write(text)
       },
@@ -111,5 +117,8 @@ export function createProgram(
   })
   return { program, cli }
 }
+
+const SEEN_BY_ALL =
+  'everybody on this machine can read the password in --db: put the address into the variable TRANCHE_DB, or the password into ~/.pgpass'
 
 const widthOf = (stream: Streams['out']): number => (stream.isTTY && stream.columns) || HELP_COLUMNS

@@ -12,17 +12,20 @@ export function restoreCommand(cli: Cli): Command {
     .description('put a copy in the place of the database; the old one is kept next to it')
     .argument('<file>', 'the copy')
     .action(async (copy: string) => {
-      const { db } = cli.globals()
+      const database = await cli.database()
+      const { shown } = database
       await confirmOnTerminal(
         cli,
-        `Replace ${db} by ${copy}? What happened since that copy is gone from the service.`,
+        `Replace ${shown} by ${copy}? What happened since that copy is gone from the service.`,
       )
-      const { restore } = await import('../store/sqlite/file/restore.ts')
-      const audit = auditEntry(cli, 'database.restore', db, { from: copy })
-      const { database, log } = restore(copy, db, { now: cli.machine.clock(), audit })
-      const old = [database && `the old one is ${database}`, log && `the log that was beside it is ${log}`]
-      print(cli, { file: db, replaced: database, replaced_log: log }, () =>
-        visible([`${db} restored`, ...old.filter((part) => part !== null)].join('; ')),
+      const audit = auditEntry(cli, 'database.restore', shown, { from: copy })
+      const old = await database.restore(copy, { now: cli.machine.clock(), audit })
+      const left = [
+        old.database && `the old one is ${old.database}`,
+        old.log && `the log that was beside it is ${old.log}`,
+      ]
+      print(cli, { file: shown, replaced: old.database, replaced_log: old.log }, () =>
+        visible([`${shown} restored`, ...left.filter((part) => part !== null)].join('; ')),
       )
     })
 }

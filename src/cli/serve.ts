@@ -1,6 +1,5 @@
 // serve: the partner API over an open database, and the scheduler beside it.
 
-import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { SECOND_MS } from '../core/instant.ts'
 import type { ConnectionLimits } from '../http/listen/connections.ts'
@@ -167,9 +166,8 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const listeners = await openListeners(answering, { ...options, uuid: cli.machine.uuid })
   if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listeners.api)
   renewal.now = () => renewCertificate(log, listeners.api, options)
-  const { db } = cli.globals()
-  const { isMissing } = await import('../store/sqlite/file/own-files.ts')
-  const isNew = isMissing(db)
+  const database = await cli.database()
+  const db = database.shownInFull
   // As a rule the first line says that all is ready. Only whoever has to wait is told what for.
   const waiting = setTimeout(
     () => log.info({ ...addressesOf(listeners), db }, 'opening the database'),
@@ -183,15 +181,16 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   })
   const openAndRun = async (): Promise<void> => {
     const { migrateAside } = await import('./serve/migrate-aside.ts')
-    await migrateAside(db, { stopped, note: (message) => log.info({}, message) })
+    await migrateAside(database, cli.globals().db, { stopped, note: (message) => log.info({}, message) })
     if (isStopping) return
+    const isNew = await database.isMissing()
     await cli.withStore(
       async (store) => {
         isOpen = true
         clearTimeout(waiting)
         front.app = appOver(options.metrics.counting(store))
         await options.ops.opened(store)
-        await run(cli, store, { ...options, listeners, stopped, isNew })
+        await run(cli, store, { ...options, listeners, stopped, isNew, db })
       },
       { create: options.create, checkpointsAside: true },
     )
@@ -206,7 +205,8 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   }
 }
 
-type Running = ServeOptions & Parts & { listeners: Listeners; stopped: Promise<string>; isNew: boolean }
+type Running = ServeOptions &
+  Parts & { listeners: Listeners; stopped: Promise<string>; isNew: boolean; db: string }
 
 /** Serves from an open database until it is told to stop, and then until what is in flight is done. */
 async function run(cli: Cli, store: Store, options: Running): Promise<void> {
@@ -221,7 +221,7 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
     options.tickEvery === null
       ? null
       : startScheduler({ store, machine: cli.machine, observe, deliver, log, ping }, options.tickEvery)
-  const where = { ...addressesOf(listeners), db: resolve(cli.globals().db) }
+  const where = { ...addressesOf(listeners), db: options.db }
   log.info({ ...where, tick_every_ms: options.tickEvery }, 'listening')
   if ((await store.listPartners()).length === 0)
     log.warn({ db: where.db }, options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER)

@@ -37,8 +37,9 @@ async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
     look: () =>
       cli.withStore(async (store) => {
         const health = await look(cli, store, takeStock)
+        const { shown: db } = await cli.database()
         const more = { recent: await store.readRecent(shown), walBytes: await store.walBytes() }
-        return { ...health, ...more, db: cli.globals().db, self: cli.self(), everyMs }
+        return { ...health, ...more, db, self: cli.self(), everyMs }
       }),
     line: async (health) => {
       const json = statusJson(cli, health)

@@ -1,19 +1,50 @@
 // What --db names: a file, or a database on a server. A URL may hold a password, which belongs in no output.
 
-const SERVER = /^postgres(ql)?:\/\//
+import { Problem } from '../core/problem.ts'
+
+const SERVER = /^postgres(ql)?:\/\//i
+const URL_OF_ANY_KIND = /^[a-z][a-z0-9+.-]*:\/\//i
+/** The parameters of an address that are secrets. */
+const SECRETS = ['password', 'sslpassword']
+const HIDDEN = 'postgres://***'
 
 /** Whether it names a database on a PostgreSQL server. Anything else is a file. */
 export const isServer = (db: string): boolean => SERVER.test(db)
 
-/** The same as it may be shown and logged: without a password. */
+/** The same as it may be shown and logged: without a password, and otherwise unchanged. */
 export function shownAddress(db: string): string {
-  if (!isServer(db)) return db
-  try {
-    const url = new URL(db)
-    if (url.password !== '') url.password = '***'
-    if (url.searchParams.has('password')) url.searchParams.set('password', '***')
-    return url.href
-  } catch {
-    return 'postgres://***'
-  }
+  if (!URL_OF_ANY_KIND.test(db)) return db
+  const url = URL.parse(db)
+  // Where a password with a slash ends is anybody's guess.
+  if (!isServer(db) || !url || /@/.test(url.pathname + url.search + url.hash)) return HIDDEN
+  const named = SECRETS.filter((name) => url.searchParams.has(name))
+  if (url.password === '' && named.length === 0) return db
+  if (url.password !== '') url.password = '***'
+  for (const name of named) url.searchParams.set(name, '***')
+  return url.href
+}
+
+/** Whether it holds what may not be shown: a hint then names the variable TRANCHE_DB. */
+export const holdsSecret = (db: string): boolean => shownAddress(db) !== db
+
+/** A text that may quote addresses, without their passwords. */
+export const withoutSecrets = (text: string): string =>
+  text.replace(/[a-z][a-z0-9+.-]*:\/\/[^\s'"`]*@[^\s'"`]*/gi, (address) =>
+    isServer(address) ? shownAddress(address) : address,
+  )
+
+/** Throws usage for what looks like an address and is none of a PostgreSQL database. */
+export function refuseNoAddress(db: string): void {
+  if (!URL_OF_ANY_KIND.test(db)) return
+  if (!isServer(db))
+    throw new Problem(
+      'usage',
+      '--db takes a file or an address that begins with postgres://, and this is neither.',
+    )
+  if (shownAddress(db) === HIDDEN)
+    throw new Problem(
+      'usage',
+      'The address of the database cannot be read: in its password, a character that is no letter or digit is written ' +
+        'as %XX, such as %2F for / and %40 for @.',
+    )
 }

@@ -30,12 +30,12 @@ function isStale(): boolean {
   const made = statSync(EXECUTABLE).mtimeMs
   const sources = [
     'src/**/*.ts',
-    'sql/*.sql',
+    'sql/**/*.sql',
     'docs/**/*.md',
     'deploy/README.md',
     '*.md',
     'deploy/tranche*.{cron,env,service,timer}',
-    'bin/{build,bundle,licences,sbom,target}.ts',
+    'bin/*.ts',
     'package.json',
     'package-lock.json',
     'tsconfig.json',

@@ -1,29 +1,26 @@
-// A real PostgreSQL server for tests: in a folder of its own, over a socket only, stopped when its process ends. Each
-// test has a database of its own, copied from one with the schema in it.
+// A real PostgreSQL server for tests: in a folder of its own, over a socket only, gone when its process ends, however that
+// ends. Each test has a database of its own, copied from one with the schema in it.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chownSync, existsSync, globSync, mkdtempSync, rmSync } from 'node:fs'
+import { chownSync, existsSync, mkdtempSync, readFileSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import pg from 'pg'
 import { migrate } from '../../src/store/postgres/server/migrate.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
-
-/** Where Debian puts the programs of the server: the newest, as none of them is on PATH. */
-export const serverPrograms = (): string | undefined =>
-  globSync('/usr/lib/postgresql/*/bin').sort(byVersion).at(-1)
-
-const byVersion = (a: string, b: string): number => a.localeCompare(b, 'en', { numeric: true })
+import { serverProgram } from './tools.ts'
 
 export type Server = {
   folder: string
-  process: ChildProcess
   /** The address of a database of this server. */
-  url: (database: string) => string
+  url: (database: string, user?: string) => string
   /** Asks the server itself, as its superuser. */
   ask: <Row extends object>(sql: string, database?: string) => Promise<Row[]>
-  stop: () => void
+  /** Sends the server's first process a signal: SIGQUIT has it fall over, SIGINT stop its work and end. */
+  kill: (signal: NodeJS.Signals) => void
+  /** Ends it and removes its folder. */
+  stop: () => Promise<void>
 }
 
 const TEMPLATE = 'template_tranche'
@@ -53,40 +50,47 @@ export async function ownDatabase(name: string): Promise<string> {
 
 /** Makes a cluster and starts it. `settings` go before those that make it fast and forgetful. */
 export async function startServer(settings: Record<string, string> = {}): Promise<Server> {
-  const bin = serverPrograms()
-  if (!bin) throw new Error('no PostgreSQL server is installed')
-  const folder = mkdtempSync(join(tmpdir(), 'tpg-'))
-  const owner = ownerOf(folder)
-  const data = join(folder, 'data')
-  execFileSync(
-    join(bin, 'initdb'),
-    ['-D', data, '--no-sync', '-A', 'trust', '--locale=C', '-E', 'UTF8', '-U', 'tranche'],
-    { ...owner, stdio: 'pipe' },
-  )
+  const folder = mkdtempSync(join(shortFolder(), 'tpg-'))
+  const made = [
+    '-D',
+    join(folder, 'data'),
+    '--no-sync',
+    '-A',
+    'trust',
+    '--locale=C',
+    '-E',
+    'UTF8',
+    '-U',
+    'tranche',
+  ]
+  execFileSync(serverProgram('initdb'), made, { ...ownerOf(folder), stdio: 'pipe' })
   return runServer(folder, settings)
 }
 
 const FAST = { fsync: 'off', full_page_writes: 'off', max_connections: '200', max_wal_size: '4GB' }
 
+/**
+ * Holds the server and waits for the end of its own input, which comes with the end of the process that holds the other
+ * end of it, kill -9 included: then it ends the server and removes the folder.
+ */
+const KEEPER =
+  '"$@" >> "$0/log" 2>&1 & server=$!; cat; kill -CONT $server; kill -QUIT $server; wait; rm -rf "$0"'
+
 /** Starts the cluster that is in a folder. */
 export async function runServer(folder: string, settings: Record<string, string> = {}): Promise<Server> {
-  const bin = serverPrograms() ?? ''
-  const options = Object.entries({
-    ...FAST,
-    listen_addresses: '',
-    unix_socket_directories: folder,
-    ...settings,
+  const all = { ...FAST, listen_addresses: '', unix_socket_directories: folder, ...settings }
+  const options = Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const command = [serverProgram('postgres'), '-D', join(folder, 'data'), ...options]
+  const keeper = spawn('sh', ['-c', KEEPER, folder, ...command], {
+    ...ownerOf(folder),
+    // An interruption of the terminal is not for it.
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
   })
-  const child = spawn(
-    join(bin, 'postgres'),
-    ['-D', join(folder, 'data'), ...options.flatMap(([name, value]) => ['-c', `${name}=${value}`])],
-    { ...ownerOf(folder), stdio: ['ignore', 'ignore', 'pipe'] },
-  )
-  child.stderr?.resume()
-  child.unref()
-  ;(child.stderr as unknown as { unref?: () => void } | null)?.unref?.()
-  const url = (database: string): string =>
-    `postgres://tranche@localhost/${database}?host=${encodeURIComponent(folder)}`
+  keeper.unref()
+  ;(keeper.stdin as unknown as { unref: () => void }).unref()
+  const url: Server['url'] = (database, user = 'tranche') =>
+    `postgres://${user}@localhost:${settings.port ?? 5432}/${database}?host=${encodeURIComponent(folder)}`
   const ask: Server['ask'] = async (sql, database = 'postgres') => {
     const client = new pg.Client({ connectionString: url(database) })
     client.on('error', () => {})
@@ -97,32 +101,64 @@ export async function runServer(folder: string, settings: Record<string, string>
       await client.end()
     }
   }
-  const stop = (): void => {
-    child.kill('SIGKILL')
-    rmSync(folder, { recursive: true, force: true })
+  const kill = (signal: NodeJS.Signals): void => {
+    const [pid] = readFileSync(join(folder, 'data/postmaster.pid'), 'utf8').split('\n')
+    process.kill(Number(pid), signal)
   }
-  process.once('exit', stop)
-  await isReady(ask, child)
-  return { folder, process: child, url, ask, stop }
+  await isReady(ask, folder)
+  return { folder, url, ask, kill, stop: () => ended(keeper) }
 }
 
-async function isReady(ask: Server['ask'], child: ChildProcess): Promise<void> {
-  for (const end = performance.now() + 30_000; ; ) {
+async function ended(keeper: ChildProcess): Promise<void> {
+  if (keeper.exitCode !== null || keeper.signalCode !== null) return
+  const gone = new Promise((resolve) => keeper.once('exit', resolve))
+  keeper.ref()
+  keeper.stdin?.end()
+  await gone
+}
+
+/** Resolves once it answers. Throws with its log when it does not begin to run, or not in time. */
+export async function isReady(ask: Server['ask'], folder: string): Promise<void> {
+  const began = performance.now()
+  for (;;) {
     try {
       await ask('select 1')
       return
     } catch (error) {
-      if (child.exitCode !== null || performance.now() > end) throw error
+      const waited = performance.now() - began
+      const isRunning = existsSync(join(folder, 'data/postmaster.pid'))
+      if (waited > START_MAX_MS || (waited > BEGIN_MAX_MS && !isRunning))
+        throw new Error(readFileSync(join(folder, 'log'), 'utf8'), { cause: error })
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
   }
 }
+
+const START_MAX_MS = 60_000
+const BEGIN_MAX_MS = 5_000
+
+/** What a socket's path may be at most, and what the server puts behind that of a folder of ours. */
+const SOCKET_BYTES_MAX = 107
+const SOCKET = '/tpg-123456/.s.PGSQL.5432'
+
+/** The folder for temporary files, or another one where its name is too long, or where the server's user may not go. */
+function shortFolder(): string {
+  const fits = (folder: string) => Buffer.byteLength(folder + SOCKET) <= SOCKET_BYTES_MAX && isOpen(folder)
+  const found = [tmpdir(), '/dev/shm', '/tmp'].find(fits)
+  if (found === undefined) throw new Error('no folder for temporary files is good for a server')
+  return found
+}
+
+/** Whether another user may pass through it and all above it. */
+const isOpen = (folder: string): boolean =>
+  process.getuid?.() !== 0 ||
+  (existsSync(folder) && (statSync(folder).mode & 0o001) !== 0 && (folder === '/' || isOpen(dirname(folder))))
 
 /** The server refuses to run as root: then it runs as the user that Debian made for it. */
 function ownerOf(folder: string): { uid?: number; gid?: number; cwd: string } {
   if (process.getuid?.() !== 0) return { cwd: folder }
   const id = (option: string) => Number(execFileSync('id', [option, 'postgres'], { encoding: 'utf8' }))
   const [uid, gid] = [id('-u'), id('-g')]
-  if (existsSync(folder)) chownSync(folder, uid, gid)
+  chownSync(folder, uid, gid)
   return { uid, gid, cwd: folder }
 }

@@ -15,14 +15,13 @@ export const BELOW_CLI = [
   'price',
   'resources',
   'store',
-  'store/sqlite',
   'version',
   'webhook',
   'whole-file',
 ]
 
 /** What a command may use: those, and what commands share. */
-const COMMAND = [...BELOW_CLI, 'cli', 'cli/context', 'cli/terminal']
+const COMMAND = [...BELOW_CLI, 'cli', 'cli/context', 'cli/database', 'cli/terminal']
 
 /**
  * Who may import whom. A room is a file of src without its ending, else its folder; the first that matches counts.
@@ -37,8 +36,9 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   },
   'engine/backtest': { may: ['core', 'engine/backtest', 'engine/slot-reserve'], packages: [] },
   billing: { may: ['core', 'billing', 'types of store'], packages: ['node:crypto'] },
+  'store/postgres': { may: ['core', 'store', 'store/postgres', 'lanes', 'resources', 'whole-file'] },
   'store/sqlite': { may: ['core', 'store', 'store/sqlite', 'lanes', 'resources', 'whole-file'] },
-  store: { may: ['core', 'store'], packages: [] },
+  store: { may: ['core', 'store'], packages: ['node:crypto'] },
   http: {
     may: [
       'core',
@@ -56,15 +56,27 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   price: { may: ['core', 'price', 'types of store'] },
   // The demonstration plays the simulated partner, and no other command leans on either.
   cli: { may: COMMAND },
-  'cli/context': { may: ['machine', 'store', 'store/sqlite'] },
+  // The only one that knows which stores there are.
+  'cli/database': { may: ['machine', 'store', 'store/postgres', 'store/sqlite'], packages: [] },
+  'cli/context': { may: ['machine', 'store', 'cli/database'] },
   'cli/terminal': { may: ['core', 'cli/terminal', 'types of cli/context', 'types of store'] },
   'cli/init': { may: [...COMMAND, 'cli/init'] },
   'cli/partner-sim': { may: [...COMMAND, 'cli/partner-sim'] },
   'cli/demo': { may: [...COMMAND, 'cli/demo', 'cli/partner-sim'] },
   'cli/program': {
-    may: ['core', 'cli', 'cli/context', 'cli/demo', 'cli/init', 'cli/partner-sim', 'version'],
+    may: [
+      'core',
+      'store',
+      'cli',
+      'cli/context',
+      'cli/demo',
+      'cli/init',
+      'cli/partner-sim',
+      'cli/terminal',
+      'version',
+    ],
   },
-  main: { may: ['core', 'cli', 'cli/program', 'machine', 'types of cli/context'] },
+  main: { may: ['core', 'store', 'cli', 'cli/program', 'machine', 'types of cli/context'] },
   machine: { may: ['core'] },
   lanes: { may: [], packages: [] },
   log: { may: ['core'] },

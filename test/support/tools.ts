@@ -2,6 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import { globSync } from 'node:fs'
+import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 
 export const TOOLS = [
@@ -14,6 +16,7 @@ export const TOOLS = [
   'groff',
   'mandoc',
   'nginx',
+  'postgres',
   'promtool',
   'rsyslogd',
   'systemd-analyze',
@@ -21,7 +24,18 @@ export const TOOLS = [
 ] as const
 type Tool = (typeof TOOLS)[number]
 
-export const isMissing = (tool: Tool): boolean => spawnSync(tool, ['--version']).error !== undefined
+/** Where Debian puts the programs of PostgreSQL's server, of which none is on PATH: the newest ones. */
+const SERVERS = '/usr/lib/postgresql/*/bin'
+const byVersion = (a: string, b: string): number => a.localeCompare(b, 'en', { numeric: true })
+
+/** A program of PostgreSQL's server, by the path where it is. */
+export function serverProgram(name: 'initdb' | 'postgres' | 'pg_basebackup' | 'pg_ctl'): string {
+  const folder = globSync(SERVERS).sort(byVersion).at(-1)
+  return folder === undefined ? name : join(folder, name)
+}
+
+export const isMissing = (tool: Tool): boolean =>
+  spawnSync(tool === 'postgres' ? serverProgram(tool) : tool, ['--version']).error !== undefined
 
 /** Whether the test can go on. Where CI is set the tool must be there; elsewhere the run says what it lacks. */
 export function hasTool(t: TestContext, tool: Tool): boolean {

@@ -5,7 +5,6 @@ import { setFlagsFromString } from 'node:v8'
 import { type Form, type Reading, textOf } from '../../billing/export-text.ts'
 import { counted } from '../../core/counted.ts'
 import type { TenantFilter } from '../../store/partners.ts'
-import { refuseDatabaseFile } from '../../store/sqlite/file/own-files.ts'
 import type { Store } from '../../store/store.ts'
 import { nameTaken, writeFileWhole } from '../../whole-file.ts'
 import type { Cli } from '../context.ts'
@@ -21,7 +20,7 @@ type Export = { store: Store; months: readonly string[]; filter: TenantFilter; o
 
 export async function exportMonths(cli: Cli, { store, months, filter, options }: Export): Promise<void> {
   const { output } = options
-  refuseTarget(cli, options)
+  await refuseTarget(cli, options)
   collectOften()
   const periods = []
   for (const month of months) periods.push(await fixPeriodFor(cli, store, { month, filter }))
@@ -55,9 +54,10 @@ export async function exportMonths(cli: Cli, { store, months, filter, options }:
 export const collectOften = (): void => setFlagsFromString('--semi-space-growth-factor=1')
 
 /** Throws usage for a file of the database, file_exists for a name that is taken. */
-export function refuseTarget(cli: Cli, { output, force }: Target): void {
+export async function refuseTarget(cli: Cli, { output, force }: Target): Promise<void> {
   if (output === null) return
-  refuseDatabaseFile(output, cli.globals().db)
+  const database = await cli.database()
+  database.refuseOutput(output)
   if (!force && existsSync(output)) throw nameTaken(output)
 }
 

@@ -27,7 +27,7 @@ export type InvoiceOptions = Target & {
 
 export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptions): Promise<void> {
   const { partner: slug, month, format, settings, output } = options
-  refuseTarget(cli, options)
+  await refuseTarget(cli, options)
   collectOften()
   const parties = settings === undefined ? null : readParties(settings, { month, slug })
   const tenant = await tenantNamed(store, slug, 'live')

@@ -3,6 +3,8 @@
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import { isSea } from 'node:sea'
 import { quoted } from '../../core/shell-word.ts'
+import { holdsSecret, isServer, shownAddress } from '../../store/address.ts'
+import { onDatabase } from '../on-database.ts'
 
 export type ProgramName = {
   /** As the person would type it again. */
@@ -63,9 +65,7 @@ export function nextCommands(
   { typed, absolute }: ProgramName,
   { db, cwd }: { db: string; cwd: string },
 ): NextCommand[] {
-  const flag = db === DATABASE_DEFAULT ? '' : ` --db ${quoted(db)}`
-  const tranche = `${quoted(typed)}${flag}`
-  const cron = `${quoted(absolute)} --db ${quoted(resolve(cwd, db))} tick`
+  const tranche = db === DATABASE_DEFAULT ? quoted(typed) : onDatabase(quoted(typed), db)
   return [
     { what: 'Serve the API (in a shell of its own)', command: `${tranche} serve` },
     {
@@ -92,11 +92,17 @@ export function nextCommands(
       ].join('\n'),
     },
     {
-      // In a crontab an unescaped percent sign ends the line.
       what: 'Have cron run a tick every minute (crontab -e)',
-      command: `* * * * * ${cron.replaceAll('%', '\\%')} 2>&1 | logger -t tranche --socket-errors=on`,
+      command: crontab(absolute, isServer(db) ? db : resolve(cwd, db)),
     },
   ]
+}
+
+function crontab(program: string, db: string): string {
+  const setting = holdsSecret(db) ? `TRANCHE_DB=${shownAddress(db)}\n` : ''
+  const tick = `${quoted(program)}${setting ? '' : ` --db ${quoted(db)}`} tick`
+  // In a crontab an unescaped percent sign ends the line.
+  return `${setting}* * * * * ${tick.replaceAll('%', '\\%')} 2>&1 | logger -t tranche --socket-errors=on`
 }
 
 /** One member a line where they would not fit on one of a terminal's. */

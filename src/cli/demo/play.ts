@@ -9,9 +9,9 @@ import { issueKey } from '../../http/issue-key.ts'
 import { listenOn } from '../../http/listen.ts'
 import { silentLog } from '../../log.ts'
 import { type Machine, machineAt } from '../../machine.ts'
-import { openStore } from '../../store/sqlite/open.ts'
 import type { Store } from '../../store/store.ts'
 import { createGuard } from '../../webhook/address-guard.ts'
+import { databaseOf } from '../database.ts'
 import { tenantNamed } from '../find-partner.ts'
 import {
   createPartner,
@@ -74,7 +74,8 @@ export async function runDemo<T>(
   tell: (story: Story, store: Store) => Promise<T>,
 ): Promise<T> {
   const { machine, setClock } = machineAt(START)
-  const store = await openStore(file, { clock: machine.clock, create: true })
+  const database = await databaseOf(file, machine)
+  const store = await database.open({ create: true })
   try {
     const { tenant, key } = await addPartner(store, machine)
     const app = createApp({

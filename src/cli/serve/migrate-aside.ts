@@ -3,20 +3,20 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { isSea } from 'node:sea'
+import type { Database } from '../../store/database.ts'
 
 type Aside = { stopped: Promise<unknown>; note: (message: string) => void }
 
 /**
- * Runs `tranche migrate` when the file is there and wants it. Should that fail, the opening that follows meets the same
- * trouble and says so. `stopped` ends it early: a migration is one transaction, and undone.
+ * Runs `tranche migrate` when the database is there and wants it. Should that fail, the opening that follows meets the
+ * same trouble and says so. `stopped` ends it early: a migration is one transaction, and undone.
  */
-export async function migrateAside(file: string, { stopped, note }: Aside): Promise<void> {
+export async function migrateAside(database: Database, db: string, { stopped, note }: Aside): Promise<void> {
   const program = ownProgram()
-  if (program === null || !existsSync(file) || !(await isPending(file))) return
+  if (program === null || !database.migratesAside || !(await isPending(database))) return
   note('migrating the database')
-  const child = spawn(process.execPath, [...program, 'migrate', '--db', file, '--json'], { stdio: 'ignore' })
+  const child = spawn(process.execPath, [...program, 'migrate', '--db', db, '--json'], { stdio: 'ignore' })
   const ended = once(child, 'close').catch(() => {})
   await Promise.race([ended, stopped.then(() => child.kill())])
 }
@@ -28,9 +28,8 @@ function ownProgram(): string[] | null {
   return script?.endsWith('tranche.mjs') ? [script] : null
 }
 
-async function isPending(file: string): Promise<boolean> {
-  const { readMigrationStates } = await import('../../store/sqlite/open.ts')
-  const states = await readMigrationStates(file).catch(() => [])
+async function isPending(database: Database): Promise<boolean> {
+  const states = await database.migrationStates().catch(() => [])
   return (
     states.some(({ appliedAt }) => appliedAt === null) && states.some(({ appliedAt }) => appliedAt !== null)
   )

@@ -29,6 +29,23 @@ import { explained } from './server/errors.ts'
 import { isEmpty, migrate, migrationStates } from './server/migrate.ts'
 import { openPool, type Pool } from './server/pool.ts'
 
+/** Whether there is something of ours. */
+export async function isBegun(url: string): Promise<boolean> {
+  const pool = openPool(url, { max: 1 })
+  try {
+    const client = await pool.connect()
+    try {
+      return !(await isEmpty(client))
+    } finally {
+      client.release()
+    }
+  } catch (error) {
+    throw explained(error, shownAddress(url))
+  } finally {
+    await pool.end()
+  }
+}
+
 export type OpenOptions = {
   /** Null for the clock of the server, which all hosts share. */
   clock: (() => Instant) | null

@@ -1,13 +1,14 @@
 // Schema migrations: numbered files applied in order, each recorded with its hash, under a lock of their own.
 
-import type { PoolClient } from 'pg'
+import type { Pool, PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
 import type { MigrationState } from '../../migrations.ts'
 import { LOCK } from './locks.ts'
-import { type Pool, SCHEMA } from './pool.ts'
 
+/** The tables are in a schema of their own: the database may be somebody else's too, and a copy takes its place whole. */
+export const SCHEMA = 'tranche'
 /** A migration of a large table takes longer than any other statement may. */
 const NO_LIMIT = 'set local statement_timeout = 0; set local lock_timeout = 0'
 

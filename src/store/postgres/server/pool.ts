@@ -3,9 +3,8 @@
 import pg from 'pg'
 import { Problem } from '../../../core/problem.ts'
 import { shownAddress } from '../../address.ts'
+import { migrationStates, SCHEMA } from './migrate.ts'
 
-/** The tables are in a schema of their own: the database may be somebody else's too, and a copy takes its place whole. */
-export const SCHEMA = 'tranche'
 /** How long a statement waits for a lock, or for its own end, before it gives up: as long as on a file. */
 const LOCK_WAIT_MAX_MS = 15_000
 const STATEMENT_MAX_MS = 60_000
@@ -25,7 +24,7 @@ export type Pool = pg.Pool
 
 export function openPool(url: string, { max = CONNECTIONS_MAX } = {}): Pool {
   const pool = new pg.Pool({
-    connectionString: url,
+    connectionString: verifying(url),
     max,
     pipeline: true,
     application_name: 'tranche',
@@ -33,34 +32,53 @@ export function openPool(url: string, { max = CONNECTIONS_MAX } = {}): Pool {
     // A process that has nothing left to do ends.
     allowExitOnIdle: true,
     types: TYPES as never,
-    options: [
-      `-c search_path=${SCHEMA}`,
-      `-c lock_timeout=${LOCK_WAIT_MAX_MS}`,
-      `-c statement_timeout=${STATEMENT_MAX_MS}`,
-      `-c idle_in_transaction_session_timeout=${IDLE_TRANSACTION_MAX_MS}`,
-      '-c default_transaction_isolation=read\\ committed',
-    ].join(' '),
-    onConnect: (client: pg.ClientBase) => refuseUnfit(client, shownAddress(url)),
+    onConnect: (client: pg.ClientBase) => prepare(client, shownAddress(url)),
   } as pg.PoolConfig)
   // Without a listener the end of an idle connection would end the process.
   pool.on('error', () => {})
   return pool
 }
 
-/** Refuses a server that cannot keep what it is given: a standby, an old one, one that answers before its disk has. */
-async function refuseUnfit(client: pg.ClientBase, server: string): Promise<void> {
+/**
+ * The driver checks the server's certificate whenever an address asks for TLS, and warns that a later version of it may
+ * not. We ask for it in the word that will go on meaning that.
+ */
+const verifying = (url: string): string =>
+  url.replace(/([?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, '$1verify-full')
+
+/** Set by a statement: what an address says of them goes before what comes with the connection. */
+const SETTINGS = {
+  search_path: SCHEMA,
+  lock_timeout: LOCK_WAIT_MAX_MS,
+  statement_timeout: STATEMENT_MAX_MS,
+  idle_in_transaction_session_timeout: IDLE_TRANSACTION_MAX_MS,
+  default_transaction_isolation: 'read committed',
+}
+const PREPARE = `select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
+  current_setting('server_version_num')::int8 as version,
+  ${Object.entries(SETTINGS)
+    .map(([name, value]) => `set_config('${name}', '${value}', false)`)
+    .join(', ')}`
+
+/** Makes a new connection ours, and refuses a server that cannot keep what it is given, or knows more than we. */
+async function prepare(client: pg.ClientBase, server: string): Promise<void> {
   client.on('error', () => {})
-  const { rows } = await client.query(
-    `select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
-       current_setting('server_version_num')::int8 as version`,
-  )
-  const { standby, commits, version } = rows[0] as { standby: boolean; commits: string; version: bigint }
+  const { rows } = await client.query(PREPARE)
+  refuseUnfit(rows[0], server)
+  // Throws schema_newer: another host may have been upgraded since this process began.
+  await migrationStates(client)
+}
+
+type Seen = { standby: boolean; commits: string; version: bigint }
+
+/** A standby, a server that answers before its disk has, an old one. */
+function refuseUnfit({ standby, commits, version }: Seen, server: string): void {
   const refused = standby
     ? 'is a standby, which takes no writes: name the primary'
     : commits === 'off'
-      ? 'answers before a commit is on disk: set synchronous_commit to on'
+      ? 'answers before a commit is on disk: set its synchronous_commit to on'
       : version < 150_000n
-        ? 'is older than PostgreSQL 15'
+        ? 'is older than PostgreSQL 15: upgrade it'
         : null
   if (refused) throw new Problem('storage_failed', `${server} ${refused}.`)
 }

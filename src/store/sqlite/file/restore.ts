@@ -18,6 +18,7 @@ import { formatInstant, type Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
 import type { AuditEntry } from '../../audit.ts'
+import type { Replaced } from '../../database.ts'
 import { createAuditLog } from '../accounts/audit.ts'
 import { type Database, openFile } from './connection.ts'
 import { assertWhole } from './copy.ts'
@@ -30,12 +31,6 @@ import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
 import { BESIDE, handOver, indexFile, isSameFile, realName } from './own-files.ts'
 import { canSeeLocks, isLockedByAnother } from './process-lock.ts'
-
-/**
- * Where a database is that gave way, and the log that lay beside it, if that could not be folded into it. Null for what
- * was not there.
- */
-export type Replaced = { database: string | null; log: string | null }
 
 /**
  * Puts a copy in the place of `file`. The copy is verified first and not touched; what it replaces is kept. At no moment

@@ -1,0 +1,47 @@
+// One script of the executable: how it is made of the source, and how another one loads it.
+
+import { join } from 'node:path'
+import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild'
+
+export const ROOT = join(import.meta.dirname, '..')
+
+/** What listhen asks for only to watch files, to tunnel, to copy an address or to speak WebSocket: never done here. */
+const LEFT_OUT = ['@parcel/watcher', '@parcel/watcher-wasm', 'crossws/*', 'jiti', 'tinyclip', 'untun']
+
+/** Defines `load(asset)`: the function around a script that is embedded, compiled when it is first asked for. */
+export const LOAD_ASSET = `
+const { getAsset } = require('node:sea')
+const { Script } = require('node:vm')
+const load = (asset) =>
+  new Script('(function (module, exports, require) {' + getAsset(asset, 'utf8') + '\\n})', {
+    filename: asset,
+  }).runInThisContext()`
+
+/** Writes what `contents` and all it imports come to. */
+export async function script(contents: string, outfile: string, plugins: Plugin[]): Promise<Metafile> {
+  const options = {
+    stdin: { contents, resolveDir: ROOT, sourcefile: 'tranche.ts' },
+    absWorkingDir: ROOT,
+    outfile,
+    plugins,
+    external: LEFT_OUT,
+    bundle: true,
+    // A node_modules that is a link to one elsewhere gives the same names, and so the same bytes.
+    preserveSymlinks: true,
+    platform: 'node',
+    format: 'cjs',
+    // Some packages' main file (jsonc-parser's) hides its requires from a bundler; their ES modules do not.
+    mainFields: ['module', 'main'],
+    target: `node${process.versions.node}`,
+    // Only a checkout asks where its files are; the executable carries them.
+    define: { 'import.meta.dirname': '__dirname' },
+    // A script that starts from a code cache cannot import(): every lazy import becomes a require.
+    supported: { 'dynamic-import': false },
+    // The licences are beside the executable. In the script, one foreign letter of a name would double its size.
+    legalComments: 'none',
+    logLevel: 'warning',
+    metafile: true,
+  } satisfies BuildOptions
+  const { metafile } = await build(options)
+  return metafile
+}

@@ -1,0 +1,18 @@
+// The one door to a database: from what --db names to the store that keeps it, which is loaded when it is asked for.
+
+import { type Machine, machine as thisMachine } from '../machine.ts'
+import { isServer, refuseNoAddress } from '../store/address.ts'
+import type { Database } from '../store/database.ts'
+
+/**
+ * Throws usage for an address that cannot be one. The clock of a server is everybody's who uses it; a machine of a test brings its own.
+ */
+export async function databaseOf(address: string, { clock }: Pick<Machine, 'clock'>): Promise<Database> {
+  refuseNoAddress(address)
+  if (isServer(address)) {
+    const { serverDatabase } = await import('../store/postgres/database.ts')
+    return serverDatabase(address, clock === thisMachine.clock ? null : clock)
+  }
+  const { fileDatabase } = await import('../store/sqlite/database.ts')
+  return fileDatabase(address, clock)
+}

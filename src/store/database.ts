@@ -1,0 +1,45 @@
+// A database as a whole, before it is opened: what --db names, whichever store keeps it.
+
+import type { Instant } from '../core/instant.ts'
+import type { AuditEntry } from './audit.ts'
+import type { MigrationState } from './migrations.ts'
+import type { Store } from './store.ts'
+
+export type OpenOptions = {
+  /** Begins a database where there is none; otherwise that is database_not_found. */
+  create: boolean
+  /** For a file: how much of it is kept in memory. */
+  cacheKib?: number
+  /** For a file: leaves the checkpoints to a thread, in a process that answers calls while it is written to. */
+  checkpointsAside?: boolean
+}
+
+/**
+ * Where a database is that gave way to a copy, and the log that lay beside it, if that could not be folded into it. Null
+ * for what was not there.
+ */
+export type Replaced = { database: string | null; log: string | null }
+
+/** Its methods throw Problems that say what to do. */
+export interface Database {
+  /** As it may be shown and logged: without a password. */
+  readonly shown: string
+  /** The same where it is asked for from any folder. */
+  readonly shownInFull: string
+  /** Throws database_not_found, schema_newer, database_locked, storage_failed. */
+  open(options: OpenOptions): Promise<Store>
+  /** An error of the store as a Problem that says what to do; any other as it is. */
+  explained(error: unknown): unknown
+  /** Whether nothing of ours is there yet. */
+  isMissing(): Promise<boolean>
+  /** Every migration with when it was applied; changes nothing. Throws as `open` does. */
+  migrationStates(): Promise<MigrationState[]>
+  /** Whether pending migrations would keep this process from answering: then another one is better asked for them. */
+  readonly migratesAside: boolean
+  /** Copies it to a file while others go on reading and writing, and answers the size of that. Throws file_exists. */
+  backUp(copy: string, options: { replace: boolean }): Promise<{ bytes: number }>
+  /** Puts a copy in its place. What it replaces is kept. */
+  restore(copy: string, options: { now: Instant; audit: AuditEntry }): Promise<Replaced>
+  /** Throws usage for an output that is a file of the database itself. */
+  refuseOutput(file: string): void
+}

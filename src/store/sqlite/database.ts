@@ -1,0 +1,30 @@
+// A database that is a file.
+
+import { statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { Instant } from '../../core/instant.ts'
+import type { Database } from '../database.ts'
+import { explained } from './file/explain.ts'
+import { isMissing, refuseDatabaseFile } from './file/own-files.ts'
+import { openStore, readMigrationStates } from './open.ts'
+
+export const fileDatabase = (file: string, clock: () => Instant): Database => ({
+  shown: file,
+  shownInFull: resolve(file),
+  open: (options) => openStore(file, { clock, ...options }),
+  explained: (error) => explained(error, file),
+  isMissing: async () => isMissing(file),
+  migrationStates: () => readMigrationStates(file),
+  // SQLite works on them without a break.
+  migratesAside: true,
+  async backUp(copy, options) {
+    const { backUp } = await import('./file/backup.ts')
+    await backUp(file, copy, options)
+    return { bytes: statSync(copy).size }
+  },
+  async restore(copy, options) {
+    const { restore } = await import('./file/restore.ts')
+    return restore(copy, file, options)
+  },
+  refuseOutput: (output) => refuseDatabaseFile(output, file),
+})
