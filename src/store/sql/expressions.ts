@@ -38,9 +38,10 @@ export const unleasedAt = (now: string): string =>
 const OWN_NOW = '(:now + coalesce(s.offset_ms, 0))'
 export const IS_DUE_LATE = `${IS_OPEN} and e.created_at < ${OWN_NOW} - ${DUE_LATE_MS} and ${unleasedAt(OWN_NOW)}`
 
-/** Whether the scheduler may fire a plan: it is active, its smart timing is on, its partner is active and not held. */
+/** 1 when the scheduler may fire a plan: it is active, its smart timing is on, its partner is active and not held. */
 export const AWAKE = `(
-  select p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active' and r.held = 0
+  select case when p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active' and r.held = 0
+    then 1 else 0 end
   from plans p join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
   where p.plan_id = schedules.plan_id)`
 

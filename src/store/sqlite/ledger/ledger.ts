@@ -18,6 +18,13 @@ import { instantOrNull } from '../../rows/instant.ts'
 import { scheduleParams } from '../../rows/schedule.ts'
 import { amountParams, closingParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import { AWAKE } from '../../sql/expressions.ts'
+import {
+  OPEN_WINDOW,
+  PUT_SCHEDULE,
+  SLOT_USE,
+  WRITE_CLOSED_WINDOW,
+  WRITE_OPEN_WINDOW,
+} from '../../sql/ledger.ts'
 import type { Database } from '../file/connection.ts'
 import { createCancelOpen } from './cancel-open.ts'
 
@@ -31,38 +38,15 @@ export function createLedger(db: Database) {
       'select w.* from json_each(:windows) asked cross join windows w on w.window_id = asked.value',
     ),
     current: db.prepare<[number], WindowRow>('select * from windows where plan_id = ? and closed_at is null'),
-    openWindow: db.prepare(
-      `insert into windows (plan_id, window_start, window_end, budget)
-       values (:plan_id, :window_start, :window_end, :budget)`,
-    ),
-    slotUse: db.prepare<object, { claimed: bigint; used: bigint | null }>(
-      `select (select coalesce(sum(spent + reserved), 0) from windows
-           where plan_id = :plan_id and window_start >= :start and window_start < :end) as claimed,
-         (select max(window_start) from executions
-           where plan_id = :plan_id and window_start >= :start and window_start < :end) as used`,
-    ),
-    // A window that is open stays so here, and its place among the open ones is left alone.
-    writeOpen: db.prepare(
-      `update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released
-       where window_id = :window_id and closed_at is null`,
-    ),
-    writeClosed: db.prepare(
-      `update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released,
-         closed_at = :closed_at, close_reason = :close_reason
-       where window_id = :window_id`,
-    ),
+    openWindow: db.prepare(OPEN_WINDOW),
+    slotUse: db.prepare<object, { claimed: bigint; used: bigint | null }>(SLOT_USE),
+    writeOpen: db.prepare(WRITE_OPEN_WINDOW),
+    writeClosed: db.prepare(WRITE_CLOSED_WINDOW),
     reserve: db.prepare<[bigint, number]>('update windows set reserved = ? where window_id = ?'),
     refund: db.prepare<[bigint, number, number]>(
       'update schedules set fireable = ? where plan_id = ? and window_id = ?',
     ),
-    putSchedule: db.prepare(
-      `insert or replace into schedules (plan_id, window_id, awake, next_run_at, limit_price, clock_at, window_start,
-         window_end, budget, fireable, floor, tranche_index, slots, units_per_slot, units_fired, slot,
-         reference_price, half_width, extras_left, next_extra_at)
-       values (:plan_id, :window_id, 0, :next_run_at, :limit_price, :clock_at, :window_start,
-         :window_end, :budget, :fireable, :floor, :tranche_index, :slots, :units_per_slot, :units_fired, :slot,
-         :reference_price, :half_width, :extras_left, :next_extra_at)`,
-    ),
+    putSchedule: db.prepare(PUT_SCHEDULE),
     dropSchedule: db.prepare('delete from schedules where plan_id = ?'),
     wake: db.prepare(`update schedules set awake = ${AWAKE} where plan_id = ?`),
   }

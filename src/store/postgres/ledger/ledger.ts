@@ -1,0 +1,99 @@
+// Windows and what hangs on them, for the transactions of the other files: no transaction of its own. Whoever writes
+// here has locked the plan's schedule and window before (row-locks.ts).
+
+import type { Instant } from '../../../core/instant.ts'
+import type { Usd } from '../../../core/money.ts'
+import { freshSchedule, type Schedule } from '../../../core/schedule-state.ts'
+import {
+  type CloseReason,
+  close,
+  type Opening,
+  opened,
+  openSlot,
+  slotAfter,
+  unreserved,
+  type Window,
+} from '../../../core/window.ts'
+import { instantOrNull } from '../../rows/instant.ts'
+import { scheduleParams } from '../../rows/schedule.ts'
+import { amountParams, closingParams, type WindowRow, windowOf } from '../../rows/window.ts'
+import { AWAKE } from '../../sql/expressions.ts'
+import {
+  OPEN_WINDOW,
+  PUT_SCHEDULE,
+  SLOT_USE,
+  WRITE_CLOSED_WINDOW,
+  WRITE_OPEN_WINDOW,
+} from '../../sql/ledger.ts'
+import { query } from '../server/statement.ts'
+import type { Tx } from '../server/transaction.ts'
+
+const WINDOW = query<WindowRow>('select * from windows where window_id = :window_id')
+const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')
+const OPEN = query<{ window_id: bigint }>(`${OPEN_WINDOW} returning window_id`)
+const SLOT = query<{ claimed: bigint; used: bigint | null }>(SLOT_USE)
+const WRITE_OPEN = query(WRITE_OPEN_WINDOW)
+const WRITE_CLOSED = query(WRITE_CLOSED_WINDOW)
+const REFUND = query(
+  'update schedules set fireable = :fireable where plan_id = :plan_id and window_id = :window_id',
+)
+const PUT = query(PUT_SCHEDULE)
+const DROP_SCHEDULE = query('delete from schedules where plan_id = :plan_id')
+const WAKE = query(`update schedules set awake = ${AWAKE} where plan_id = any(:plan_ids::bigint[])`)
+
+const windowOrNull = (row: WindowRow | undefined): Window | null => (row ? windowOf(row) : null)
+
+export const ledger = {
+  find: async (tx: Tx, windowId: number | bigint): Promise<Window | null> =>
+    windowOrNull(await tx.get(WINDOW, { window_id: windowId })),
+
+  current: async (tx: Tx, planId: number | bigint): Promise<Window | null> =>
+    windowOrNull(await tx.get(CURRENT, { plan_id: planId })),
+
+  /** Stores a window's ledger and, while it is its plan's current one, what the schedule may still fire. */
+  async write(tx: Tx, window: Window): Promise<void> {
+    const amounts = amountParams(window)
+    if (window.closed) {
+      await tx.run(WRITE_CLOSED, { ...amounts, ...closingParams(window.closed) })
+      return
+    }
+    const { planId, windowId } = window
+    await Promise.all([
+      tx.run(WRITE_OPEN, amounts),
+      tx.run(REFUND, { fireable: unreserved(window), plan_id: planId, window_id: windowId }),
+    ])
+  },
+
+  /** The first slot from `slot` on that has money left, as a window to open: nearly always that very slot. */
+  async freeSlot(tx: Tx, planId: number, slot: Opening, floor: Usd): Promise<Opening> {
+    for (let next = slot; ; next = slotAfter(next)) {
+      const use = await tx.get(SLOT, { plan_id: planId, start: next.start, end: next.end })
+      if (!use) throw new Error('a sum has no row')
+      const usedStart = instantOrNull(use.used)
+      const found = openSlot(next, { claimed: use.claimed as Usd, usedStart }, floor)
+      if (found) return found
+    }
+  },
+
+  async open(tx: Tx, planId: number, opening: Opening, minTranche: Usd): Promise<Schedule> {
+    const { start, end, budget } = opening
+    const row = await tx.get(OPEN, { plan_id: planId, window_start: start, window_end: end, budget })
+    const window = opened(opening, { planId, windowId: Number(row?.window_id) })
+    const schedule = freshSchedule(window, minTranche)
+    await tx.run(PUT, scheduleParams(schedule))
+    return schedule
+  },
+
+  async closeCurrent(tx: Tx, planId: number, reason: CloseReason, now: Instant): Promise<void> {
+    const window = await ledger.current(tx, planId)
+    await Promise.all([
+      window && ledger.write(tx, close(window, now, reason)),
+      tx.run(DROP_SCHEDULE, { plan_id: planId }),
+    ])
+  },
+
+  /** Puts schedules into the due set or takes them out, by what their plans and partners now are. */
+  async wake(tx: Tx, planIds: readonly number[]): Promise<void> {
+    await tx.run(WAKE, { plan_ids: planIds })
+  },
+}
