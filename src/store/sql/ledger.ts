@@ -16,11 +16,17 @@ export const OPEN_WINDOW = `
   values (:plan_id, :window_start, :window_end, :budget)`
 
 /** What the windows of a plan that start in a slot claim of it, and the last start that executions bear. */
-export const SLOT_USE = `
-  select (select cast(coalesce(sum(spent + reserved), 0) as bigint) from windows
-      where plan_id = :plan_id and window_start >= :start and window_start < :end) as claimed,
-    (select max(window_start) from executions
-      where plan_id = :plan_id and window_start >= :start and window_start < :end) as used`
+export function slotUse({
+  planId,
+  start,
+  end,
+}: Readonly<Record<'planId' | 'start' | 'end', string>>): string {
+  const inSlot = `plan_id = ${planId} and window_start >= ${start} and window_start < ${end}`
+  return `
+    select (select cast(coalesce(sum(spent + reserved), 0) as bigint) from windows where ${inSlot}) as claimed,
+      (select max(window_start) from executions where ${inSlot}) as used`
+}
+export const SLOT_USE = slotUse({ planId: ':plan_id', start: ':start', end: ':end' })
 
 /** A window that is open stays so here, and its place among the open ones is left alone. */
 export const WRITE_OPEN_WINDOW = `

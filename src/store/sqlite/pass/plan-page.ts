@@ -7,6 +7,7 @@ import { lesser, type Usd } from '../../../core/money.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { Schedule } from '../../../core/schedule-state.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../../passes.ts'
+import { type FiredRow, firedParams } from '../../rows/fired.ts'
 import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedule.ts'
 import { tenantsById } from '../accounts/tenants.ts'
 import type { Database } from '../file/connection.ts'
@@ -18,9 +19,6 @@ import type { TenantTime } from '../sandbox/tenant-time.ts'
 type TermsRow = { frequency: string; amount_usd: bigint; min_tranche: bigint }
 
 export type RunPage = ReturnType<typeof createPageRunner>
-
-/** `at` is the time of the plan's tenant. */
-type FiredRow = Fired & { at: Instant }
 
 type Parts = { ledger: Ledger; stops: Stops; time: TenantTime }
 
@@ -55,7 +53,7 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
 
   /** What fired, as a page writes it at its end: in few statements, each of which is prepared for many rows. */
   function writeFired(fired: readonly FiredRow[]): void {
-    sql.addExecutions(fired.map(executionParams))
+    sql.addExecutions(fired.map(firedParams))
     ledger.reserve(fired.map(({ schedule, tranche }) => [schedule.windowId, tranche.amount]))
   }
 
@@ -109,24 +107,6 @@ const EXECUTION_COLUMNS = [
   'created_at',
   'status',
 ] as const
-
-const executionParams = ({ tenant, executionId, planId, tranche, schedule, at }: FiredRow) => ({
-  execution_id: executionId,
-  tenant_id: tenant.tenantId,
-  plan_id: planId,
-  window_id: schedule.windowId,
-  window_start: schedule.windowStart,
-  tranche_index: schedule.trancheIndex - 1,
-  amount_usd: tranche.amount,
-  trigger_kind: tranche.trigger,
-  slot: tranche.slot,
-  units: tranche.units,
-  price: tranche.price,
-  reference_price: tranche.reference,
-  reservation_price: tranche.reservationPrice,
-  created_at: at,
-  status: 'pending',
-})
 
 /** What changes of a schedule while its plan waits in one slot. */
 const IN_SLOT = `limit_price = :limit_price, clock_at = :clock_at, fireable = :fireable,

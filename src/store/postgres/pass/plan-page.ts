@@ -1,0 +1,185 @@
+// One page of a scheduler pass, for a transaction of the scheduler's: its plans are locked, rolled, decided and stored,
+// all of them in a handful of statements.
+
+import type { ExecutionId } from '../../../core/execution-id.ts'
+import type { Frequency } from '../../../core/frequency.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { Usd } from '../../../core/money.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import type { Schedule } from '../../../core/schedule-state.ts'
+import { reserve, type Window } from '../../../core/window.ts'
+import type { Fired, PassCounts, PlanDecisions } from '../../passes.ts'
+import { type FiredRow, firedParams } from '../../rows/fired.ts'
+import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedule.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import { amountParams, type WindowRow, windowOf } from '../../rows/window.ts'
+import type { Times } from '../server/gate.ts'
+import { rowsOf } from '../server/rows.ts'
+import { query } from '../server/statement.ts'
+import type { Tx } from '../server/transaction.ts'
+import { type Rollable, rollWindows, writeRolled } from './roll-windows.ts'
+
+/** Plans in one transaction: enough to spread the cost of a commit, few enough that nobody waits long for a row. */
+export const PAGE_PLANS = 250
+
+// Whoever changes a window or an execution of a plan that has a schedule has locked that one first, and so has whoever
+// changes the plan. What is then read is read by a later statement: it sees what was committed meanwhile.
+const LOCK_SCHEDULES = query(
+  `select from schedules where plan_id = any(:plan_ids::bigint[]) and awake = 1
+   order by plan_id for no key update`,
+)
+const LOCK_WINDOWS = query(
+  `select from windows where window_id in (
+     select window_id from schedules where plan_id = any(:plan_ids::bigint[]) and awake = 1)
+   order by window_id for no key update`,
+)
+
+type PageRow = ScheduleRow &
+  WindowRow &
+  TenantRow & { frequency: string; amount_usd: bigint; min_tranche: bigint }
+
+/** The plans of a page that may fire: a user whose disable is under way has none. */
+const AWAKE = query<PageRow>(
+  `select s.*, w.reserved, w.spent, w.excess, w.released, w.closed_at, w.close_reason,
+     t.tenant_id, t.partner_slug, t.environment, p.frequency, p.amount_usd, r.min_tranche
+   from schedules s
+   join windows w on w.window_id = s.window_id
+   join plans p on p.plan_id = s.plan_id
+   join tenants t on t.tenant_id = p.tenant_id
+   join partners r on r.partner_slug = t.partner_slug
+   where s.plan_id = any(:plan_ids::bigint[]) and s.awake = 1
+     and not exists (select 1 from stops where stops.user_id = p.user_id and stops.ended_at is null)
+   order by s.plan_id`,
+)
+const LATEST_ID = query<{ id: string | null }>('select max(execution_id) as id from executions')
+
+const SCHEDULES = rowsOf({
+  plan_id: 'bigint',
+  window_id: 'bigint',
+  next_run_at: 'bigint',
+  limit_price: 'bigint',
+  clock_at: 'bigint',
+  window_start: 'bigint',
+  window_end: 'bigint',
+  budget: 'bigint',
+  fireable: 'bigint',
+  floor: 'bigint',
+  tranche_index: 'bigint',
+  slots: 'bigint',
+  units_per_slot: 'bigint',
+  units_fired: 'bigint',
+  slot: 'bigint',
+  reference_price: 'bigint',
+  half_width: 'double precision',
+  extras_left: 'bigint',
+  next_extra_at: 'bigint',
+})
+const PUT_SCHEDULES = query(
+  `update schedules s set (${SCHEDULES.columns}) = row (n.*) from ${SCHEDULES.from} where s.plan_id = n.plan_id`,
+)
+const EXECUTIONS = rowsOf({
+  execution_id: 'text',
+  tenant_id: 'bigint',
+  plan_id: 'bigint',
+  window_id: 'bigint',
+  window_start: 'bigint',
+  tranche_index: 'bigint',
+  amount_usd: 'bigint',
+  trigger_kind: 'text',
+  slot: 'bigint',
+  units: 'bigint',
+  price: 'bigint',
+  reference_price: 'bigint',
+  reservation_price: 'bigint',
+  created_at: 'bigint',
+  status: 'text',
+})
+const ADD_EXECUTIONS = query(
+  `insert into executions (${EXECUTIONS.columns}) select ${EXECUTIONS.columns} from ${EXECUTIONS.from}`,
+)
+const RESERVED = rowsOf({ window_id: 'bigint', reserved: 'bigint' })
+const RESERVE = query(
+  `update windows w set reserved = n.reserved from ${RESERVED.from} where w.window_id = n.window_id`,
+)
+
+export type Page = PassCounts & {
+  fired: Fired[]
+  /** What is stored, on its way to the server. A failure fails the commit; only who does not commit need wait for it. */
+  written: Promise<unknown>
+}
+
+type Seen = Rollable & { schedule: Schedule; tenant: Tenant }
+
+/** The tenants of the plans are those of the transaction's scope. `times` may still be under way. */
+export async function runPage(
+  tx: Tx,
+  planIds: readonly number[],
+  { roll, decide, newExecutionId }: PlanDecisions,
+  times: Times | Promise<Times>,
+): Promise<Page> {
+  const plans = { plan_ids: planIds }
+  const [{ real, of: timeOf }, , , rows, latest] = await Promise.all([
+    times,
+    tx.run(LOCK_SCHEDULES, plans),
+    tx.run(LOCK_WINDOWS, plans),
+    tx.all(AWAKE, plans),
+    tx.get(LATEST_ID),
+  ])
+  const seen = rows.map((row) => seenOf(row, timeOf))
+  const rolled = await rollWindows(tx, seen, roll)
+  let executionId = (latest?.id ?? null) as ExecutionId | null
+  const decided = seen.map(({ schedule: current, window, tenant, now }): Decided => {
+    const next = rolled.get(current.planId)
+    const { schedule, tranche } = decide(next?.schedule ?? current, now, real)
+    const place = { schedule, over: next?.over ?? null, window: next?.window ?? window }
+    if (!tranche) return { ...place, fired: null }
+    executionId = newExecutionId(executionId, real)
+    const fired = { tenant, executionId, planId: schedule.planId, tranche, schedule, at: now }
+    return { ...place, window: reserve(place.window, tranche.amount), fired }
+  })
+  const fired = decided.flatMap((one) => one.fired ?? [])
+  const written = writePage(tx, decided)
+  written.catch(() => {})
+  return {
+    plansEvaluated: seen.length,
+    executionsCreated: fired.length,
+    windowsRolled: rolled.size,
+    fired,
+    written,
+  }
+}
+
+/** A plan after the pass: its schedule, its window, the one that is over if it was rolled, and what it fires. */
+type Decided = { schedule: Schedule; window: Window; over: Window | null; fired: FiredRow | null }
+
+function seenOf(row: PageRow, timeOf: Times['of']): Seen {
+  const tenant = tenantOf(row)
+  return {
+    schedule: scheduleOf(row),
+    window: windowOf(row),
+    tenant,
+    terms: { frequency: row.frequency as Frequency, amount: row.amount_usd as Usd },
+    minTranche: row.min_tranche as Usd,
+    now: timeOf(tenant.tenantId) as Instant,
+  }
+}
+
+async function writePage(tx: Tx, decided: readonly Decided[]): Promise<void> {
+  if (decided.length === 0) return
+  const rolled = decided.filter(({ over }) => over !== null)
+  const over = rolled.flatMap((one) => one.over ?? [])
+  const fired = decided.flatMap((one) => one.fired ?? [])
+  const reserved = decided.flatMap((one) => (one.fired && !one.over ? amountParams(one.window) : []))
+  await Promise.all([
+    // In this order: a schedule points at its window.
+    over.length > 0 &&
+      writeRolled(
+        tx,
+        over,
+        rolled.map(({ window }) => window),
+      ),
+    tx.run(PUT_SCHEDULES, SCHEDULES.params(decided.map(({ schedule }) => scheduleParams(schedule)))),
+    fired.length > 0 && tx.run(ADD_EXECUTIONS, EXECUTIONS.params(fired.map(firedParams))),
+    reserved.length > 0 && tx.run(RESERVE, RESERVED.params(reserved)),
+  ])
+}
