@@ -5,7 +5,7 @@ import { OF_TENANT } from './expressions.ts'
 /** Tenants of a filter; with `before`, those whose partner was created by then. */
 export const SELECT_TENANTS = `
   select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
-  where ${OF_TENANT} and (:before is null or p.created_at < :before)
+  where ${OF_TENANT} and (cast(:before as bigint) is null or p.created_at < :before)
   order by t.partner_slug, t.environment`
 
 export const UPDATE_PARTNER = `
