@@ -1,0 +1,18 @@
+// Many rows as parameters of one statement: an array for each of their columns.
+
+import type { Params } from './statement.ts'
+
+export type Columns = Readonly<Record<string, 'bigint' | 'text' | 'float8'>>
+
+/** What reads in SQL as a table `as` with these columns. */
+export function rowsIn(columns: Columns, as: string): string {
+  const arrays = Object.entries(columns).map(([name, type]) => `:${name}::${type}[]`)
+  return `unnest(${arrays.join(', ')}) as ${as} (${Object.keys(columns).join(', ')})`
+}
+
+/** Its parameters. */
+export const arraysOf = (columns: Columns, rows: readonly Params[]): Params =>
+  Object.fromEntries(Object.keys(columns).map((name) => [name, rows.map((row) => row[name])]))
+
+/** Its columns, for an insert. */
+export const namesOf = (columns: Columns): string => Object.keys(columns).join(', ')
