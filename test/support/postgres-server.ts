@@ -25,6 +25,7 @@ export type Server = {
 
 const TEMPLATE = 'template_tranche'
 let running: Promise<Server> | undefined
+let started: Server | undefined
 
 /** The server of this process, started when it is first asked for. */
 export function ourServer(): Promise<Server> {
@@ -33,6 +34,7 @@ export function ourServer(): Promise<Server> {
     const pool = openPool(server.url(TEMPLATE))
     await migrate(pool, Date.UTC(2026, 0, 5) as never)
     await pool.end()
+    started = server
     return server
   })
   return running
@@ -41,12 +43,26 @@ export function ourServer(): Promise<Server> {
 /** The address of a database that is a test's alone: of the same name the same one. */
 export async function ownDatabase(name: string): Promise<string> {
   const server = await ourServer()
-  const database = `t${createHash('sha256').update(name).digest('hex').slice(0, 20)}`
+  const database = databaseName(name)
   const there = await server.ask(`select 1 as one from pg_database where datname = '${database}'`)
   if (there.length === 0)
     await server.ask(`create database ${database} template ${TEMPLATE} strategy file_copy`)
+  made.add(database)
   return server.url(database)
 }
+
+/** The same with nothing in it, unless it is there. The server must have been started, as nothing is waited for here. */
+export function emptyDatabase(name: string): string {
+  if (!started) throw new Error('the server was not started')
+  const database = databaseName(name)
+  const where = ['-h', started.folder, '-U', 'tranche']
+  if (!made.has(database)) execFileSync(serverProgram('createdb'), [...where, database], { stdio: 'pipe' })
+  made.add(database)
+  return started.url(database)
+}
+
+const databaseName = (of: string): string => `t${createHash('sha256').update(of).digest('hex').slice(0, 20)}`
+const made = new Set<string>()
 
 /** Makes a cluster and starts it. `settings` go before those that make it fast and forgetful. */
 export async function startServer(settings: Record<string, string> = {}): Promise<Server> {
