@@ -1,10 +1,12 @@
 // `npm test`: many test files in each of a few processes. Loading TypeScript anew for every file would take longer than
 // most files do.
 //
-//   node bin/with-node.mjs test/run.ts [--fast] [--test-OPTION...] [FILE...]
+//   node bin/with-node.mjs test/run.ts [--fast] [--store postgres] [--test-OPTION...] [FILE...]
 //
 // --fast leaves out the tests that start processes (*.process.test.ts), that wait (*.wait.test.ts) and that simulate
 // weeks or write many rows (*.long.test.ts).
+//
+// --store postgres runs the suites of the whole service (test/support/whole-service.ts) with their databases on a server.
 //
 // Their databases are in memory where the machine has a folder for that. A crash of the machine is the one thing that a
 // disk would add, and no test can bring it about; a kill -9 leaves both alike.
@@ -19,6 +21,7 @@ import { isQuick } from './support/kinds.ts'
 import { scratch } from './support/scratch.ts'
 import { spread } from './support/spread.ts'
 import { isMissing, TOOLS } from './support/tools.ts'
+import { wholeService } from './support/whole-service.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const CORES = availableParallelism()
@@ -40,8 +43,11 @@ const RUN_LIMIT_MS = 30 * 60_000
 
 const args = process.argv.slice(2)
 const options = [`--test-timeout=${TEST_LIMIT_MS}`, ...args.filter((arg) => arg.startsWith('--test-'))]
-const named = args.filter((arg) => !arg.startsWith('--'))
-const all = named.length > 0 ? named : globSync('test/**/*.test.ts', { cwd: ROOT })
+const onServer = args.includes('--store')
+if (onServer && args[args.indexOf('--store') + 1] !== 'postgres') throw new Error('--store takes: postgres')
+const named = args.filter((arg, at) => !arg.startsWith('--') && args[at - 1] !== '--store')
+const every = onServer ? wholeService(ROOT) : globSync('test/**/*.test.ts', { cwd: ROOT })
+const all = named.length > 0 ? named : every
 const files = all.filter((file) => !args.includes('--fast') || isQuick(file)).sort()
 
 const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
@@ -51,7 +57,7 @@ try {
   const child = spawn(process.execPath, [...flags, ...batches], {
     cwd: ROOT,
     stdio: 'inherit',
-    env: { ...process.env, TMPDIR: scratch() },
+    env: { ...process.env, TMPDIR: scratch(), ...(onServer && { TRANCHE_TEST_STORE: 'postgres' }) },
   })
   process.on('SIGINT', () => {}).on('SIGTERM', () => child.kill('SIGTERM'))
   const limit = setTimeout(() => {

@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
+import { settingIn } from './database.ts'
 import { EXECUTABLE } from './executable.ts'
 import { freePort } from './free-port.ts'
 
@@ -35,14 +36,18 @@ export type Started = {
 type Ending = { after: (end: () => Promise<void>) => void }
 type StartOptions = { env?: Record<string, string | undefined>; cwd: string; program?: Program }
 
-/** Starts the program with nothing in its environment but the cache and `env`; it is killed when the test ends. */
+/** Starts the program with nothing in its environment but the cache, the database and `env`; it is killed when the test ends. */
 export function start(
   t: Ending,
   argv: readonly string[],
   { env = {}, cwd, program = PROGRAM }: StartOptions,
 ): Started {
   const [file, ...first] = program
-  const child = spawn(file, [...first, ...argv], { cwd, env: { ...CACHE, ...env }, stdio: 'pipe' })
+  const child = spawn(file, [...first, ...argv], {
+    cwd,
+    env: { ...CACHE, ...settingIn(cwd), ...env },
+    stdio: 'pipe',
+  })
   let out = ''
   let err = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

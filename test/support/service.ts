@@ -1,6 +1,5 @@
 // What most tests stand on: the real service, on a real file, over real HTTP, with a clock the test sets.
 
-import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { Instant } from '../../src/core/instant.ts'
 import { plus } from '../../src/core/instant.ts'
@@ -15,7 +14,7 @@ import { type Log, silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import type { Store } from '../../src/store/store.ts'
 import { createGuard, parseCidr } from '../../src/webhook/address-guard.ts'
-import { openFresh } from './fresh-database.ts'
+import { addressIn, openNew } from './database.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 
 export const T0 = Date.UTC(2026, 0, 5) as Instant
@@ -26,6 +25,7 @@ export type CallOptions = { key?: string | null; headers?: Record<string, string
 
 export type Service = {
   store: Store
+  /** What --db names. */
   file: string
   url: string
   /** The listener of operations; empty for a service without. */
@@ -66,8 +66,8 @@ export async function startService(
   }: ServiceOptions = {},
 ): Promise<Service> {
   const { machine, setClock } = machineAt(T0)
-  const file = join(temporaryFolder(t), 'tranche.db')
-  const store = await openFresh(file, machine.clock)
+  const folder = temporaryFolder(t)
+  const store = await openNew(folder, machine.clock)
   const guard = createGuard({ allow: [parseCidr('127.0.0.0/8')] })
   const options: AppOptions = {
     store: wrap(store),
@@ -83,7 +83,7 @@ export async function startService(
   const own = ops ? await listenOn(createOpsApp({ ops, log, uuid: machine.uuid }), where) : null
   t.after(async () => {
     await Promise.all([listener.close(), own?.close()])
-    store.close()
+    await store.close()
   })
 
   const issueKey = async (slug: string, environment: Environment): Promise<string> => {
@@ -98,7 +98,7 @@ export async function startService(
 
   return {
     store,
-    file,
+    file: addressIn(folder),
     url: listener.url,
     opsUrl: own?.url ?? '',
     key,

@@ -3,21 +3,20 @@
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { plus } from '../../src/core/instant.ts'
 import { createApp } from '../../src/http/app.ts'
 import { type Listener, listenOn } from '../../src/http/listen.ts'
 import { silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
 import { type Outcome, runHere } from './command.ts'
-import { openFresh } from './fresh-database.ts'
+import { addressIn, openAgain } from './database.ts'
 import { T0 } from './service.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 
 export type Shell = {
   folder: string
+  /** What --db names. */
   file: string
   machine: Machine
   advance: (ms: number) => void
@@ -39,19 +38,19 @@ export type ShellOptions = {
 
 export function openShell(t: Pick<TestContext, 'after'>): Shell {
   const folder = temporaryFolder(t)
-  const file = join(folder, 'tranche.db')
+  const file = addressIn(folder)
   const { machine: clockwork, setClock } = machineAt(T0)
   const machine: Machine = { ...clockwork, ...steadyChance(), osUser: () => 'ops' }
   let api: Promise<Listener> | undefined
 
   async function serve(): Promise<Listener> {
-    const store = await openStore(file, { clock: machine.clock, create: false })
+    const store = await openAgain(file, machine.clock)
     const guard = { checkUrl: async () => {} }
     const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null })
     const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
     t.after(async () => {
       await listener.close()
-      store.close()
+      await store.close()
     })
     return listener
   }
@@ -104,7 +103,7 @@ export async function succeed(shell: Pick<Shell, 'tranche'>, ...argv: string[]):
 /** A shell whose database has the partner beta. */
 export async function withPartner(t: Pick<TestContext, 'after'>): Promise<Shell> {
   const shell = openShell(t)
-  ;(await openFresh(shell.file, shell.machine.clock)).close()
+  await succeed(shell, 'migrate')
   await succeed(shell, 'partner', 'create', 'beta', '--name', 'Beta')
   return shell
 }
