@@ -2,15 +2,13 @@
 
 import type { Dispute } from '../../../core/clock.ts'
 import type { ClockStore } from '../../clock.ts'
-import { instant } from '../../rows/instant.ts'
+import { type DisputeRow, disputeOf } from '../../rows/dispute.ts'
 import type { Connection, Database } from '../file/connection.ts'
-
-type Row = { clock_at: bigint; witness_at: bigint; source: string }
 
 /** For the transactions of other files. */
 export function createDisputes(db: Database) {
   const sql = {
-    find: db.prepare<[], Row>('select * from clock_disputes'),
+    find: db.prepare<[], DisputeRow>('select * from clock_disputes'),
     put: db.prepare(
       `insert or replace into clock_disputes (one, clock_at, witness_at, source)
        values (1, :clock_at, :witness_at, :source)`,
@@ -20,11 +18,7 @@ export function createDisputes(db: Database) {
   return {
     standing(): Dispute | null {
       const row = sql.find.get()
-      if (!row) return null
-      return {
-        clockAt: instant(row.clock_at),
-        witness: { source: row.source, at: instant(row.witness_at) },
-      }
+      return row ? disputeOf(row) : null
     },
 
     put(dispute: Dispute | null): void {
