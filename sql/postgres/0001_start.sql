@@ -162,7 +162,8 @@ create table executions (
 create index executions_by_tenant on executions (tenant_id, created_at, execution_id);
 create index executions_by_cancelled on executions (tenant_id, cancelled_at) where cancelled_at is not null;
 create index executions_unkept on executions (execution_id) where unkept_reports > 0;
-create index executions_open on executions (tenant_id, created_at, execution_id)
+-- By the end of the lease, 0 for what was never delivered: what is out under a lease is never stepped over.
+create index executions_open on executions (tenant_id, (coalesce(lease_expires_at, 0)), created_at, execution_id)
   where status in ('pending', 'sent');
 create index executions_stuck on executions (tenant_id, execution_id)
   where status in ('pending', 'sent') and delivered_count >= 5;

@@ -3,8 +3,10 @@
 import type { Execution, ExecutionStatus, Trigger } from '../../core/execution.ts'
 import type { ExecutionId } from '../../core/execution-id.ts'
 import type { Usd } from '../../core/money.ts'
+import type { Tenant } from '../../core/partner.ts'
 import { instant, instantOrNull } from './instant.ts'
 import { priceOrNull } from './price.ts'
+import { type TenantRow, tenantOf } from './tenant.ts'
 
 export type ExecutionRow = {
   execution_id: string
@@ -51,4 +53,11 @@ export const executionOf = (row: ExecutionRow): Execution => ({
   status: row.status as ExecutionStatus,
   cancelledAt: instantOrNull(row.cancelled_at),
   cancelReason: row.cancel_reason,
+})
+
+export type ListedExecutionRow = ExecutionRow & TenantRow
+
+export const listedExecution = (row: ListedExecutionRow): Execution & { tenant: Tenant } => ({
+  ...executionOf(row),
+  tenant: tenantOf(row),
 })

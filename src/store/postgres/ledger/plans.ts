@@ -1,8 +1,168 @@
-// SCAFFOLD Plans.
+// Plans: written by partners, listed for operators.
 
-import type { PlanStore } from '../../plans.ts'
-import type { Connection } from '../server/connection.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { Usd } from '../../../core/money.ts'
+import type { PlanState } from '../../../core/next-step.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import type { PlanChange } from '../../../core/plan.ts'
+import type { ListedPlan, PlanStore } from '../../plans.ts'
+import { instant } from '../../rows/instant.ts'
+import { type PlanRow, planOf, planParams } from '../../rows/plan.ts'
+import { type PlanStateRow, planStateOf } from '../../rows/plan-state.ts'
+import { type ScheduleRow, scheduleOf } from '../../rows/schedule.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import { type UserRow, userOf } from '../../rows/user.ts'
+import { type WindowRow, windowOf } from '../../rows/window.ts'
+import { SELECT_USER } from '../../sql/expressions.ts'
+import {
+  INSERT_PLAN,
+  IS_HELD,
+  LIST_PLANS,
+  MIN_TRANCHE,
+  PLAN_BY_NAME,
+  PLAN_STATE,
+  PLAN_STATES,
+  PLANS_NAMED,
+  UPDATE_PLAN,
+  USED_STARTS,
+  WINDOWS_OF_PLAN,
+} from '../../sql/plans.ts'
+import { timeOf } from '../sandbox/tenant-time.ts'
+import { type Connection, ofTenant } from '../server/connection.ts'
+import { onceMore } from '../server/once-more.ts'
+import { query } from '../server/statement.ts'
+import type { Tx } from '../server/transaction.ts'
+import { cancelOpen } from './cancel-open.ts'
+import { ledger } from './ledger.ts'
+import { lockPlanByName } from './row-locks.ts'
 
-export function createPlanStore(_connection: Connection): PlanStore {
-  return {} as PlanStore
+type ListedPlanRow = PlanRow & TenantRow
+
+const USER = query<UserRow>(SELECT_USER)
+const BY_NAME = query<PlanRow>(PLAN_BY_NAME)
+const STARTS = query<{ window_start: bigint }>(USED_STARTS)
+const MINIMUM = query<{ min_tranche: bigint }>(MIN_TRANCHE)
+const INSERT = query<{ plan_id: bigint }>(`${INSERT_PLAN} returning plan_id`)
+const UPDATE = query(UPDATE_PLAN)
+const STATES = query<PlanStateRow>(PLAN_STATES)
+const STATE = query<PlanStateRow>(PLAN_STATE)
+const HELD = query<{ held: bigint }>(IS_HELD)
+const LIST = query<ListedPlanRow>(LIST_PLANS)
+const NAMED = query<ListedPlanRow>(PLANS_NAMED)
+const CURRENT_WINDOWS = query<WindowRow>(
+  'select * from windows where plan_id = any(:plan_ids::bigint[]) and closed_at is null',
+)
+const WINDOWS = query<WindowRow>(WINDOWS_OF_PLAN)
+const SCHEDULE = query<ScheduleRow>('select * from schedules where plan_id = :plan_id')
+
+/** Plans as they are listed, each with its current window. */
+async function listed(tx: Tx, rows: readonly ListedPlanRow[]): Promise<ListedPlan[]> {
+  const current = await tx.all(CURRENT_WINDOWS, { plan_ids: rows.map(({ plan_id }) => plan_id) })
+  const windows = new Map(current.map((row) => [row.plan_id, windowOf(row)]))
+  return rows.map((row) => ({
+    ...planOf(row),
+    tenant: tenantOf(row),
+    window: windows.get(row.plan_id) ?? null,
+  }))
+}
+
+export function createPlanStore(connection: Connection): PlanStore {
+  const { clock, read } = connection
+
+  async function stateIn(tx: Tx, { tenantId }: Tenant): Promise<(row: PlanStateRow) => PlanState> {
+    const [held, now] = await Promise.all([
+      tx.get(HELD, { tenant: tenantId }),
+      clock.present(tx).then((real) => timeOf(tx, tenantId, real)),
+    ])
+    return (row) => ({ ...planStateOf(row), held: held?.held === 1n, now })
+  }
+
+  return {
+    changePlan: (tenant, ids, decide) => onceMore(() => changePlan(connection, tenant, ids, decide)),
+
+    readPlans: (tenant, { after, limit }) =>
+      read(async (tx) => {
+        const rows = tx.all(STATES, { tenant: tenant.tenantId, after: after ?? '', limit })
+        const [found, state] = await Promise.all([rows, stateIn(tx, tenant)])
+        return found.map(state)
+      }),
+
+    readPlan: (tenant, partnerPlanId) =>
+      read(async (tx) => {
+        const row = await tx.get(STATE, { tenant: tenant.tenantId, partner_plan_id: partnerPlanId })
+        return row ? (await stateIn(tx, tenant))(row) : null
+      }),
+
+    listPlans: (filter, { after, limit }) =>
+      read(async (tx) => listed(tx, await tx.all(LIST, { ...filter, after: after ?? 0, limit }))),
+
+    findPlans: (partnerPlanId) =>
+      read(async (tx) => {
+        const plans = await listed(tx, await tx.all(NAMED, { partner_plan_id: partnerPlanId }))
+        return Promise.all(
+          plans.map(async (plan) => {
+            const own = { plan_id: plan.planId }
+            const [windows, schedule] = await Promise.all([tx.all(WINDOWS, own), tx.get(SCHEDULE, own)])
+            return {
+              ...plan,
+              windows: windows.map(windowOf),
+              schedule: schedule ? scheduleOf(schedule) : null,
+            }
+          }),
+        )
+      }),
+  }
+}
+
+function changePlan(
+  connection: Connection,
+  tenant: Tenant,
+  { partnerUserId, partnerPlanId }: Parameters<PlanStore['changePlan']>[1],
+  decide: Parameters<PlanStore['changePlan']>[2],
+) {
+  return connection.write(async (tx) => {
+    const scope = {
+      tenant: tenant.tenantId,
+      partner_user_id: partnerUserId,
+      partner_plan_id: partnerPlanId,
+    }
+    const [times, , userRow, planRow, minimum] = await Promise.all([
+      tx.times,
+      lockPlanByName(tx, scope),
+      tx.get(USER, scope),
+      tx.get(BY_NAME, scope),
+      tx.get(MINIMUM, scope),
+    ])
+    const now = times.of(tenant.tenantId)
+    const plan = planRow ? planOf(planRow) : null
+    const [window, starts] = plan
+      ? await Promise.all([ledger.current(tx, plan.planId), tx.all(STARTS, { plan_id: plan.planId, now })])
+      : [null, []]
+    const usedStarts = starts.map(({ window_start }) => instant(window_start))
+    const change = decide({ user: userRow ? userOf(userRow) : null, plan, window, usedStarts }, now)
+    if (change.plan === plan) return plan
+
+    const params = { ...scope, ...planParams(change.plan) }
+    const planId = plan?.planId ?? (await inserted(tx, { ...params, user_id: userRow?.user_id }))
+    if (plan) await tx.run(UPDATE, { ...params, plan_id: planId })
+    await follow(tx, planId, change, { now, minTranche: minimum?.min_tranche as Usd })
+    return change.plan
+  }, ofTenant(tenant))
+}
+
+async function inserted(tx: Tx, params: Record<string, unknown>): Promise<number> {
+  return Number((await tx.get(INSERT, params))?.plan_id)
+}
+
+/** What a change of a plan does to its executions, its window and its schedule. */
+async function follow(
+  tx: Tx,
+  planId: number,
+  { cancelsExecutions, close, open }: PlanChange,
+  { now, minTranche }: { now: Instant; minTranche: Usd },
+): Promise<void> {
+  if (cancelsExecutions) await cancelOpen(tx, [planId], now)
+  if (close) await ledger.closeCurrent(tx, planId, close, now)
+  if (open) await ledger.open(tx, planId, open, minTranche)
+  await ledger.wake(tx, [planId])
 }

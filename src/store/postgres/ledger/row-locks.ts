@@ -40,3 +40,24 @@ export async function lockPlans(tx: Tx, planIds: readonly number[]): Promise<voi
   const plans = { plan_ids: planIds }
   await Promise.all([tx.run(PLANS, plans), tx.run(SCHEDULES, plans), tx.run(CURRENT_WINDOWS, plans)])
 }
+
+const NAMED_PLAN =
+  '(select plan_id from plans where tenant_id = :tenant and partner_plan_id = :partner_plan_id)'
+const USER = query(
+  'select from users where tenant_id = :tenant and partner_user_id = :partner_user_id for no key update',
+)
+const PLAN = query(
+  'select from plans where tenant_id = :tenant and partner_plan_id = :partner_plan_id for no key update',
+)
+const ITS_SCHEDULE = query(`select from schedules where plan_id = ${NAMED_PLAN} for no key update`)
+const ITS_WINDOW = query(
+  `select from windows where plan_id = ${NAMED_PLAN} and closed_at is null order by window_id for no key update`,
+)
+
+/** Locks a plan that may not exist yet, and the user who would have it. */
+export async function lockPlanByName(
+  tx: Tx,
+  named: { tenant: number; partner_user_id: string; partner_plan_id: string },
+): Promise<void> {
+  await Promise.all([USER, PLAN, ITS_SCHEDULE, ITS_WINDOW].map((which) => tx.run(which, named)))
+}

@@ -5,6 +5,7 @@ import { type Instant, later, plus } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { IN_REAL_TIME } from '../../sql/expressions.ts'
+import { NOW_SQL } from '../server/clock.ts'
 import { type Connection, ofTenant, type WriteTx } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
@@ -26,6 +27,13 @@ const LATEST = query<{ at: bigint | null }>(
        then (select max(${latestOf('tenants.tenant_id')}) from tenants where ${IN_REAL_TIME})
      else greatest((select max(recorded_at) from trades), (select max(recorded_at) from adjustments)) end as at`,
 )
+
+/** What its clock says and what time it is for `:tenant`, in one row: `clock` and `now`. With the parameter `clock`. */
+export const TENANT_NOW_SQL = `
+  select c.clock,
+    case when s.tenant_id is null then c.real else greatest(c.real + s.offset_ms, s.reported_until) end as now
+  from (select ${NOW_SQL} as clock, greatest(${NOW_SQL}, (select at from reported_until)) as real) c
+    left join sandboxes s on s.tenant_id = :tenant`
 
 const shifted = (shift: Shift, real: Instant): Instant =>
   later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant)

@@ -49,8 +49,9 @@ export function explained(error: unknown, server: string): unknown {
   return error
 }
 
+/** Whether the values of a row are to blame: without it, its transaction would have succeeded. */
+export const isRowsFault = (error: unknown): boolean => /^2[23]/.test(sqlState(error) ?? '')
+
 /** Whether an error concerns the whole database, and not one of its rows. */
-export const isOutage = (error: unknown): boolean => {
-  const state = sqlState(error)
-  return isLost(error) || (state !== null && !/^2[23]/.test(state))
-}
+export const isOutage = (error: unknown): boolean =>
+  isLost(error) || (sqlState(error) !== null && !isRowsFault(error))

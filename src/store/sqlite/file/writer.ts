@@ -5,19 +5,14 @@
 import type { Database } from 'better-sqlite3'
 import type { Instant } from '../../../core/instant.ts'
 import { createLanes } from '../../../lanes.ts'
+import { COMMIT_SHARE_MAX, gather, nextTurn } from '../../gather.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { NameWatch } from './name-watch.ts'
 import { whenFree } from './when-free.ts'
 import { createLockShare } from './write-lock-turns.ts'
 
-/** The most writes that share a commit: enough to spread the cost of a sync. */
-const COMMIT_SHARE_MAX = 64
 /** The work after which a commit takes no further write, so that neither the lock nor the event loop is held long. */
 const COMMIT_WORK_MS = 50
-/** How long writes that arrive together wait for more of their kind: a fraction of a sync, which they then share. */
-const GATHER_MS = 2
-/** A call comes to its write after a few turns of the event loop: so many that bring none end that wait. */
-const IDLE_TURNS_MAX = 2
 /** The lane of writes that belong to no tenant: an operator's, a pass's. */
 const HOUSE = 0
 
@@ -27,8 +22,6 @@ type Job = {
   reject: (error: unknown) => void
 }
 type Outcome = { job: Job } & ({ ok: true; value: unknown } | { ok: false; error: unknown })
-
-const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /** Runs `work` in the turn of its lane, a tenant's id. */
 export type Write = <T>(work: (now: Instant) => T, lane?: number) => Promise<T>
@@ -63,7 +56,7 @@ export function createWriter(
     while (queue.size > 0) {
       try {
         watch.lookNowAndThen()
-        await gather()
+        await gather(queue)
         await share.turn()
         await checkpoints?.underWay()
         await whenFree(() => sql.begin.run())
@@ -76,18 +69,6 @@ export function createWriter(
       if (queue.size > 0) await nextTurn()
     }
     draining = false
-  }
-
-  /** Waits while turns of the event loop bring further writes. One that came alone waits for nobody. */
-  async function gather(): Promise<void> {
-    const end = performance.now() + GATHER_MS
-    let idleTurns = 0
-    for (let seen = 1; queue.size > 1 && queue.size < COMMIT_SHARE_MAX && idleTurns < IDLE_TURNS_MAX; ) {
-      if (performance.now() >= end) return
-      idleTurns = queue.size > seen ? 0 : idleTurns + 1
-      seen = queue.size
-      await nextTurn()
-    }
   }
 
   // From begin to commit without an await: no other request's statement can come between.

@@ -3,15 +3,21 @@
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import type { ExecutionFilter, ExecutionStore } from '../../executions.ts'
-import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
+import type { ExecutionStore } from '../../executions.ts'
 import {
-  IS_DUE_LATE,
-  IS_STUCK,
-  OF_TENANT,
-  SELECT_EXECUTION,
-  SELECT_LISTED_EXECUTION,
-} from '../../sql/expressions.ts'
+  type ExecutionRow,
+  executionOf,
+  type ListedExecutionRow,
+  listedExecution,
+} from '../../rows/execution.ts'
+import {
+  CANCEL_EXECUTION,
+  EXECUTIONS_OF_TENANT,
+  LIST_EXECUTIONS,
+  listingParams,
+  NEWEST_EXECUTION,
+} from '../../sql/executions.ts'
+import { OF_TENANT } from '../../sql/expressions.ts'
 import type { AuditLog } from '../accounts/audit.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
@@ -21,7 +27,7 @@ import { createDueList } from './due-list.ts'
 import type { LateReports } from './late-reports.ts'
 import type { Ledger } from './ledger.ts'
 import { createPollNotes } from './poll-notes.ts'
-import { type ListedExecutionRow, listedExecution, type Records } from './records.ts'
+import type { Records } from './records.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
 type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution; now: Instant }
@@ -113,14 +119,14 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
     listExecutions: (filter, { after, limit }) =>
       read(() => {
-        const params = { ...paramsOf(filter, clock()), limit }
+        const params = { ...listingParams(filter, clock()), limit }
         const start = after ?? begin(params)
         return start === null ? [] : sql.list.all({ ...params, after: start }).map(listedExecution)
       }),
 
     cursorOfNewest: (filter, count) =>
       read(() => {
-        const params = { ...paramsOf(filter, clock()), skipped: count }
+        const params = { ...listingParams(filter, clock()), skipped: count }
         const start = begin(params)
         return start === null ? null : (sql.newest.get({ ...params, after: start }) ?? null)
       }),
@@ -128,19 +134,6 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
     findExecution: (executionId) => read(() => records.find(executionId)),
   }
 }
-
-const paramsOf = ({ stuck, since, ...filter }: ExecutionFilter, now: Instant) => ({
-  ...filter,
-  now,
-  stuck: Number(stuck),
-  since: since ?? null,
-})
-
-const JOIN_SANDBOX = 'left join sandboxes s on s.tenant_id = e.tenant_id'
-// The plus keeps the order of ids, which is that of the table: a page is read from where it begins, and nothing is sorted.
-const IS_LISTED = `e.execution_id > :after and (:status is null or e.status = :status)
-  and (:stuck = 0 or (${IS_STUCK}) or (${IS_DUE_LATE})) and (:since is null or e.created_at >= :since)
-  and +e.tenant_id in (select t.tenant_id from tenants t where ${OF_TENANT})`
 
 function prepare({ db }: Connection) {
   return {
@@ -150,28 +143,16 @@ function prepare({ db }: Connection) {
        set status = d.value ->> 1, delivered_count = d.value ->> 2, lease_expires_at = d.value ->> 3
        from json_each(:delivered) d where execution_id = d.value ->> 0 and +tenant_id = :tenant`,
     ),
-    ofTenant: db.prepare<object, ExecutionRow>(
-      `${SELECT_EXECUTION} where e.tenant_id = :tenant and (e.created_at, e.execution_id) > (:at, :id)
-       order by e.created_at, e.execution_id limit :limit`,
-    ),
+    ofTenant: db.prepare<object, ExecutionRow>(EXECUTIONS_OF_TENANT),
     forgetCounts: db.prepare('delete from open_counts where tenant_id = :tenant and n = 0'),
-    cancel: db.prepare(
-      `update executions set status = 'cancelled', cancelled_at = :cancelled_at, cancel_reason = :cancel_reason
-       where execution_id = :execution_id`,
-    ),
-    list: db.prepare<object, ListedExecutionRow>(
-      `${SELECT_LISTED_EXECUTION} ${JOIN_SANDBOX} where ${IS_LISTED} order by e.execution_id limit :limit`,
-    ),
+    cancel: db.prepare(CANCEL_EXECUTION),
+    list: db.prepare<object, ListedExecutionRow>(LIST_EXECUTIONS),
     earliest: db
       .prepare<object, string | null>(
         `select min(e.execution_id) from tenants t cross join executions e on e.tenant_id = t.tenant_id
          where ${OF_TENANT} and e.created_at >= :since`,
       )
       .pluck(),
-    newest: db
-      .prepare<object, string>(
-        `select e.execution_id from executions e ${JOIN_SANDBOX} where ${IS_LISTED} order by e.execution_id desc limit 1 offset :skipped`,
-      )
-      .pluck(),
+    newest: db.prepare<object, string>(NEWEST_EXECUTION).pluck(),
   }
 }

@@ -7,15 +7,21 @@ import type { Tenant } from '../../../core/partner.ts'
 import { reportDigest } from '../../digests.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
 import { reportParams } from '../../rows/report.ts'
+import {
+  ACCEPT_REPORT,
+  COUNT_NO_REPORTS,
+  DECIDE_ORDER,
+  DECIDE_REPORT,
+  DECIDE_REPORTS,
+  LATE_REPORTS,
+} from '../../sql/records.ts'
 import type { Database } from '../file/connection.ts'
 
 export type LateReports = ReturnType<typeof createLateReports>
 
 export function createLateReports(db: Database) {
   const sql = {
-    of: db.prepare<[string], LateFillRow>(
-      'select * from late_reports where execution_id = ? order by report_id',
-    ),
+    of: db.prepare<object, LateFillRow>(LATE_REPORTS),
     keep: db.prepare(
       `insert into late_reports (execution_id, tenant_id, fingerprint, partner_order_id, status, usd_amount,
          btc_amount, execution_price, partner_fee_usd, executed_at, reason, received_at)
@@ -25,25 +31,16 @@ export function createLateReports(db: Database) {
     count: db.prepare(
       'update executions set unkept_reports = unkept_reports + 1 where execution_id = :execution_id',
     ),
-    accept: db.prepare('update late_reports set accepted_at = :now where report_id = :report_id'),
-    decideOrder: db.prepare(
-      `update late_reports set decided_at = :now
-       where execution_id = :execution_id and partner_order_id = :order and decided_at is null`,
-    ),
-    decide: db.prepare(
-      'update late_reports set decided_at = :now where report_id = :report_id and decided_at is null',
-    ),
-    decideAll: db.prepare(
-      'update late_reports set decided_at = :now where execution_id = :execution_id and decided_at is null',
-    ),
-    countNone: db.prepare(
-      'update executions set unkept_reports = 0 where execution_id = :execution_id and unkept_reports > 0',
-    ),
+    accept: db.prepare(ACCEPT_REPORT),
+    decideOrder: db.prepare(DECIDE_ORDER),
+    decide: db.prepare(DECIDE_REPORT),
+    decideAll: db.prepare(DECIDE_REPORTS),
+    countNone: db.prepare(COUNT_NO_REPORTS),
   }
 
   const lateReports = {
     /** All that are kept of an execution, oldest first. */
-    of: (executionId: string): LateFill[] => sql.of.all(executionId).map(lateFillOf),
+    of: (executionId: string): LateFill[] => sql.of.all({ execution_id: executionId }).map(lateFillOf),
 
     /** Keeps or counts the report of a refused confirmation, or leaves it at the one that is kept already. */
     keep(tenant: Tenant, { execution, report, reason, keeping }: Refused, now: Instant): void {

@@ -3,19 +3,12 @@
 import { Problem } from '../../../core/problem.ts'
 import type { ExecutionRecord, ListedExecution } from '../../executions.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
-import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
-import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import { type ListedExecutionRow, listedExecution } from '../../rows/execution.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import { SELECT_LISTED_EXECUTION } from '../../sql/expressions.ts'
+import { ADJUSTMENTS, TRADE } from '../../sql/records.ts'
 import type { Database } from '../file/connection.ts'
 import type { Ledger } from './ledger.ts'
-
-export type ListedExecutionRow = ExecutionRow & TenantRow
-
-export const listedExecution = (row: ListedExecutionRow): ListedExecution => ({
-  ...executionOf(row),
-  tenant: tenantOf(row),
-})
 
 export type Records = ReturnType<typeof createRecords>
 
@@ -24,11 +17,8 @@ export function createRecords(db: Database, ledger: Ledger) {
     execution: db.prepare<[string], ListedExecutionRow>(
       `${SELECT_LISTED_EXECUTION} where e.execution_id = ?`,
     ),
-    trade: db.prepare<[string], TradeRow>('select * from trades where execution_id = ?'),
-    // In the order they were made.
-    adjustments: db.prepare<[string], AdjustmentRow>(
-      'select * from adjustments where execution_id = ? order by adjustment_id',
-    ),
+    trade: db.prepare<object, TradeRow>(TRADE),
+    adjustments: db.prepare<object, AdjustmentRow>(ADJUSTMENTS),
   }
 
   const records = {
@@ -42,8 +32,8 @@ export function createRecords(db: Database, ledger: Ledger) {
       if (!execution) return null
       const window = ledger.find(execution.windowId)
       if (!window) throw new Error(`execution ${executionId} has no window`)
-      const trade = sql.trade.get(executionId)
-      const adjustments = sql.adjustments.all(executionId).map(adjustmentOf)
+      const trade = sql.trade.get({ execution_id: executionId })
+      const adjustments = sql.adjustments.all({ execution_id: executionId }).map(adjustmentOf)
       return { execution, window, trade: trade ? tradeOf(trade) : null, adjustments }
     },
 

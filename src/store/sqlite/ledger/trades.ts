@@ -2,12 +2,12 @@
 
 import type { Adjustment } from '../../../core/adjustment.ts'
 import type { Instant } from '../../../core/instant.ts'
-import type { LateFill } from '../../../core/kept-report.ts'
-import { Problem } from '../../../core/problem.ts'
 import { adjustmentDigest } from '../../digests.ts'
+import { chosen, undecided } from '../../late-reports.ts'
 import { adjustmentParams } from '../../rows/adjustment.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
-import type { LateFillIds, TradeStore } from '../../trades.ts'
+import { INSERT_ADJUSTMENT, LIST_LATE_REPORTS } from '../../sql/records.ts'
+import type { TradeStore } from '../../trades.ts'
 import type { AuditLog } from '../accounts/audit.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
@@ -72,10 +72,7 @@ export function createTradeStore(connection: Connection, parts: Parts): TradeSto
         const { executionId, reportId } = ids
         const { execution } = records.get(executionId)
         const now: Instant = time.of(execution.tenant.tenantId, real)
-        const dismissed = lateReports
-          .of(executionId)
-          .filter((late) => late.decidedAt === null && (reportId === null || late.reportId === reportId))
-        if (dismissed.length === 0) throw nothingToDecide(ids)
+        const dismissed = undecided(ids, lateReports.of(executionId))
         if (reportId === null) lateReports.decideAll(executionId, now)
         else lateReports.decide(reportId, now)
         audit.add(entryOf(dismissed), real)
@@ -96,43 +93,7 @@ export function createTradeStore(connection: Connection, parts: Parts): TradeSto
 function prepare({ db }: Connection) {
   return {
     latestId: db.prepare<[], bigint | null>('select max(adjustment_id) from adjustments').pluck(),
-    insert: db.prepare(
-      `insert into adjustments (adjustment_id, execution_id, tenant_id, plan_id, user_id, usd_amount, btc_amount,
-         reason, recorded_at, report_id, partner_order_id, digest)
-       select :adjustment_id, execution_id, tenant_id, plan_id, user_id, :usd_amount, :btc_amount,
-         :reason, :recorded_at, :report_id, :partner_order_id, :digest
-       from trades where execution_id = :execution_id`,
-    ),
-    lateFills: db.prepare<object, LateFillRow & { unkept_reports: bigint }>(
-      `select l.*, e.unkept_reports from late_reports l join executions e on e.execution_id = l.execution_id
-       where l.report_id > :after order by l.report_id limit :limit`,
-    ),
+    insert: db.prepare(INSERT_ADJUSTMENT),
+    lateFills: db.prepare<object, LateFillRow & { unkept_reports: bigint }>(LIST_LATE_REPORTS),
   }
 }
-
-/** The report that is named, or the only undecided one. */
-function chosen(ids: LateFillIds, late: LateFill[]): LateFill {
-  const { executionId, reportId } = ids
-  if (reportId !== null) {
-    const named = late.find((one) => one.reportId === reportId)
-    if (!named) throw nothingToDecide(ids)
-    return named
-  }
-  const undecided = late.filter((one) => one.decidedAt === null)
-  const [only, another] = undecided
-  if (only && !another) return only
-  if (late.length === 0) throw nothingToDecide(ids)
-  const numbers = (another ? undecided : late).map((one) => one.reportId).join(', ')
-  const which = another
-    ? `several late fills to decide on (${numbers}): name one with --report.`
-    : `no late fill left to decide on. Decided already: ${numbers}.`
-  throw new Problem('late_fill_conflict', `Execution ${executionId} has ${which}`)
-}
-
-const nothingToDecide = ({ executionId, reportId }: LateFillIds): Problem =>
-  new Problem(
-    'late_fill_not_found',
-    reportId === null
-      ? `Execution ${executionId} has no late fill to decide on.`
-      : `Execution ${executionId} has no late fill ${reportId} to decide on.`,
-  )

@@ -6,7 +6,8 @@ import { slotDue } from '../../../core/window.ts'
 import { type PlanRow, planOf } from '../../rows/plan.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type WindowRow, windowOf } from '../../rows/window.ts'
-import { IN_REAL_TIME, OF_TENANT } from '../../sql/expressions.ts'
+import { OF_TENANT } from '../../sql/expressions.ts'
+import { SELECT_FUTURE_WINDOW } from '../../sql/plans.ts'
 import type { PlanAhead, WindowStore } from '../../windows.ts'
 import type { AuditLog } from '../accounts/audit.ts'
 import type { Connection, Database } from '../file/connection.ts'
@@ -14,21 +15,14 @@ import type { Ledger } from './ledger.ts'
 
 type Row = PlanRow & TenantRow & WindowRow & { min_tranche: bigint }
 
-/** Every current window that starts in the future and after its plan's start_date, whether it has to or not. */
-const SELECT_FUTURE = `
-  select w.*, p.*, u.partner_user_id, t.partner_slug, t.environment, r.min_tranche
-  from windows w join plans p on p.plan_id = w.plan_id join users u on u.user_id = p.user_id
-    join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
-  where w.closed_at is null and w.window_start > :now and w.window_start > p.start_date and t.${IN_REAL_TIME}`
-
 /** For the transactions of other files. */
 export function createAhead(db: Database, ledger: Ledger) {
   const sql = {
     page: db.prepare<object, Row>(
-      `${SELECT_FUTURE} and p.plan_id > :after and ${OF_TENANT} order by p.plan_id limit :limit`,
+      `${SELECT_FUTURE_WINDOW} and p.plan_id > :after and ${OF_TENANT} order by p.plan_id limit :limit`,
     ),
-    all: db.prepare<object, Row>(`${SELECT_FUTURE} order by p.tenant_id, p.plan_id`),
-    one: db.prepare<object, Row>(`${SELECT_FUTURE} and p.plan_id = :plan_id`),
+    all: db.prepare<object, Row>(`${SELECT_FUTURE_WINDOW} order by p.tenant_id, p.plan_id`),
+    one: db.prepare<object, Row>(`${SELECT_FUTURE_WINDOW} and p.plan_id = :plan_id`),
   }
 
   /** Null for a window that is where it belongs: the slots before it have no money left. */

@@ -1,0 +1,77 @@
+// Confirmations: those of one tenant wait in one lane of this process, and share a transaction.
+
+import type { Confirmation, ExecutionSeen } from '../../../core/confirmation.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import { type Connection, ofTenant } from '../server/connection.ts'
+import { isRowsFault, isTaken } from '../server/errors.ts'
+import { onceMore } from '../server/once-more.ts'
+import type { Asked, ConfirmationBatch } from './confirmation-batch.ts'
+import { readBatch, writeBatch } from './confirmations.ts'
+import { createLane, type Outcome } from './lane.ts'
+import { lockExecutions } from './row-locks.ts'
+
+type Decide = (seen: ExecutionSeen, now: Instant) => Confirmation
+type Job = { ids: Asked; decide: Decide }
+type Confirmed = Outcome<Confirmation>
+
+export function createConfirm(connection: Connection) {
+  const lanes = new Map<number, (job: Job) => Promise<Confirmation>>()
+
+  const together = (tenant: Tenant, jobs: readonly Job[]): Promise<Confirmed[]> =>
+    connection.write(async (tx) => {
+      const { tenantId } = tenant
+      const asked = jobs.map(({ ids }) => ids)
+      const [times, , batch] = await Promise.all([
+        tx.times,
+        lockExecutions(
+          tx,
+          tenantId,
+          asked.map(({ executionId }) => executionId),
+        ),
+        readBatch(tx, tenantId, asked),
+      ])
+      const now = times.of(tenantId)
+      const outcomes = jobs.map((job) => attempt(job, batch, now))
+      // Sent with the commit, which throws what fails of it.
+      writeBatch(tx, tenantId, batch, now).catch(() => {})
+      return outcomes
+    }, ofTenant(tenant))
+
+  /** By itself: decided again once, should another connection have recorded its order meanwhile. */
+  const alone = (tenant: Tenant, job: Job): Promise<Confirmed> =>
+    onceMore(() => together(tenant, [job])).then(
+      ([outcome]) => outcome as Confirmed,
+      (error) => ({ ok: false, error }),
+    )
+
+  async function confirmAll(tenant: Tenant, jobs: readonly Job[]): Promise<Confirmed[]> {
+    try {
+      return await together(tenant, jobs)
+    } catch (error) {
+      if (!isRowsFault(error) || (jobs.length === 1 && !isTaken(error))) throw error
+    }
+    // Nobody can tell whose row it was: the others must not fail with it.
+    const outcomes: Confirmed[] = []
+    for (const job of jobs) outcomes.push(await alone(tenant, job))
+    return outcomes
+  }
+
+  return (tenant: Tenant, ids: Asked, decide: Decide): Promise<Confirmation> => {
+    const { tenantId } = tenant
+    const lane = lanes.get(tenantId) ?? createLane((jobs: readonly Job[]) => confirmAll(tenant, jobs))
+    lanes.set(tenantId, lane)
+    return lane({ ids, decide })
+  }
+}
+
+/** A refusal leaves the batch with its own Problem, and changes nothing for the others. */
+function attempt({ ids, decide }: Job, batch: ConfirmationBatch, now: Instant): Confirmed {
+  try {
+    const value = decide(batch.seen(ids), now)
+    batch.take(value, now)
+    return { ok: true, value }
+  } catch (error) {
+    return { ok: false, error }
+  }
+}

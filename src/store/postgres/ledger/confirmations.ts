@@ -1,0 +1,146 @@
+// What confirmations are decided on, and what they leave behind, for the transactions of executions and trades: many in
+// a few statements. Whoever reads here has locked the executions (row-locks.ts).
+
+import type { ExecutionId } from '../../../core/execution-id.ts'
+import type { Instant } from '../../../core/instant.ts'
+import { unreserved, type Window } from '../../../core/window.ts'
+import { tradeDigest } from '../../digests.ts'
+import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
+import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
+import { reportParams } from '../../rows/report.ts'
+import { type TradeRow, tradeOf } from '../../rows/trade.ts'
+import { amountParams, type WindowRow, windowOf } from '../../rows/window.ts'
+import { SELECT_EXECUTION } from '../../sql/expressions.ts'
+import { latestRecordedAt } from '../sandbox/tenant-time.ts'
+import { arraysOf, type Columns, rowsIn } from '../server/rows-in.ts'
+import { query } from '../server/statement.ts'
+import type { Tx } from '../server/transaction.ts'
+import { type Asked, type ConfirmationBatch, createBatch } from './confirmation-batch.ts'
+import { lateReports } from './late-reports.ts'
+
+const ASKED = 'tenant_id = :tenant and execution_id = any(:execution_ids::text[])'
+const EXECUTIONS = query<ExecutionRow>(
+  `${SELECT_EXECUTION} where e.tenant_id = :tenant and e.execution_id = any(:execution_ids::text[])`,
+)
+const WINDOWS = query<WindowRow>(
+  `select * from windows where window_id in (select window_id from executions where ${ASKED})`,
+)
+const TRADES = query<TradeRow>(`select * from trades where ${ASKED}`)
+const LATE_REPORTS = query<LateFillRow>(`select * from late_reports where ${ASKED} order by report_id`)
+const HOLDERS = query<{ partner_order_id: string; execution_id: string }>(
+  `select partner_order_id, execution_id from trades
+     where tenant_id = :tenant and partner_order_id = any(:orders::text[])
+   union all select partner_order_id, execution_id from adjustments
+     where tenant_id = :tenant and partner_order_id = any(:orders::text[])`,
+)
+
+const SETTLED = { execution_id: 'text', status: 'text' } satisfies Columns
+const SETTLE = query(
+  `update executions set status = r.status from ${rowsIn(SETTLED, 'r')}
+   where executions.execution_id = r.execution_id and executions.tenant_id = :tenant`,
+)
+const TRADED = {
+  execution_id: 'text',
+  plan_id: 'bigint',
+  partner_order_id: 'text',
+  status: 'text',
+  usd_amount: 'bigint',
+  btc_amount: 'bigint',
+  execution_price: 'bigint',
+  partner_fee_usd: 'bigint',
+  executed_at: 'bigint',
+  failure_reason: 'text',
+  recorded_at: 'bigint',
+  digest: 'text',
+} satisfies Columns
+const INSERT_TRADES = query(
+  `insert into trades (tenant_id, user_id, ${Object.keys(TRADED).join(', ')})
+   select :tenant, p.user_id, r.* from ${rowsIn(TRADED, 'r')} join plans p on p.plan_id = r.plan_id`,
+)
+const AMOUNTS = {
+  window_id: 'bigint',
+  reserved: 'bigint',
+  spent: 'bigint',
+  excess: 'bigint',
+  released: 'bigint',
+} satisfies Columns
+const WRITE_WINDOWS = query(
+  `update windows set reserved = r.reserved, spent = r.spent, excess = r.excess, released = r.released
+   from ${rowsIn(AMOUNTS, 'r')} where windows.window_id = r.window_id`,
+)
+const FIREABLE = { plan_id: 'bigint', window_id: 'bigint', fireable: 'bigint' } satisfies Columns
+const REFUND = query(
+  `update schedules set fireable = r.fireable from ${rowsIn(FIREABLE, 'r')}
+   where schedules.plan_id = r.plan_id and schedules.window_id = r.window_id`,
+)
+
+/** Reads what is asked for, for decisions one after the other. */
+export async function readBatch(
+  tx: Tx,
+  tenantId: number,
+  asked: readonly Asked[],
+): Promise<ConfirmationBatch> {
+  const of = { tenant: tenantId, execution_ids: asked.map(({ executionId }) => executionId) }
+  const [executions, windows, trades, lateFills, holders, latest] = await Promise.all([
+    tx.all(EXECUTIONS, of),
+    tx.all(WINDOWS, of),
+    tx.all(TRADES, of),
+    tx.all(LATE_REPORTS, of),
+    tx.all(HOLDERS, { tenant: tenantId, orders: asked.map(({ partnerOrderId }) => partnerOrderId) }),
+    latestRecordedAt(tx, tenantId),
+  ])
+  return createBatch({
+    executions: executions.map(executionOf),
+    windows: windows.map(windowOf),
+    trades: trades.map(tradeOf),
+    lateFills: lateFills.map((row) => ({ executionId: row.execution_id, late: lateFillOf(row) })),
+    holders: holders.map((row) => ({
+      partnerOrderId: row.partner_order_id,
+      executionId: row.execution_id as ExecutionId,
+    })),
+    latestRecordedAt: latest,
+  })
+}
+
+/** Stores what was decided: trades, the new statuses of their executions, windows, and what was refused but kept. */
+export async function writeBatch(
+  tx: Tx,
+  tenantId: number,
+  batch: ConfirmationBatch,
+  now: Instant,
+): Promise<void> {
+  const { recorded, refused, windows } = batch.changes()
+  const tenant = tenantId
+  const settled = recorded.map(({ execution: { executionId, status } }) => ({
+    execution_id: executionId,
+    status,
+  }))
+  const traded = recorded.map(({ execution, trade }) => ({
+    ...reportParams(trade.report),
+    execution_id: execution.executionId,
+    plan_id: execution.planId,
+    recorded_at: trade.recordedAt,
+    digest: tradeDigest(trade),
+  }))
+  await Promise.all([
+    writeWindows(tx, windows),
+    recorded.length > 0 && tx.run(SETTLE, { tenant, ...arraysOf(SETTLED, settled) }),
+    recorded.length > 0 && tx.run(INSERT_TRADES, { tenant, ...arraysOf(TRADED, traded) }),
+    lateReports.keep(tx, tenantId, refused, now),
+  ])
+}
+
+/** Stores amounts of windows, and of the current ones among them what their schedules may still fire. */
+async function writeWindows(tx: Tx, windows: readonly Window[]): Promise<void> {
+  const fireable = windows
+    .filter(({ closed }) => closed === null)
+    .map((window) => ({
+      plan_id: window.planId,
+      window_id: window.windowId,
+      fireable: unreserved(window),
+    }))
+  await Promise.all([
+    fireable.length > 0 && tx.run(REFUND, arraysOf(FIREABLE, fireable)),
+    windows.length > 0 && tx.run(WRITE_WINDOWS, arraysOf(AMOUNTS, windows.map(amountParams))),
+  ])
+}

@@ -1,0 +1,93 @@
+// What a poll is handed. Executions that are open lie in one index by the end of their lease, those that were never
+// delivered under 0: what is out under a lease is never stepped over.
+
+import { LEASE_AHEAD_MAX_MS } from '../../../core/execution.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
+import { IS_OPEN, SELECT_EXECUTION, unleasedAt } from '../../sql/expressions.ts'
+import { TENANT_NOW_SQL } from '../sandbox/tenant-time.ts'
+import { query } from '../server/statement.ts'
+import type { Tx } from '../server/transaction.ts'
+
+/** So many of those that a poll leaves are counted: a next poll gets far fewer, and counting a million takes its time. */
+export const REMAINING_MAX = 10_000
+
+const OPEN = `e.tenant_id = :tenant and ${IS_OPEN}`
+/** In these words: an index has them. */
+const LEASE = 'coalesce(e.lease_expires_at, 0)'
+/** A lease that ends behind this is over as well. */
+const ahead = (now: string): string => `${now} + ${LEASE_AHEAD_MAX_MS}`
+
+const firstLease = (where: string): string =>
+  `(select ${LEASE} from executions e where ${OPEN} and ${where} order by ${LEASE} limit 1)`
+
+/** The leases that are over, one step along the index for each. */
+const LEASES = `leases (lease) as (
+  select coalesce(${firstLease(`${LEASE} <= :now::bigint`)}, ${firstLease(`${LEASE} > ${ahead(':now::bigint')}`)})
+  union all
+  select coalesce(${firstLease(`${LEASE} > leases.lease and ${LEASE} <= :now`)},
+    ${firstLease(`${LEASE} > greatest(leases.lease, ${ahead(':now')})`)})
+  from leases where leases.lease is not null)`
+
+/** Leases follow the order of creation, as polls did, and what was never delivered is the youngest. */
+const RANKED = `ranked as (
+  select lease, row_number() over (order by lease = 0, lease) as place from leases where lease is not null)`
+/** From so many leases the oldest are taken; from the others only what is older still, which is little. */
+const NEAR = 4
+
+const under = (lease: string, bound = ''): string => `
+  select e.created_at, e.execution_id from executions e
+  where ${OPEN} and ${LEASE} = ${lease} ${bound}
+  order by e.created_at, e.execution_id limit :limit`
+/** Older than the last of those found, or anything when they are too few. */
+const OLDER = `and (e.created_at, e.execution_id) <
+  (coalesce(last.created_at, ${2n ** 62n}), coalesce(last.execution_id, ''))`
+
+const FIRST = query<ExecutionRow>(`
+  with recursive ${LEASES}, ${RANKED},
+  near as materialized (
+    select o.* from ranked r cross join lateral (${under('r.lease')}) o where r.place <= ${NEAR}
+    order by o.created_at, o.execution_id limit :limit),
+  last as materialized (
+    select * from near order by created_at, execution_id offset greatest(:limit - 1, 0) limit 1),
+  far as (
+    select o.* from ranked r left join last on true cross join lateral (${under('r.lease', OLDER)}) o
+    where r.place > ${NEAR}),
+  found as (
+    select execution_id from (select * from near union all select * from far) o
+    order by created_at, execution_id limit :limit)
+  ${SELECT_EXECUTION}
+  where e.execution_id = any(array(select execution_id from found)) and ${OPEN} and ${unleasedAt(':now')}
+  order by e.created_at, e.execution_id
+  for no key update of e skip locked`)
+
+// Both orders are only for the planner: without them it may go through the table, of which most is history.
+const overdue = (where: string): string =>
+  `(select from executions e where ${OPEN} and ${LEASE} ${where} order by ${LEASE} limit ${REMAINING_MAX})`
+const COUNT = query<{ n: bigint }>(`
+  select least(count(*), ${REMAINING_MAX}) as n
+  from (${overdue('<= :now::bigint')} union all ${overdue(`> ${ahead(':now::bigint')}`)}) due`)
+
+export type Look = { clock: bigint; due: boolean }
+// By the two ends of the index, and not by `exists`: a planner that expects many looks for one in the table itself.
+const endOf = (order: 'asc' | 'desc'): string =>
+  `(select ${LEASE} from executions e where ${OPEN} order by ${LEASE} ${order} limit 1)`
+const LOOK = query<Look>(`
+  with t as materialized (${TENANT_NOW_SQL})
+  select t.clock, coalesce(${endOf('asc')} <= t.now or ${endOf('desc')} > ${ahead('t.now')}, false) as due
+  from t`)
+
+export const dueList = {
+  /** Whether anything is due, and what the clock says; `clock` is what a test's clock says. */
+  look: (tx: Tx, { tenantId }: Tenant, clock: Instant | null): Promise<Look | undefined> =>
+    tx.get(LOOK, { tenant: tenantId, clock }),
+
+  /** The oldest of what is due, in the order of creation, locked. What others have locked is passed over. */
+  first: async (tx: Tx, { tenantId }: Tenant, now: Instant, limit: number) =>
+    (await tx.all(FIRST, { tenant: tenantId, now, limit })).map(executionOf),
+
+  /** How many are due, up to REMAINING_MAX. */
+  count: async (tx: Tx, { tenantId }: Tenant, now: Instant): Promise<number> =>
+    Number((await tx.get(COUNT, { tenant: tenantId, now }))?.n),
+}

@@ -1,0 +1,33 @@
+// When each tenant last polled. Most polls find nothing and write nothing, so what they leave comes together in memory
+// and is written once a minute, for all tenants in one commit.
+
+import { type Instant, MINUTE_MS } from '../../../core/instant.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import type { Connection } from '../server/connection.ts'
+import { arraysOf, type Columns, rowsIn } from '../server/rows-in.ts'
+import { query } from '../server/statement.ts'
+
+/** The marks in the database are as old as this at most while polls go on. */
+const WRITTEN_EVERY_MS = MINUTE_MS
+
+const POLLED = { tenant_id: 'bigint', polled_at: 'bigint' } satisfies Columns
+const PUT = query(
+  `insert into polls (tenant_id, polled_at) select * from ${rowsIn(POLLED, 'r')} order by tenant_id
+   on conflict (tenant_id) do update set polled_at = excluded.polled_at`,
+)
+
+/** Notes a poll, at once and beside it: no poll waits for the mark, and none fails for it. */
+export function createPollNotes({ write }: Connection): (tenant: Tenant, now: Instant) => void {
+  const unwritten = new Map<number, Instant>()
+  let writtenAt: Instant | null = null
+
+  return ({ tenantId }, now) => {
+    unwritten.set(tenantId, now)
+    if (writtenAt !== null && Math.abs(now - writtenAt) < WRITTEN_EVERY_MS) return
+    writtenAt = now
+    const polls = [...unwritten].map(([tenant_id, polled_at]) => ({ tenant_id, polled_at }))
+    unwritten.clear()
+    // What could not be written is noted again by the next polls; the disk that is full has alarms of its own.
+    write((tx) => tx.run(PUT, arraysOf(POLLED, polls))).catch(() => {})
+  }
+}

@@ -1,0 +1,74 @@
+// A poll: looks without locks first, as most find nothing; then takes its tenant's turn, and leases what is due.
+
+import type { Execution } from '../../../core/execution.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import { instant } from '../../rows/instant.ts'
+import { type Connection, ofTenant, type WriteTx } from '../server/connection.ts'
+import { LOCK } from '../server/locks.ts'
+import { arraysOf, type Columns, rowsIn } from '../server/rows-in.ts'
+import { query } from '../server/statement.ts'
+import type { createStops } from './disable-user.ts'
+import { dueList } from './due-list.ts'
+import { createPollNotes } from './poll-notes.ts'
+
+type DuePage = { executions: Execution[]; remaining: number }
+type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution }
+
+const TURN = query(`select pg_advisory_xact_lock(${LOCK.poll}, :tenant::int)`)
+
+const LEASED = {
+  execution_id: 'text',
+  status: 'text',
+  delivered_count: 'bigint',
+  lease_expires_at: 'bigint',
+} satisfies Columns
+const LEASE = query(
+  `update executions
+   set status = r.status, delivered_count = r.delivered_count, lease_expires_at = r.lease_expires_at
+   from ${rowsIn(LEASED, 'r')}
+   where executions.execution_id = r.execution_id and executions.tenant_id = :tenant`,
+)
+const leasedRow = (one: Execution) => ({
+  execution_id: one.executionId,
+  status: one.status,
+  delivered_count: one.deliveredCount,
+  lease_expires_at: one.leaseExpiresAt,
+})
+
+export function createPoll(connection: Connection, stops: ReturnType<typeof createStops>) {
+  const { clock, look, write } = connection
+  const notePoll = createPollNotes(connection)
+
+  /** Leases the first `limit` of what is due, and counts the rest. Null when a user is just being disabled. */
+  async function hand(tx: WriteTx, tenant: Tenant, { limit, deliver }: Handing): Promise<DuePage | null> {
+    const { tenantId } = tenant
+    const [times] = await Promise.all([tx.times, tx.run(TURN, { tenant: tenantId })])
+    const now = times.of(tenantId)
+    // Asked once the rows are locked: a disable that comes later finds them delivered, and cancels them.
+    const [due, isStopping] = await Promise.all([
+      dueList.first(tx, tenant, now, limit),
+      stops.isAnyStopping(tx, tenant),
+    ])
+    if (isStopping) return null
+    const executions = due.map((one) => deliver(one, now))
+    // Sent with the count; what fails of it the commit throws.
+    const leased = { tenant: tenantId, ...arraysOf(LEASED, executions.map(leasedRow)) }
+    if (executions.length > 0) tx.run(LEASE, leased).catch(() => {})
+    return { executions, remaining: await dueList.count(tx, tenant, now) }
+  }
+
+  return async (tenant: Tenant, handing: Handing): Promise<DuePage> => {
+    for (;;) {
+      const [seen, isStopping] = await look((tx) =>
+        Promise.all([dueList.look(tx, tenant, clock.parameter()), stops.isAnyStopping(tx, tenant)]),
+      )
+      if (seen) notePoll(tenant, instant(seen.clock))
+      // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
+      if (isStopping) await stops.finishAll(tenant)
+      else if (!seen?.due) return { executions: [], remaining: 0 }
+      const page = await write((tx) => hand(tx, tenant, handing), ofTenant(tenant))
+      if (page) return page
+    }
+  }
+}

@@ -1,0 +1,36 @@
+// Trades, adjustments and late reports as both stores read and write them.
+
+export const TRADE = 'select * from trades where execution_id = :execution_id'
+
+/** In the order they were made. */
+export const ADJUSTMENTS =
+  'select * from adjustments where execution_id = :execution_id order by adjustment_id'
+
+/** Its tenant, plan and user are those of the trade. */
+export const INSERT_ADJUSTMENT = `
+  insert into adjustments (adjustment_id, execution_id, tenant_id, plan_id, user_id, usd_amount, btc_amount,
+    reason, recorded_at, report_id, partner_order_id, digest)
+  select :adjustment_id, execution_id, tenant_id, plan_id, user_id, :usd_amount, :btc_amount,
+    :reason, :recorded_at, :report_id, :partner_order_id, :digest
+  from trades where execution_id = :execution_id`
+
+export const LATE_REPORTS = 'select * from late_reports where execution_id = :execution_id order by report_id'
+
+export const LIST_LATE_REPORTS = `
+  select l.*, e.unkept_reports from late_reports l join executions e on e.execution_id = l.execution_id
+  where l.report_id > :after order by l.report_id limit :limit`
+
+export const ACCEPT_REPORT = 'update late_reports set accepted_at = :now where report_id = :report_id'
+
+export const DECIDE_ORDER = `
+  update late_reports set decided_at = :now
+  where execution_id = :execution_id and partner_order_id = :order and decided_at is null`
+
+export const DECIDE_REPORT =
+  'update late_reports set decided_at = :now where report_id = :report_id and decided_at is null'
+
+export const DECIDE_REPORTS =
+  'update late_reports set decided_at = :now where execution_id = :execution_id and decided_at is null'
+
+export const COUNT_NO_REPORTS =
+  'update executions set unkept_reports = 0 where execution_id = :execution_id and unkept_reports > 0'

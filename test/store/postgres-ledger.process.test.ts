@@ -1,0 +1,24 @@
+// What the statements of PostgreSQL's ledger do to rows, held against core.
+
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { QueryResult } from 'pg'
+import { cancelOpen } from '../../src/store/postgres/ledger/cancel-open.ts'
+import { connect } from '../../src/store/postgres/server/connection.ts'
+import { openPool } from '../../src/store/postgres/server/pool.ts'
+import { ownDatabase } from '../support/postgres-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { proveCancelling } from './cancel-open.ts'
+import { T0 } from './world.ts'
+
+test('cancelling a set of plans is cancelling each of their open executions', async (t) => {
+  const url = await ownDatabase(join(temporaryFolder(t), 'cancel-open'))
+  const connection = connect(openPool(url), url, () => T0)
+  t.after(() => connection.close())
+  const ask = (sql: string): Promise<QueryResult> => connection.pool.query(sql)
+  await proveCancelling({
+    exec: ask,
+    all: async <Row>(sql: string) => (await ask(sql)).rows as Row[],
+    cancelOpen: (planIds, now) => connection.write((tx) => cancelOpen(tx, planIds, now)),
+  })
+})
