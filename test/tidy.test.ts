@@ -21,7 +21,7 @@ const CODE = [...SOURCES, ...list('bin/*.{ts,mjs}', 'test/**/*.ts')]
 const TEXTS = [
   ...CODE,
   ...list(
-    'sql/*',
+    'sql/**/*.sql',
     'docs/**/*.md',
     'deploy/*',
     'fixtures/**/*.{md,txt,json,csv}',

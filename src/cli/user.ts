@@ -5,7 +5,7 @@ import { formatInstant } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { planJson, userJson } from '../http/resource-json.ts'
-import type { Consent, ListedUser, UserRecord } from '../store/users.ts'
+import type { Consent, ListedUser, Remains, UserRecord } from '../store/users.ts'
 import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
 import { tenantNamed } from './find-partner.ts'
@@ -64,19 +64,22 @@ export function userCommand(cli: Cli): Command {
         const tenant = await tenantNamed(store, partnerSlug, env)
         const detail = { partner_slug: partnerSlug, environment: env, fields: ['email', 'auth_provider'] }
         const audit = auditEntry(cli, 'user.erase', partnerUserId, detail)
-        const { user: erased, erasedAt, gone } = await store.eraseUser(tenant, partnerUserId, audit)
-        const shown = { ...json({ ...erased, tenant, erasedAt }), gone_from_file: gone }
+        const { user: erased, erasedAt, remains } = await store.eraseUser(tenant, partnerUserId, audit)
+        const shown = { ...json({ ...erased, tenant, erasedAt }), gone_from_file: remains === 'nowhere' }
         print(cli, shown, () => renderFields(shown))
-        if (!gone)
-          warn(
-            cli,
-            'the text of the e-mail is still in the file: in another row, or in the log a reader holds.',
-          )
+        if (remains !== 'nowhere') warn(cli, STILL_THERE[remains])
         note(cli, 'Backups and replicas made before keep what was erased until they expire.')
       })
     })
 
   return user
+}
+
+const STILL_THERE: Record<Exclude<Remains, 'nowhere'>, string> = {
+  other_row: 'the text of the e-mail is still there: another row says the same.',
+  log: 'the text of the e-mail is still in the log, which somebody reads: run this again.',
+  server:
+    'no query finds the e-mail any more, but the disk of the server keeps its text until the space is used again.',
 }
 
 async function show(cli: Cli, found: UserRecord): Promise<void> {

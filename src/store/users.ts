@@ -14,6 +14,12 @@ export type Consent = { version: string; timestamp: Instant; receivedAt: Instant
 
 export type UserRecord = ListedUser & { consents: Consent[]; plans: Plan[] }
 
+/**
+ * Where the text of an erased e-mail may still be read: nowhere; in another row, which says the same; in a log that
+ * somebody still reads; in what a server keeps of its past, where no query finds it. Backups are not looked at.
+ */
+export type Remains = 'nowhere' | 'other_row' | 'log' | 'server'
+
 export interface UserStore {
   changeUser(
     tenant: Tenant,
@@ -24,12 +30,12 @@ export interface UserStore {
   /** A user with every consent, oldest first, and every plan. */
   findUser(tenant: Tenant, partnerUserId: string): Promise<UserRecord | null>
   /**
-   * Removes a user's e-mail and provider, from the file's bytes as well. Safe to repeat. Throws user_not_found.
-   * `gone` is false when the file still holds the e-mail's text, in another row or because a reader kept the log.
+   * Removes a user's e-mail and provider, from the bytes on the disk as well where the store rules over them. Safe to
+   * repeat. Throws user_not_found.
    */
   eraseUser(
     tenant: Tenant,
     partnerUserId: string,
     audit: AuditEntry,
-  ): Promise<{ user: User; erasedAt: Instant; gone: boolean }>
+  ): Promise<{ user: User; erasedAt: Instant; remains: Remains }>
 }

@@ -1,7 +1,9 @@
-// A user: the row and the value, and back.
+// A user and its consents: the rows and the values, and back.
 
 import type { User, UserStatus } from '../../core/user.ts'
-import { instant } from './instant.ts'
+import type { Consent } from '../users.ts'
+import { instant, instantOrNull } from './instant.ts'
+import { type TenantRow, tenantOf } from './tenant.ts'
 
 export type UserRow = {
   user_id: bigint
@@ -34,4 +36,19 @@ export const userParams = (user: User) => ({
   status: user.status,
   created_at: user.createdAt,
   updated_at: user.updatedAt,
+})
+
+export type ListedUserRow = UserRow & TenantRow
+export const listedUserOf = (row: ListedUserRow) => ({
+  ...userOf(row),
+  tenant: tenantOf(row),
+  erasedAt: instantOrNull(row.erased_at),
+  cursor: Number(row.user_id),
+})
+
+export type ConsentRow = { consent_version: string; consent_timestamp: bigint; received_at: bigint }
+export const consentOf = (row: ConsentRow): Consent => ({
+  version: row.consent_version,
+  timestamp: instant(row.consent_timestamp),
+  receivedAt: instant(row.received_at),
 })

@@ -44,8 +44,8 @@ export const AWAKE = `(
   where p.plan_id = schedules.plan_id)`
 
 /** Whether a tenant `t` is of the partner and environment asked for; a null asks for all of them. */
-export const OF_TENANT =
-  '(:slug is null or t.partner_slug = :slug) and (:environment is null or t.environment = :environment)'
+export const OF_TENANT = `(cast(:slug as text) is null or t.partner_slug = :slug)
+  and (cast(:environment as text) is null or t.environment = :environment)`
 
 /** Whether a window `w` ran its course, at `:since` or later, and left money unspent. In these words: an index has them. */
 export const ENDED_UNSPENT = `w.close_reason = 'ended' and w.released > 0 and w.closed_at >= :since`

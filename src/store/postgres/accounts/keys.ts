@@ -1,8 +1,96 @@
-// SCAFFOLD API keys.
+// API keys, found by the hash of their secret: the secret itself is stored nowhere. Nothing is remembered of them: on
+// whatever host a key is revoked or its partner disabled, the next call on every host is refused.
 
-import type { KeyStore } from '../../keys.ts'
-import type { Connection } from '../server/connection.ts'
+import { type Instant, plus } from '../../../core/instant.ts'
+import type { KeySeen } from '../../../core/key.ts'
+import type { PartnerStatus } from '../../../core/partner.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { KeyStore, NewKey } from '../../keys.ts'
+import { type KeyRow, keyOf } from '../../rows/key.ts'
+import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
+import { together } from '../../together.ts'
+import { type Connection, ofTenant } from '../server/connection.ts'
+import { query } from '../server/statement.ts'
+import type { Tx } from '../server/transaction.ts'
+import { addAudit } from './audit.ts'
 
-export function createKeyStore(_connection: Connection): KeyStore {
-  return {} as KeyStore
+type SeenRow = KeyRow & { key_sha256: string; partner_name: string; partner_status: string }
+
+const BY_SECRET = query<SeenRow>(`${SELECT_SEEN_KEY} where k.key_sha256 = any(:hashes::text[])`)
+const BY_ID = query<KeyRow>(KEY_BY_ID)
+const LOCK = query<KeyRow>(`${KEY_BY_ID} for no key update of k`)
+const OF_PARTNER = query<KeyRow>(KEYS_OF_PARTNER)
+const INSERT = query(INSERT_KEY)
+const UPDATE = query(UPDATE_KEY)
+const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
+
+export function createKeyStore(connection: Connection): KeyStore {
+  const { clock } = connection
+
+  async function findAll(hashes: readonly string[]): Promise<(KeySeen | null)[]> {
+    const [rows, now] = await connection.look((tx) =>
+      Promise.all([tx.all(BY_SECRET, { hashes }), clock.present(tx)]),
+    )
+    const found = new Map(rows.map((row) => [row.key_sha256, row]))
+    return hashes.map((hash) => {
+      const row = found.get(hash)
+      if (!row) return null
+      const { partner_name: partnerName, partner_status } = row
+      return { key: keyOf(row), partnerName, partnerStatus: partner_status as PartnerStatus, now }
+    })
+  }
+
+  return {
+    findKey: together(findAll),
+
+    markKeyUsed: (keyId) =>
+      connection.write(async (tx) => {
+        await tx.run(MARK_USED, { key_id: keyId, now: await clock.now(tx) })
+      }),
+
+    addKey: (key, entry) =>
+      connection.write(async (tx) => {
+        const [{ real }, now] = await Promise.all([tx.times, clock.now(tx)])
+        const [added] = await Promise.all([insert(tx, key, now), addAudit(tx, entry, real)])
+        return added
+      }, ofTenant(key.tenant)),
+
+    changeKey: (keyId, decide, entry) =>
+      connection.write(async (tx) => {
+        const [row, { real }, now] = await Promise.all([
+          tx.get(LOCK, { key_id: keyId }),
+          tx.times,
+          clock.now(tx),
+        ])
+        if (!row) throw new Problem('key_not_found', `Key ${keyId} not found.`)
+        const change = decide(keyOf(row), { now: real, clock: now })
+        const { label, expiresAt, revokedAt } = change.key
+        const [successor] = await Promise.all([
+          change.successor && insert(tx, change.successor, now),
+          tx.run(UPDATE, { key_id: keyId, label, expires_at: expiresAt, revoked_at: revokedAt }),
+          addAudit(tx, entry, real),
+        ])
+        return { key: change.key, successor }
+      }),
+
+    listKeys: async (slug) => (await connection.look((tx) => tx.all(OF_PARTNER, { slug }))).map(keyOf),
+  }
+}
+
+async function insert(tx: Tx, key: NewKey, now: Instant) {
+  const [, row] = await Promise.all([
+    tx.run(INSERT, {
+      key_id: key.keyId,
+      tenant_id: key.tenant.tenantId,
+      key_sha256: key.sha256,
+      prefix: key.prefix,
+      last_four: key.lastFour,
+      label: key.label,
+      created_at: now,
+      expires_at: key.lifetimeMs === null ? null : plus(now, key.lifetimeMs),
+    }),
+    tx.get(BY_ID, { key_id: key.keyId }),
+  ])
+  if (!row) throw new Error(`key ${key.keyId} was not kept`)
+  return keyOf(row)
 }

@@ -1,8 +1,94 @@
-// SCAFFOLD Partners and their tenants.
+// Partners and their tenants.
 
+import { ENVIRONMENTS, MIN_TRANCHE_DEFAULT } from '../../../core/partner.ts'
+import { Problem } from '../../../core/problem.ts'
 import type { PartnerStore } from '../../partners.ts'
+import { type PartnerRow, partnerOf } from '../../rows/partner.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import { PLANS_OF_PARTNER, SELECT_TENANTS, UPDATE_PARTNER } from '../../sql/accounts.ts'
+import { AWAKE } from '../../sql/expressions.ts'
 import type { Connection } from '../server/connection.ts'
+import { query } from '../server/statement.ts'
+import { addAudit } from './audit.ts'
 
-export function createPartnerStore(_connection: Connection): PartnerStore {
-  return {} as PartnerStore
+const FIND = query<PartnerRow>('select * from partners where partner_slug = :slug')
+const LIST = query<PartnerRow>('select * from partners order by created_at, partner_slug')
+const INSERT = query<PartnerRow>(
+  `insert into partners (partner_slug, name, status, min_tranche, created_at, updated_at)
+   values (:slug, :name, 'active', :min_tranche, :now, :now) on conflict do nothing returning *`,
+)
+const INSERT_TENANTS = query(
+  'insert into tenants (partner_slug, environment) select :slug, unnest(:environments::text[])',
+)
+const UPDATE = query(UPDATE_PARTNER)
+const OF_PARTNER = query<{ tenant_id: bigint }>('select tenant_id from tenants where partner_slug = :slug')
+const TENANT = query<TenantRow>(
+  'select * from tenants where partner_slug = :slug and environment = :environment',
+)
+const TENANTS = query<TenantRow>(SELECT_TENANTS)
+// A partner's status, hold and minimum reach all of its schedules at once; only those are written that change.
+const WAKE = query(
+  `update schedules set awake = 1 - awake where plan_id in ${PLANS_OF_PARTNER} and awake <> ${AWAKE}`,
+)
+const SET_FLOOR = query(
+  `update schedules set floor = least(:min_tranche::bigint, budget)
+   where plan_id in ${PLANS_OF_PARTNER} and floor <> least(:min_tranche::bigint, budget)`,
+)
+
+const unknown = (slug: string) => new Problem('partner_not_found', `Partner ${slug} not found.`)
+
+export function createPartnerStore(connection: Connection): PartnerStore {
+  return {
+    addPartner: ({ partnerSlug: slug, name }, entry) =>
+      connection.write(async (tx) => {
+        const { real } = await tx.times
+        // Waits for another one of the same name that is being added.
+        const row = await tx.get(INSERT, { slug, name, min_tranche: MIN_TRANCHE_DEFAULT, now: real })
+        if (!row) throw new Problem('partner_exists', `Partner ${slug} exists already.`)
+        await Promise.all([
+          tx.run(INSERT_TENANTS, { slug, environments: ENVIRONMENTS }),
+          addAudit(tx, entry, real),
+        ])
+        return partnerOf(row)
+      }),
+
+    /** Alone in the partner's tenants: whoever decides by its status, hold or minimum has written by then, or waits. */
+    async changePartner(slug, decide, entry) {
+      const rows = await connection.look((tx) => tx.all(OF_PARTNER, { slug }))
+      if (rows.length === 0) throw unknown(slug)
+      const tenants = rows.map(({ tenant_id }) => Number(tenant_id))
+      return connection.write(
+        async (tx) => {
+          const [{ real }, row] = await Promise.all([tx.times, tx.get(FIND, { slug })])
+          if (!row) throw unknown(slug)
+          const seen = partnerOf(row)
+          const partner = decide(seen, real)
+          const { name, status, minTranche: min_tranche, updatedAt: updated_at, held } = partner
+          await Promise.all([
+            tx.run(UPDATE, { slug, name, status, min_tranche, held: held ? 1 : 0, updated_at }),
+            (status !== seen.status || held !== seen.held) && tx.run(WAKE, { slug }),
+            min_tranche !== seen.minTranche && tx.run(SET_FLOOR, { slug, min_tranche }),
+            addAudit(tx, entry, real),
+          ])
+          return partner
+        },
+        { tenants, alone: 'tenants' },
+      )
+    },
+
+    async findPartner(slug) {
+      const row = await connection.look((tx) => tx.get(FIND, { slug }))
+      return row ? partnerOf(row) : null
+    },
+
+    listPartners: async () => (await connection.look((tx) => tx.all(LIST))).map(partnerOf),
+
+    async findTenant(slug, environment) {
+      const row = await connection.look((tx) => tx.get(TENANT, { slug, environment }))
+      return row ? tenantOf(row) : null
+    },
+
+    listTenants: async (filter, before) =>
+      (await connection.look((tx) => tx.all(TENANTS, { ...filter, before }))).map(tenantOf),
+  }
 }

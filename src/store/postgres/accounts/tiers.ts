@@ -1,8 +1,68 @@
-// SCAFFOLD Pricing tiers.
+// Tiers and the overrides of single partners, each in force from a month on.
 
-import type { TierStore } from '../../tiers.ts'
+import { monthOf } from '../../../core/instant.ts'
+import { Problem } from '../../../core/problem.ts'
+import { refusePastMonth } from '../../../core/tier.ts'
+import { type TierRow, tierOf, tierParams } from '../../rows/tier.ts'
+import { PUT_TIER, PUT_TIER_OVERRIDE } from '../../sql/accounts.ts'
+import type { OverrideStart, TierStore } from '../../tiers.ts'
 import type { Connection } from '../server/connection.ts'
+import { query } from '../server/statement.ts'
+import type { Tx } from '../server/transaction.ts'
+import { addAudit } from './audit.ts'
 
-export function createTierStore(_connection: Connection): TierStore {
-  return {} as TierStore
+const PARTNER = query<{ one: bigint }>('select 1 as one from partners where partner_slug = :slug')
+/** A tier is decided by all the others: whoever writes one is alone at it. */
+const ALONE = query('lock table tiers in share row exclusive mode')
+const LIST = query<TierRow>('select * from tiers order by from_month, min_volume_usd, name')
+const PUT = query(PUT_TIER)
+const FIRST_MONTH = query<{ month: string | null }>(
+  'select min(from_month) as month from tiers where name = :tier',
+)
+const PUT_OVERRIDE = query(PUT_TIER_OVERRIDE)
+const OVERRIDE = query<{ tier_name: string | null }>(
+  `select tier_name from tier_overrides where partner_slug = :slug and from_month <= :month
+   order by from_month desc limit 1`,
+)
+const OVERRIDES_AFTER = query<OverrideStart>(
+  `select from_month as "fromMonth", tier_name as "tierName" from tier_overrides
+   where partner_slug = :slug and from_month > :month order by from_month`,
+)
+
+async function refuseUnknownTier(tx: Tx, tier: string, month: string): Promise<void> {
+  const first = (await tx.get(FIRST_MONTH, { tier }))?.month ?? null
+  if (first === null) throw new Problem('tier_not_found', `Tier ${tier} not found.`)
+  if (first <= month) return
+  throw new Problem('tier_not_found', `Tier ${tier} is not in force in ${month}: it begins in ${first}.`)
+}
+
+export function createTierStore(connection: Connection): TierStore {
+  return {
+    listTiers: async () => (await connection.look((tx) => tx.all(LIST))).map(tierOf),
+
+    putTier: (decide, entryOf) =>
+      connection.write(async (tx) => {
+        const [{ real }, , rows] = await Promise.all([tx.times, tx.run(ALONE), tx.all(LIST)])
+        const tier = decide(rows.map(tierOf), real)
+        await Promise.all([tx.run(PUT, tierParams(tier)), addAudit(tx, entryOf(tier), real)])
+        return tier
+      }),
+
+    putTierOverride: ({ partnerSlug: slug, fromMonth, tierName: tier }, entry) =>
+      connection.write(async (tx) => {
+        const [{ real }, partner] = await Promise.all([tx.times, tx.get(PARTNER, { slug })])
+        if (!partner) throw new Problem('partner_not_found', `Partner ${slug} not found.`)
+        const from_month = fromMonth ?? monthOf(real)
+        refusePastMonth(from_month, monthOf(real))
+        if (tier !== null) await refuseUnknownTier(tx, tier, from_month)
+        await Promise.all([tx.run(PUT_OVERRIDE, { slug, from_month, tier }), addAudit(tx, entry, real)])
+        return from_month
+      }),
+
+    findTierOverride: async (slug, month) =>
+      (await connection.look((tx) => tx.get(OVERRIDE, { slug, month })))?.tier_name ?? null,
+
+    listTierOverridesAfter: (slug, month) =>
+      connection.look((tx) => tx.all(OVERRIDES_AFTER, { slug, month })),
+  }
 }

@@ -1,8 +1,87 @@
-// SCAFFOLD Webhooks.
+// Webhooks, and handing out the wake-ups that were written for them. Whoever writes a webhook holds its tenant's row,
+// which is there also when the webhook is not.
 
+import type { ExecutionId } from '../../../core/execution-id.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import { type WebhookRow, webhookOf, webhookParams } from '../../rows/webhook.ts'
+import { PUT_WEBHOOK } from '../../sql/accounts.ts'
 import type { WebhookStore } from '../../webhooks.ts'
-import type { Connection } from '../server/connection.ts'
+import { type Connection, ofTenant } from '../server/connection.ts'
+import { query } from '../server/statement.ts'
+import type { Tx } from '../server/transaction.ts'
+import { addAudit } from './audit.ts'
 
-export function createWebhookStore(_connection: Connection): WebhookStore {
-  return {} as WebhookStore
+const LOCK = query('select from tenants where tenant_id = :tenant for no key update')
+const FIND = query<WebhookRow>('select * from webhooks where tenant_id = :tenant')
+const PUT = query(PUT_WEBHOOK)
+const DELETE = query('delete from webhooks where tenant_id = :tenant')
+/** Of two who claim the same at once, the second waits for the first and finds it claimed. */
+const CLAIM = query<TenantRow & WebhookRow & { count: bigint; earliest_execution_id: string }>(
+  `with unclaimed as (
+     select tenant_id from webhook_events where tick_id = :tick_id and claimed_at is null
+     order by tenant_id for no key update),
+   claimed as (
+     update webhook_events v set claimed_at = :now from unclaimed
+     where v.tick_id = :tick_id and v.tenant_id = unclaimed.tenant_id and v.claimed_at is null
+     returning v.tenant_id, v.count, v.earliest_execution_id)
+   select w.*, t.*, c.count, c.earliest_execution_id
+   from claimed c join tenants t using (tenant_id) join webhooks w using (tenant_id)
+   where w.status = 'active' order by tenant_id`,
+)
+
+async function find(tx: Tx, tenantId: number) {
+  const row = await tx.get(FIND, { tenant: tenantId })
+  return row ? webhookOf(row) : null
+}
+
+/** A tenant's webhook, if there is one, and the right to change it. */
+async function lock(tx: Tx, tenantId: number) {
+  const [, webhook] = await Promise.all([tx.run(LOCK, { tenant: tenantId }), find(tx, tenantId)])
+  return webhook
+}
+
+export function createWebhookStore(connection: Connection): WebhookStore {
+  return {
+    findWebhook: ({ tenantId }) => connection.look((tx) => find(tx, tenantId)),
+
+    changeWebhook: (tenant, decide, entry) =>
+      connection.write(async (tx) => {
+        const [seen, { real }] = await Promise.all([lock(tx, tenant.tenantId), tx.times])
+        const webhook = decide(seen, real)
+        await Promise.all([
+          tx.run(PUT, { tenant: tenant.tenantId, ...webhookParams(webhook) }),
+          entry && addAudit(tx, entry, real),
+        ])
+        return webhook
+      }, ofTenant(tenant)),
+
+    claimWakeUps: (passId) =>
+      connection.write(async (tx) => {
+        const { real } = await tx.times
+        const rows = await tx.all(CLAIM, { tick_id: passId, now: real })
+        return rows.map((row) => ({
+          tenant: tenantOf(row),
+          webhook: webhookOf(row),
+          count: Number(row.count),
+          earliest: row.earliest_execution_id as ExecutionId,
+        }))
+      }),
+
+    noteAttempt: (tenant, attempted, decide) =>
+      connection.write(async (tx) => {
+        const [seen, { real }] = await Promise.all([lock(tx, tenant.tenantId), tx.times])
+        // The secret is new with every registration: a result for an older one says nothing of this one.
+        if (seen?.secret !== attempted.secret) return seen
+        const webhook = decide(seen, real)
+        await tx.run(PUT, { tenant: tenant.tenantId, ...webhookParams(webhook) })
+        return webhook
+      }, ofTenant(tenant)),
+
+    deleteWebhook: (tenant) =>
+      connection.write(async (tx) => {
+        const of = { tenant: tenant.tenantId }
+        const [, deleted] = await Promise.all([tx.run(LOCK, of), tx.run(DELETE, of)])
+        return deleted > 0
+      }, ofTenant(tenant)),
+  }
 }

@@ -5,6 +5,7 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
+import { BEGIN_STOP, NOTE_STOP } from '../../sql/accounts.ts'
 import { AWAKE } from '../../sql/expressions.ts'
 import { writeAs } from '../sandbox/tenant-time.ts'
 import type { Connection } from '../server/connection.ts'
@@ -35,18 +36,8 @@ const PAUSE = query(
 const SLEEP = query(
   `update schedules set awake = 0 where plan_id = any(:plan_ids::bigint[]) and awake = 1 and ${AWAKE} = 0`,
 )
-const BEGIN = query(
-  `insert into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)
-   values (:user_id, :tenant, :plan_id, :plans_paused, :executions_cancelled, :now)
-   on conflict (user_id) do update set tenant_id = excluded.tenant_id, plan_id = excluded.plan_id,
-     plans_paused = excluded.plans_paused, executions_cancelled = excluded.executions_cancelled,
-     begun_at = excluded.begun_at, ended_at = null`,
-)
-const NOTE = query(
-  `update stops set plan_id = :plan_id, plans_paused = plans_paused + :plans_paused,
-     executions_cancelled = executions_cancelled + :executions_cancelled, ended_at = :ended_at
-   where user_id = :user_id`,
-)
+const BEGIN = query(BEGIN_STOP)
+const NOTE = query(NOTE_STOP)
 const OF_USER = query<StopRow>('select * from stops where user_id = :user_id and ended_at is null')
 const OF_TENANT = query<StopRow>('select * from stops where tenant_id = :tenant and ended_at is null limit 1')
 const COUNTS = query<StopRow>('select * from stops where user_id = :user_id')

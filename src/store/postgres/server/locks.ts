@@ -1,6 +1,7 @@
 // The advisory locks of a database, and the order in which they and rows are locked, so that no two transactions wait
-// for each other: all -> tenants, ascending -> pass -> poll -> partner -> user -> plans -> schedules -> windows ->
-// executions, each by ascending ids -> what is added. Rows are locked `for no key update`.
+// for each other: all -> tenants, ascending -> pass -> poll -> a tenant's row, for its webhook -> partner -> user ->
+// plans -> schedules -> windows -> executions, each by ascending ids -> what is added -> the audit log. Rows are locked
+// `for no key update`.
 
 /** The first number of an advisory lock; the second is the tenant's where it is one of a tenant, else 0. */
 export const LOCK = {
@@ -21,4 +22,6 @@ export const LOCK = {
   migrate: 8,
   /** Whoever numbers an adjustment. */
   numbering: 9,
+  /** Whoever adds to the audit log, to the end of its transaction. */
+  audit: 10,
 } as const

@@ -11,7 +11,7 @@ export type Query<Row> = {
 }
 export type Params = Readonly<Record<string, unknown>>
 
-const PARAMETER = /(?<!:):([a-z_]+)/g
+const PARAMETER = /(?<!:):([a-z][a-z0-9_]*)/g
 let defined = 0
 
 export function query<Row = never>(source: string): Query<Row> {

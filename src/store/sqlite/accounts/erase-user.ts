@@ -3,6 +3,7 @@
 import { createReadStream } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
 import { type UserRow, userOf } from '../../rows/user.ts'
+import { ERASE_USER } from '../../sql/accounts.ts'
 import { SELECT_USER } from '../../sql/expressions.ts'
 import type { UserStore } from '../../users.ts'
 import type { Connection, Database } from '../file/connection.ts'
@@ -15,15 +16,10 @@ type Place = { audit: AuditLog; file: string }
 export function createEraser({ db, read, write }: Connection, place: Place): UserStore['eraseUser'] {
   const sql = {
     find: db.prepare<object, UserRow>(SELECT_USER),
-    erase: db.prepare(
-      `update users set email = null, auth_provider = null, erased_at = :now, updated_at = :now
-       where tenant_id = :tenant and partner_user_id = :partner_user_id`,
+    erase: db.prepare(ERASE_USER),
+    elsewhere: db.prepare<object, { one: bigint }>(
+      'select 1 as one from users where email = :text or instr(partner_user_id, :text) > 0 limit 1',
     ),
-    elsewhere: db
-      .prepare<object, bigint>(
-        'select exists (select 1 from users where email = :text or instr(partner_user_id, :text) > 0)',
-      )
-      .pluck(),
   }
   return async (tenant, partnerUserId, entry) => {
     const scope = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
@@ -36,10 +32,11 @@ export function createEraser({ db, read, write }: Connection, place: Place): Use
     })
     const text = before.email
     // What another row says too stays in the file, however it is written.
-    const elsewhere = text !== null && (await read(() => sql.elsewhere.get({ text }) === 1n))
+    const elsewhere = text !== null && (await read(() => sql.elsewhere.get({ text }) !== undefined))
     const overwritten = await overwrite(db, place.file, elsewhere ? null : text)
     const user = { ...before, email: null, authProvider: null, updatedAt: now }
-    return { user, erasedAt: now, gone: overwritten && !elsewhere }
+    const remains = elsewhere ? 'other_row' : overwritten ? 'nowhere' : 'log'
+    return { user, erasedAt: now, remains }
   }
 }
 

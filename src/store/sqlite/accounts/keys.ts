@@ -6,6 +6,7 @@ import type { PartnerStatus } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
 import { type KeyRow, keyOf } from '../../rows/key.ts'
+import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
 import { together } from '../../together.ts'
 import type { Connection } from '../file/connection.ts'
 import type { Memory } from '../file/memory.ts'
@@ -19,26 +20,14 @@ export function createKeyStore(
   { db, clock, present, look, write, read }: Connection,
   { audit, memory }: { audit: AuditLog; memory: KeyMemory },
 ): KeyStore {
-  const SELECT_KEY =
-    'select k.*, t.partner_slug, t.environment from api_keys k join tenants t using (tenant_id)'
   const sql = {
     bySecret: db.prepare<[string], KeyRow & { partner_name: string; partner_status: string }>(
-      `select k.*, t.partner_slug, t.environment, r.name as partner_name, r.status as partner_status
-       from api_keys k join tenants t using (tenant_id) join partners r using (partner_slug)
-       where k.key_sha256 = ?`,
+      `${SELECT_SEEN_KEY} where k.key_sha256 = ?`,
     ),
-    byId: db.prepare<[string], KeyRow>(`${SELECT_KEY} where k.key_id = ?`),
-    ofPartner: db.prepare<[string], KeyRow>(
-      `${SELECT_KEY} where t.partner_slug = ? order by k.created_at, k.key_id`,
-    ),
-    insert: db.prepare(
-      `insert into api_keys (key_id, tenant_id, key_sha256, prefix, last_four, label, created_at, expires_at)
-       values (:key_id, :tenant_id, :key_sha256, :prefix, :last_four, :label, :created_at, :expires_at)`,
-    ),
-    update: db.prepare(
-      `update api_keys set label = :label, expires_at = :expires_at, revoked_at = :revoked_at
-       where key_id = :key_id`,
-    ),
+    byId: db.prepare<object, KeyRow>(KEY_BY_ID),
+    ofPartner: db.prepare<object, KeyRow>(KEYS_OF_PARTNER),
+    insert: db.prepare(INSERT_KEY),
+    update: db.prepare(UPDATE_KEY),
     markUsed: db.prepare('update api_keys set last_used_at = :now where key_id = :key_id'),
   }
 
@@ -50,7 +39,7 @@ export function createKeyStore(
   }
 
   function found(keyId: string): ApiKey {
-    const row = sql.byId.get(keyId)
+    const row = sql.byId.get({ key_id: keyId })
     if (!row) throw new Problem('key_not_found', `Key ${keyId} not found.`)
     return keyOf(row)
   }
@@ -103,6 +92,6 @@ export function createKeyStore(
         return { key: change.key, successor }
       }),
 
-    listKeys: (slug) => read(() => sql.ofPartner.all(slug).map(keyOf)),
+    listKeys: (slug) => read(() => sql.ofPartner.all({ slug }).map(keyOf)),
   }
 }

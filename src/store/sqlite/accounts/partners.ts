@@ -5,12 +5,11 @@ import { Problem } from '../../../core/problem.ts'
 import type { PartnerStore } from '../../partners.ts'
 import { type PartnerRow, partnerOf } from '../../rows/partner.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
-import { AWAKE, OF_TENANT } from '../../sql/expressions.ts'
+import { PLANS_OF_PARTNER, SELECT_TENANTS, UPDATE_PARTNER } from '../../sql/accounts.ts'
+import { AWAKE } from '../../sql/expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { AuditLog } from './audit.ts'
 import type { KeyMemory } from './keys.ts'
-
-const PLANS = '(select plan_id from plans join tenants using (tenant_id) where partner_slug = :slug)'
 
 export function createPartnerStore(
   { db, read, write }: Connection,
@@ -24,26 +23,18 @@ export function createPartnerStore(
        values (:slug, :name, 'active', :min_tranche, :now, :now) on conflict do nothing`,
     ),
     insertTenant: db.prepare('insert into tenants (partner_slug, environment) values (?, ?)'),
-    update: db.prepare(
-      `update partners set name = :name, status = :status, min_tranche = :min_tranche, held = :held,
-         updated_at = :updated_at
-       where partner_slug = :slug`,
-    ),
+    update: db.prepare(UPDATE_PARTNER),
     tenant: db.prepare<[string, string], TenantRow>(
       'select * from tenants where partner_slug = ? and environment = ?',
     ),
-    tenants: db.prepare<object, TenantRow>(
-      `select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
-       where ${OF_TENANT} and (:before is null or p.created_at < :before)
-       order by t.partner_slug, t.environment`,
-    ),
+    tenants: db.prepare<object, TenantRow>(SELECT_TENANTS),
     // A partner's status, hold and minimum reach all of its schedules at once; only those are written that change.
     wake: db.prepare(
-      `update schedules set awake = not awake where plan_id in ${PLANS} and awake <> ${AWAKE}`,
+      `update schedules set awake = not awake where plan_id in ${PLANS_OF_PARTNER} and awake <> ${AWAKE}`,
     ),
     setFloor: db.prepare(
       `update schedules set floor = min(:min_tranche, budget)
-       where plan_id in ${PLANS} and floor <> min(:min_tranche, budget)`,
+       where plan_id in ${PLANS_OF_PARTNER} and floor <> min(:min_tranche, budget)`,
     ),
   }
 

@@ -4,6 +4,7 @@ import { monthOf } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { refusePastMonth } from '../../../core/tier.ts'
 import { type TierRow, tierOf, tierParams } from '../../rows/tier.ts'
+import { PUT_TIER, PUT_TIER_OVERRIDE } from '../../sql/accounts.ts'
 import type { OverrideStart, TierStore } from '../../tiers.ts'
 import type { Connection } from '../file/connection.ts'
 import type { AuditLog } from './audit.ts'
@@ -12,14 +13,9 @@ export function createTierStore({ db, read, write }: Connection, audit: AuditLog
   const sql = {
     partner: db.prepare('select 1 from partners where partner_slug = ?'),
     list: db.prepare<[], TierRow>('select * from tiers order by from_month, min_volume_usd, name'),
-    put: db.prepare(
-      `insert or replace into tiers (name, from_month, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd)
-       values (:name, :from_month, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd)`,
-    ),
+    put: db.prepare(PUT_TIER),
     firstMonth: db.prepare('select min(from_month) from tiers where name = ?').pluck(),
-    putOverride: db.prepare(
-      'insert or replace into tier_overrides (partner_slug, from_month, tier_name) values (:slug, :from_month, :tier)',
-    ),
+    putOverride: db.prepare(PUT_TIER_OVERRIDE),
     override: db
       .prepare<[string, string], string | null>(
         `select tier_name from tier_overrides where partner_slug = ? and from_month <= ?

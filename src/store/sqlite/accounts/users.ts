@@ -3,12 +3,19 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { User } from '../../../core/user.ts'
-import { instant, instantOrNull } from '../../rows/instant.ts'
 import { type PlanRow, planOf } from '../../rows/plan.ts'
-import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
-import { type UserRow, userOf, userParams } from '../../rows/user.ts'
+import {
+  type ConsentRow,
+  consentOf,
+  type ListedUserRow,
+  listedUserOf,
+  type UserRow,
+  userOf,
+  userParams,
+} from '../../rows/user.ts'
+import { KEEP_CONSENT, LISTED_USER, LISTED_USERS } from '../../sql/accounts.ts'
 import { SELECT_USER } from '../../sql/expressions.ts'
-import type { Consent, UserStore } from '../../users.ts'
+import type { UserStore } from '../../users.ts'
 import type { Connection } from '../file/connection.ts'
 import type { StopCounts, Stops } from '../ledger/disable-user.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
@@ -24,10 +31,7 @@ export function createUserStore(connection: Connection, parts: Parts): UserStore
   const { stops, audit, time, file } = parts
   const sql = {
     find: db.prepare<object, UserRow>(SELECT_USER),
-    list: db.prepare<object, UserRow & TenantRow>(
-      `select u.*, t.partner_slug, t.environment from users u join tenants t using (tenant_id)
-       where u.tenant_id = :tenant and u.user_id > :after order by u.user_id limit :limit`,
-    ),
+    list: db.prepare<object, ListedUserRow>(LISTED_USERS),
     put: db.prepare(
       `insert into users (tenant_id, partner_user_id, email, auth_provider, consent_version, consent_timestamp,
          status, created_at, updated_at)
@@ -38,14 +42,8 @@ export function createUserStore(connection: Connection, parts: Parts): UserStore
          updated_at = :updated_at
        returning user_id`,
     ),
-    keepConsent: db.prepare(
-      `insert into consents (user_id, consent_version, consent_timestamp, received_at)
-       values (:user_id, :consent_version, :consent_timestamp, :received_at) on conflict do nothing`,
-    ),
-    one: db.prepare<object, UserRow & TenantRow>(
-      `select u.*, t.partner_slug, t.environment from users u join tenants t using (tenant_id)
-       where u.tenant_id = :tenant and u.partner_user_id = :partner_user_id`,
-    ),
+    keepConsent: db.prepare(KEEP_CONSENT),
+    one: db.prepare<object, ListedUserRow>(LISTED_USER),
     consents: db.prepare<[bigint], ConsentRow>(
       'select * from consents where user_id = ? order by received_at, consent_id',
     ),
@@ -94,14 +92,14 @@ export function createUserStore(connection: Connection, parts: Parts): UserStore
     },
 
     listUsers: (tenant, { after, limit }) =>
-      read(() => sql.list.all({ tenant: tenant.tenantId, after: after ?? 0, limit }).map(listedUser)),
+      read(() => sql.list.all({ tenant: tenant.tenantId, after: after ?? 0, limit }).map(listedUserOf)),
 
     findUser: (tenant, partnerUserId) =>
       read(() => {
         const row = sql.one.get({ tenant: tenant.tenantId, partner_user_id: partnerUserId })
         if (!row) return null
         return {
-          ...listedUser(row),
+          ...listedUserOf(row),
           consents: sql.consents.all(row.user_id).map(consentOf),
           plans: sql.plansOf.all(row.user_id).map(planOf),
         }
@@ -110,17 +108,3 @@ export function createUserStore(connection: Connection, parts: Parts): UserStore
     eraseUser: createEraser(connection, { audit, file }),
   }
 }
-
-type ConsentRow = { consent_version: string; consent_timestamp: bigint; received_at: bigint }
-const consentOf = (row: ConsentRow): Consent => ({
-  version: row.consent_version,
-  timestamp: instant(row.consent_timestamp),
-  receivedAt: instant(row.received_at),
-})
-
-const listedUser = (row: UserRow & TenantRow) => ({
-  ...userOf(row),
-  tenant: tenantOf(row),
-  erasedAt: instantOrNull(row.erased_at),
-  cursor: Number(row.user_id),
-})

@@ -4,6 +4,7 @@ import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { Webhook } from '../../../core/webhook.ts'
 import { type WebhookRow, webhookOf, webhookParams } from '../../rows/webhook.ts'
+import { PUT_WEBHOOK } from '../../sql/accounts.ts'
 import type { WebhookStore } from '../../webhooks.ts'
 import type { Connection } from '../file/connection.ts'
 import type { AuditLog } from './audit.ts'
@@ -12,12 +13,7 @@ import { tenantsById } from './tenants.ts'
 export function createWebhookStore({ db, read, write }: Connection, audit: AuditLog): WebhookStore {
   const sql = {
     find: db.prepare<[number], WebhookRow>('select * from webhooks where tenant_id = ?'),
-    put: db.prepare(
-      `insert or replace into webhooks (tenant_id, url, secret, status, created_at, updated_at, last_delivered_at,
-         last_status_code, consecutive_failures, last_failed_at, last_failure_reason)
-       values (:tenant, :url, :secret, :status, :created_at, :updated_at, :last_delivered_at,
-         :last_status_code, :consecutive_failures, :last_failed_at, :last_failure_reason)`,
-    ),
+    put: db.prepare(PUT_WEBHOOK),
     claim: db.prepare<object, { tenant_id: bigint; count: bigint; earliest_execution_id: string }>(
       `update webhook_events set claimed_at = :now where tick_id = :tick_id and claimed_at is null
        returning tenant_id, count, earliest_execution_id`,

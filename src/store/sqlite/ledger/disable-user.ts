@@ -5,6 +5,7 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
+import { BEGIN_STOP, NOTE_STOP } from '../../sql/accounts.ts'
 import { AWAKE } from '../../sql/expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
@@ -119,15 +120,8 @@ function prepare(db: Connection['db']) {
       `update schedules set awake = 0
        where plan_id in (select value from json_each(:plans)) and awake = 1 and not ${AWAKE}`,
     ),
-    begin: db.prepare(
-      `insert or replace into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)
-       values (:user_id, :tenant, :plan_id, :plans_paused, :executions_cancelled, :now)`,
-    ),
-    note: db.prepare(
-      `update stops set plan_id = :plan_id, plans_paused = plans_paused + :plans_paused,
-         executions_cancelled = executions_cancelled + :executions_cancelled, ended_at = :ended_at
-       where user_id = :user_id`,
-    ),
+    begin: db.prepare(BEGIN_STOP),
+    note: db.prepare(NOTE_STOP),
     ofUser: db.prepare<object, StopRow>('select * from stops where user_id = :user_id and ended_at is null'),
     ofTenant: db.prepare<object, StopRow>(
       'select * from stops where tenant_id = :tenant and ended_at is null limit 1',

@@ -1,0 +1,84 @@
+// Partners, keys, tiers, users, webhooks and stops, where both stores read and write them in the same words.
+
+import { OF_TENANT } from './expressions.ts'
+
+/** Tenants of a filter; with `before`, those whose partner was created by then. */
+export const SELECT_TENANTS = `
+  select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
+  where ${OF_TENANT} and (cast(:before as bigint) is null or p.created_at < :before)
+  order by t.partner_slug, t.environment`
+
+export const UPDATE_PARTNER = `
+  update partners set name = :name, status = :status, min_tranche = :min_tranche, held = :held,
+    updated_at = :updated_at
+  where partner_slug = :slug`
+
+/** The plans of a partner, in both of its environments. */
+export const PLANS_OF_PARTNER =
+  '(select plan_id from plans join tenants using (tenant_id) where partner_slug = :slug)'
+
+const KEY_COLUMNS = 'k.*, t.partner_slug, t.environment'
+const SELECT_KEY = `select ${KEY_COLUMNS} from api_keys k join tenants t using (tenant_id)`
+export const KEY_BY_ID = `${SELECT_KEY} where k.key_id = :key_id`
+export const KEYS_OF_PARTNER = `${SELECT_KEY} where t.partner_slug = :slug order by k.created_at, k.key_id`
+
+/** Keys with what authentication has to know of their partners. */
+export const SELECT_SEEN_KEY = `
+  select ${KEY_COLUMNS}, r.name as partner_name, r.status as partner_status
+  from api_keys k join tenants t using (tenant_id) join partners r using (partner_slug)`
+
+export const INSERT_KEY = `
+  insert into api_keys (key_id, tenant_id, key_sha256, prefix, last_four, label, created_at, expires_at)
+  values (:key_id, :tenant_id, :key_sha256, :prefix, :last_four, :label, :created_at, :expires_at)`
+
+export const UPDATE_KEY = `
+  update api_keys set label = :label, expires_at = :expires_at, revoked_at = :revoked_at
+  where key_id = :key_id`
+
+export const PUT_TIER = `
+  insert into tiers (name, from_month, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd)
+  values (:name, :from_month, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd)
+  on conflict (name, from_month) do update set min_volume_usd = excluded.min_volume_usd,
+    rate_bps = excluded.rate_bps, per_active_user_usd = excluded.per_active_user_usd,
+    monthly_minimum_usd = excluded.monthly_minimum_usd`
+
+export const PUT_TIER_OVERRIDE = `
+  insert into tier_overrides (partner_slug, from_month, tier_name) values (:slug, :from_month, :tier)
+  on conflict (partner_slug, from_month) do update set tier_name = excluded.tier_name`
+
+export const KEEP_CONSENT = `
+  insert into consents (user_id, consent_version, consent_timestamp, received_at)
+  values (:user_id, :consent_version, :consent_timestamp, :received_at) on conflict do nothing`
+
+export const ERASE_USER = `
+  update users set email = null, auth_provider = null, erased_at = :now, updated_at = :now
+  where tenant_id = :tenant and partner_user_id = :partner_user_id`
+
+const SELECT_LISTED_USER = `
+  select u.*, t.partner_slug, t.environment from users u join tenants t using (tenant_id)
+  where u.tenant_id = :tenant`
+export const LISTED_USERS = `${SELECT_LISTED_USER} and u.user_id > :after order by u.user_id limit :limit`
+export const LISTED_USER = `${SELECT_LISTED_USER} and u.partner_user_id = :partner_user_id`
+
+export const PUT_WEBHOOK = `
+  insert into webhooks (tenant_id, url, secret, status, created_at, updated_at, last_delivered_at,
+    last_status_code, consecutive_failures, last_failed_at, last_failure_reason)
+  values (:tenant, :url, :secret, :status, :created_at, :updated_at, :last_delivered_at,
+    :last_status_code, :consecutive_failures, :last_failed_at, :last_failure_reason)
+  on conflict (tenant_id) do update set url = excluded.url, secret = excluded.secret, status = excluded.status,
+    created_at = excluded.created_at, updated_at = excluded.updated_at,
+    last_delivered_at = excluded.last_delivered_at, last_status_code = excluded.last_status_code,
+    consecutive_failures = excluded.consecutive_failures, last_failed_at = excluded.last_failed_at,
+    last_failure_reason = excluded.last_failure_reason`
+
+export const BEGIN_STOP = `
+  insert into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)
+  values (:user_id, :tenant, :plan_id, :plans_paused, :executions_cancelled, :now)
+  on conflict (user_id) do update set tenant_id = excluded.tenant_id, plan_id = excluded.plan_id,
+    plans_paused = excluded.plans_paused, executions_cancelled = excluded.executions_cancelled,
+    begun_at = excluded.begun_at, ended_at = null`
+
+export const NOTE_STOP = `
+  update stops set plan_id = :plan_id, plans_paused = plans_paused + :plans_paused,
+    executions_cancelled = executions_cancelled + :executions_cancelled, ended_at = :ended_at
+  where user_id = :user_id`
