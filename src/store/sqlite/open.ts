@@ -110,13 +110,14 @@ function assemble(
   const writeWakeUps = createWakeUpWriter(db)
   const runPage = createPageRunner(db, { ledger, stops, time })
   const sandboxDue = createSandboxDue(connection, time)
+  const windows = createWindowStore(connection, ledger, audit)
   return {
     ...createPartnerStore(connection, { audit, memory }),
     ...createKeyStore(connection, { audit, memory }),
     ...createTierStore(connection, audit),
     ...createUserStore(connection, { stops, audit, time, file }),
     ...createPlanStore(connection, ledger, time),
-    ...createWindowStore(connection, ledger, audit),
+    ...windows,
     ...createExecutionStore(connection, trading),
     ...createTradeStore(connection, trading),
     ...createWebhookStore(connection, audit),
@@ -127,7 +128,7 @@ function assemble(
     ...createSandboxStore(connection, { time, due: sandboxDue, audit, runPage, writeWakeUps, file }),
     ...createAuditStore(connection),
     ...createStatusStore(connection),
-    ...createCheckStore(connection),
+    ...createCheckStore(connection, windows.listAhead),
     ...createMonitoringStore(connection),
     ...createOpsPageStore(connection),
     async close() {

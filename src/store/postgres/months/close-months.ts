@@ -1,8 +1,76 @@
-// SCAFFOLD Months.
+// The bound of a month below which nothing is dated any more once it has been reported: behind the gate
+// (../server/gate.ts), alone.
 
-import type { MonthStore } from '../../months.ts'
-import type { Connection } from '../server/connection.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { Period } from '../../../core/month.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import {
+  CLOSE_MONTH,
+  IS_CLOSED,
+  overPeriod,
+  REPORT_SANDBOX_UNTIL,
+  REPORT_UNTIL,
+  runningPeriod,
+} from '../../common/months/fixed.ts'
+import { readMonths } from '../../common/months/read-months.ts'
+import type { FixedPeriod, MonthStore } from '../../months.ts'
+import { isSandbox, latestRecordedAt } from '../sandbox/tenant-time.ts'
+import type { Connection, WriteTx } from '../server/connection.ts'
+import { queryOf, readerOf } from '../server/reader.ts'
+import { reached } from './reached.ts'
 
-export function createMonthStore(_connection: Connection): MonthStore {
-  return {} as MonthStore
+const CLOSE = queryOf(CLOSE_MONTH)
+const REPORTED = queryOf(REPORT_UNTIL)
+const REPORTED_OF = queryOf(REPORT_SANDBOX_UNTIL)
+
+export function createMonthStore(connection: Connection): MonthStore {
+  const reader = readerOf(connection)
+
+  /** Fixes it once no other write of the tenant is under way; null for a month that is over for more than the tenant. */
+  const fixAlone = (period: Period, { tenantId }: Tenant): Promise<FixedPeriod | null> =>
+    connection.write(
+      async (tx) => {
+        const times = await tx.times
+        if (await isSandbox(tx, tenantId))
+          return fix(tx, period, { now: times.of(tenantId), sandbox: tenantId })
+        return times.real < period.end ? fix(tx, period, { now: times.real, sandbox: null }) : null
+      },
+      { tenants: [tenantId], alone: 'tenants' },
+    )
+
+  /** Fixes it for everybody, once no other write at all is under way. */
+  const fixForAll = (period: Period): Promise<FixedPeriod> =>
+    connection.write(async (tx) => fix(tx, period, { now: (await tx.times).real, sandbox: null }), {
+      alone: 'all',
+    })
+
+  return {
+    fixPeriod: async (period, tenant = null) => {
+      const { month } = period
+      if ((await reader.get(IS_CLOSED, { month }))?.closed === 1n) return { ...period, final: true }
+      // A partner that asks for its running month, as it may at any time, holds up no other partner's writes.
+      return (tenant && (await fixAlone(period, tenant))) ?? fixForAll(period)
+    },
+
+    ...readMonths(reader),
+  }
+}
+
+/** A sandbox closes its months for itself alone: those of the others may lie ahead of them. */
+async function fix(
+  tx: WriteTx,
+  period: Period,
+  { now, sandbox }: { now: Instant; sandbox: number | null },
+): Promise<FixedPeriod> {
+  const { fixed, reportedUntil: at } =
+    now >= period.end
+      ? overPeriod(period, await reached(tx, sandbox))
+      : runningPeriod(period, now, await latestRecordedAt(tx, sandbox))
+  const writes: Promise<unknown>[] = []
+  if (fixed.final && sandbox === null)
+    writes.push(tx.run(CLOSE, { month: period.month, period_end: period.end, now }))
+  if (at !== null)
+    writes.push(sandbox === null ? tx.run(REPORTED, { at }) : tx.run(REPORTED_OF, { at, tenant: sandbox }))
+  await Promise.all(writes)
+  return fixed
 }

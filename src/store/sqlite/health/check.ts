@@ -1,24 +1,33 @@
 // The check: what SQLite says of the file, every rule of the ledger, and rows that were changed after they were recorded.
 
-import { formatInstant } from '../../../core/instant.ts'
 import type { CheckStore, Fault } from '../../check.ts'
-import { adjustmentDigest, tradeDigest } from '../../digests.ts'
-import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
-import { instant } from '../../rows/instant.ts'
-import { type TradeRow, tradeOf } from '../../rows/trade.ts'
+import {
+  ADJUSTMENTS_AFTER,
+  type BrokenRow,
+  breakers,
+  brokenFault,
+  changedAdjustments,
+  changedTrades,
+  type DigestedAdjustment,
+  type DigestedTrade,
+  FINDINGS_MAX,
+  FINDINGS_PER_RULE_MAX,
+  ROWS_PER_READ,
+  TRADES_AFTER,
+} from '../../common/health/faults.ts'
+import { LEDGER_RULES, type Rule } from '../../sql/check-rules.ts'
+import { IS_OPEN, TENANT_NAME } from '../../sql/expressions.ts'
+import type { WindowStore } from '../../windows.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { inOneLine, isCorrupt } from '../file/errors.ts'
-import { LEDGER_RULES, type Rule } from './check-rules.ts'
 import { createWarnings } from './check-warnings.ts'
 
-/** A rule stops after so many findings: more say nothing new. */
-const FINDINGS_PER_RULE_MAX = 100
-const FINDINGS_MAX = FINDINGS_PER_RULE_MAX * LEDGER_RULES.length
-const TRADES_PER_READ = 5_000
-
-export const createCheckStore = (connection: Connection): CheckStore => ({
+export const createCheckStore = (
+  connection: Connection,
+  listAhead: WindowStore['listAhead'],
+): CheckStore => ({
   findFaults: createFaults(connection),
-  findWarnings: createWarnings(connection),
+  findWarnings: createWarnings(connection, listAhead),
 })
 
 function createFaults({ db, read }: Connection): CheckStore['findFaults'] {
@@ -26,8 +35,8 @@ function createFaults({ db, read }: Connection): CheckStore['findFaults'] {
     const findings = await read(() => [
       ...readable('integrity', () => integrity(db)),
       ...readable('foreign_key', () => danglingRows(db)),
-      ...LEDGER_RULES.flatMap((rule) => readable(rule.kind, () => broken(db, rule))),
-      ...readable('adjustment_changed', () => changedAdjustments(db)),
+      ...RULES.flatMap((rule) => readable(rule.kind, () => broken(db, rule))),
+      ...readable('adjustment_changed', () => changedAdjustments(adjustments(db))),
     ])
     for (let after: string | null = ''; after !== null && findings.length <= FINDINGS_MAX; ) {
       let last: string | null = null
@@ -36,7 +45,7 @@ function createFaults({ db, read }: Connection): CheckStore['findFaults'] {
         readable('trade_changed', () => {
           const rows = tradesAfter(db, from)
           last = rows.at(-1)?.execution_id ?? null
-          return rows.filter(wasChanged).map(changedTrade)
+          return changedTrades(rows)
         }),
       )
       findings.push(...changed)
@@ -72,37 +81,30 @@ function danglingRows(db: Database): Fault[] {
   }))
 }
 
-function broken(db: Database, { kind, sql, message }: Rule): Fault[] {
-  const rows = db.prepare(`${sql} limit ${FINDINGS_PER_RULE_MAX}`).all() as Record<string, unknown>[]
-  return rows.map((row) => {
-    const start = typeof row.start === 'bigint' ? ` window ${formatInstant(instant(row.start))}` : ''
-    return { kind, subject: `${row.place}${start}`, message: message(row) }
-  })
-}
-
-const tradesAfter = (db: Database, after: string): (TradeRow & { digest: string })[] =>
+const broken = (db: Database, rule: Rule): Fault[] =>
   db
-    .prepare<[string, number], TradeRow & { digest: string }>(
-      'select * from trades where execution_id > ? order by execution_id limit ?',
-    )
-    .all(after, TRADES_PER_READ)
+    .prepare<[], BrokenRow>(breakers(rule).text)
+    .all()
+    .map((row) => brokenFault(rule, row))
 
-const wasChanged = (row: TradeRow & { digest: string }): boolean => tradeDigest(tradeOf(row)) !== row.digest
-
-const changedTrade = (row: TradeRow): Fault => ({
-  kind: 'trade_changed',
-  subject: `trade ${row.execution_id}`,
-  message: `was changed after it was recorded (partner_order_id ${row.partner_order_id})`,
-})
+const tradesAfter = (db: Database, after: string): DigestedTrade[] =>
+  db.prepare<object, DigestedTrade>(TRADES_AFTER.text).all({ after, limit: ROWS_PER_READ })
 
 /** Few by nature: read in one go. */
-function changedAdjustments(db: Database): Fault[] {
-  const rows = db.prepare<[], AdjustmentRow & { digest: string }>('select * from adjustments').all()
-  return rows
-    .filter((row) => adjustmentDigest(adjustmentOf(row)) !== row.digest)
-    .map((row) => ({
-      kind: 'adjustment_changed',
-      subject: `adjustment ${row.adjustment_id}`,
-      message: `was changed after it was recorded (execution ${row.execution_id})`,
-    }))
+const adjustments = (db: Database): DigestedAdjustment[] =>
+  db.prepare<object, DigestedAdjustment>(ADJUSTMENTS_AFTER.text).all({ after: 0, limit: -1 })
+
+/** What a poll goes by: an execution that is not counted would never be handed out. */
+const OPEN_COUNT: Rule = {
+  kind: 'open_count',
+  sql: `select ${TENANT_NAME} as place, null as start, coalesce(c.n, 0) as counted, coalesce(x.n, 0) as expected
+    from open_counts c
+    full join (
+      select e.tenant_id, coalesce(e.lease_expires_at, 0) as lease_expires_at, count(*) as n from executions e
+      where ${IS_OPEN} group by 1, 2) x using (tenant_id, lease_expires_at)
+    join tenants t using (tenant_id)
+    where coalesce(c.n, 0) <> coalesce(x.n, 0)`,
+  message: (row) =>
+    `counts ${row.counted} open executions whose lease ends at one instant, and has ${row.expected}`,
 }
+const RULES = [...LEDGER_RULES, OPEN_COUNT]

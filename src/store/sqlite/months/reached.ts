@@ -1,6 +1,7 @@
 // How far time has come by what was recorded, whatever the clock of this process shows: a report alone closes no month.
 
 import { type Instant, later } from '../../../core/instant.ts'
+import { NEWEST_CHANGE, NEWEST_FINISHED_PASS } from '../../common/months/fixed.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import type { Database } from '../file/connection.ts'
 import { createDisputes } from '../pass/disputes.ts'
@@ -11,11 +12,8 @@ const NEVER = 0 as Instant
 export function createReached(db: Database, time: TenantTime) {
   const disputes = createDisputes(db)
   const sql = {
-    // The newest in order, not the latest: one of a clock that was ahead counts no more once another has come.
-    pass: db
-      .prepare<[], bigint>('select at from ticks where finished_at is not null order by tick_id desc limit 1')
-      .pluck(),
-    audit: db.prepare<[], bigint>('select at from audit order by audit_id desc limit 1').pluck(),
+    pass: db.prepare<[], bigint>(NEWEST_FINISHED_PASS.text).pluck(),
+    audit: db.prepare<[], bigint>(NEWEST_CHANGE.text).pluck(),
   }
   const at = (value: bigint | undefined): Instant => instantOrNull(value ?? null) ?? NEVER
 

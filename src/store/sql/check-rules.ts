@@ -1,7 +1,7 @@
-// Every rule of the ledger, recomputed from executions, trades and adjustments.
+// Every rule of the ledger, recomputed from executions, trades and adjustments, in SQL that both stores speak.
 
-import { type Btc, formatBtc, formatUsd, type Usd } from '../../../core/money.ts'
-import { IS_OPEN, TENANT_NAME } from '../../sql/expressions.ts'
+import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
+import { IS_OPEN, TENANT_NAME } from './expressions.ts'
 
 export type Rule = { kind: string; sql: string; message: (row: Record<string, unknown>) => string }
 
@@ -13,7 +13,7 @@ const OF_WINDOW = `from windows w join plans p on p.plan_id = w.plan_id join ten
 const EXECUTION = `'execution ' || e.execution_id as place, null as start`
 
 /** Dollars of a trade's adjustments, for the rules that add up what was bought. */
-const ADJUSTED_USD = `left join (select execution_id, sum(usd_amount) as usd from adjustments group by execution_id) a
+const ADJUSTED_USD = `left join (select execution_id, cast(sum(usd_amount) as bigint) as usd from adjustments group by execution_id) a
           on a.execution_id = e.execution_id`
 
 /** Each selects the rows that break it. */
@@ -21,7 +21,7 @@ export const LEDGER_RULES: Rule[] = [
   {
     kind: 'window_reserved',
     sql: `select ${WINDOW}, w.reserved, x.sum as expected ${OF_WINDOW} join (
-        select w.window_id, coalesce(sum(e.amount_usd), 0) as sum from windows w
+        select w.window_id, cast(coalesce(sum(e.amount_usd), 0) as bigint) as sum from windows w
         left join executions e on e.plan_id = w.plan_id and e.window_id = w.window_id and ${IS_OPEN}
         group by w.window_id) x on x.window_id = w.window_id
       where w.reserved <> x.sum`,
@@ -31,7 +31,7 @@ export const LEDGER_RULES: Rule[] = [
   {
     kind: 'window_spent',
     sql: `select ${WINDOW}, w.spent + w.excess as entered, x.sum as expected ${OF_WINDOW} join (
-        select w.window_id, coalesce(sum(d.usd_amount), 0) + coalesce(sum(a.usd), 0) as sum from windows w
+        select w.window_id, cast(coalesce(sum(d.usd_amount), 0) + coalesce(sum(a.usd), 0) as bigint) as sum from windows w
         left join executions e on e.plan_id = w.plan_id and e.window_id = w.window_id
         left join trades d on d.execution_id = e.execution_id
         ${ADJUSTED_USD}
@@ -83,7 +83,7 @@ export const LEDGER_RULES: Rule[] = [
     kind: 'execution_trade',
     sql: `select ${EXECUTION}, e.status, d.status as trade_status from executions e
       left join trades d on d.execution_id = e.execution_id
-      where (e.status in ('filled', 'partial', 'failed') and d.status is not e.status)
+      where (e.status in ('filled', 'partial', 'failed') and d.status is distinct from e.status)
         or (${IS_OPEN} and d.status is not null)
         or (e.status = 'cancelled' and d.status is null and e.cancelled_at is null)
         or (e.status = 'cancelled' and d.status is not null and d.status <> 'cancelled')`,
@@ -118,19 +118,6 @@ export const LEDGER_RULES: Rule[] = [
     message: (row) => `is ${row.status} although its plan is cancelled or its user disabled`,
   },
   {
-    // What a poll goes by: an execution that is not counted would never be handed out.
-    kind: 'open_count',
-    sql: `select ${TENANT_NAME} as place, null as start, coalesce(c.n, 0) as counted, coalesce(x.n, 0) as expected
-      from open_counts c
-      full join (
-        select e.tenant_id, coalesce(e.lease_expires_at, 0) as lease_expires_at, count(*) as n from executions e
-        where ${IS_OPEN} group by 1, 2) x using (tenant_id, lease_expires_at)
-      join tenants t using (tenant_id)
-      where coalesce(c.n, 0) <> coalesce(x.n, 0)`,
-    message: (row) =>
-      `counts ${row.counted} open executions whose lease ends at one instant, and has ${row.expected}`,
-  },
-  {
     kind: 'adjustment_place',
     sql: `select 'adjustment ' || a.adjustment_id as place, null as start
       from adjustments a left join trades d on d.execution_id = a.execution_id
@@ -142,11 +129,13 @@ export const LEDGER_RULES: Rule[] = [
   {
     // How much above a reservation they go is an operator's word, and each is digested.
     kind: 'adjustment_amount',
-    sql: `select ${EXECUTION}, coalesce(d.usd_amount, 0) + sum(a.usd_amount) as usd,
-        coalesce(d.btc_amount, 0) + sum(a.btc_amount) as btc
-      from adjustments a join trades d on d.execution_id = a.execution_id
-        join executions e on e.execution_id = a.execution_id
-      group by e.execution_id having usd < 0 or btc < 0 or (usd = 0) <> (btc = 0)`,
+    sql: `select ${EXECUTION}, x.usd, x.btc
+      from (select a.execution_id,
+          cast(coalesce(max(d.usd_amount), 0) + sum(a.usd_amount) as bigint) as usd,
+          cast(coalesce(max(d.btc_amount), 0) + sum(a.btc_amount) as bigint) as btc
+        from adjustments a join trades d on d.execution_id = a.execution_id group by a.execution_id) x
+      join executions e on e.execution_id = x.execution_id
+      where x.usd < 0 or x.btc < 0 or (x.usd = 0) <> (x.btc = 0)`,
     message: (row) =>
       `its adjustments bring it to ${money(row.usd)} USD and ${formatBtc(row.btc as Btc)} BTC: no purchase is that`,
   },
@@ -155,7 +144,7 @@ export const LEDGER_RULES: Rule[] = [
     kind: 'adjustment_report',
     sql: `select 'adjustment ' || a.adjustment_id as place, null as start
       from adjustments a left join late_reports l on l.report_id = a.report_id
-      where a.report_id is not null and (l.execution_id is not a.execution_id or l.accepted_at is null
+      where a.report_id is not null and (l.execution_id is distinct from a.execution_id or l.accepted_at is null
         or (a.partner_order_id is not null and (
           l.partner_order_id <> a.partner_order_id or l.usd_amount <> a.usd_amount or l.btc_amount <> a.btc_amount
           or exists (select 1 from trades d

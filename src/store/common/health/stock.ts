@@ -9,8 +9,7 @@ import type { MonitoringStore, PlanCounts, Stock } from '../../monitoring.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { ENDED_UNSPENT } from '../../sql/expressions.ts'
-import type { Connection } from '../file/connection.ts'
-import { breathe, PAGE_ROWS } from './short-reads.ts'
+import { breathe, PAGE_ROWS, type Reader, sql } from '../reader.ts'
 
 type PlanRow = {
   tenant_id: bigint
@@ -26,30 +25,28 @@ type UnspentRow = TenantRow & {
   partner_plan_id: string
 }
 
-export function createStock({ db, read }: Connection): MonitoringStore['takeStock'] {
-  const sql = {
-    newestPlan: db.prepare<[], bigint | null>('select max(plan_id) from plans').pluck(),
-    plansBetween: db.prepare<object, PlanRow>(
-      `select p.tenant_id, t.environment, p.status, count(*) as n,
-         min(case when p.status = 'active' and p.smart_timing_enabled = 1 then p.created_at end) as timed_since
-       from plans p join tenants t on t.tenant_id = p.tenant_id
-       where p.plan_id > :from and p.plan_id <= :to group by p.tenant_id, p.status`,
-    ),
-    unspentAfter: db.prepare<object, UnspentRow>(
-      `select w.closed_at, w.window_id, w.released, p.partner_plan_id, t.*
-       from windows w join plans p on p.plan_id = w.plan_id join tenants t on t.tenant_id = p.tenant_id
-       where ${ENDED_UNSPENT} and (w.closed_at, w.window_id) > (:closed_at, :window_id)
-       order by w.closed_at, w.window_id limit :limit`,
-    ),
-  }
+const NEWEST_PLAN = sql<{ newest: bigint | null }>('select max(plan_id) as newest from plans')
+const PLANS_BETWEEN = sql<PlanRow>(
+  `select p.tenant_id, t.environment, p.status, count(*) as n,
+     min(case when p.status = 'active' and p.smart_timing_enabled = 1 then p.created_at end) as timed_since
+   from plans p join tenants t on t.tenant_id = p.tenant_id
+   where p.plan_id > :from and p.plan_id <= :to group by p.tenant_id, t.environment, p.status`,
+)
+const UNSPENT_AFTER = sql<UnspentRow>(
+  `select w.closed_at, w.window_id, w.released, p.partner_plan_id, t.*
+   from windows w join plans p on p.plan_id = w.plan_id join tenants t on t.tenant_id = p.tenant_id
+   where ${ENDED_UNSPENT} and (w.closed_at, w.window_id) > (:closed_at, :window_id)
+   order by w.closed_at, w.window_id limit :limit`,
+)
 
+export function stockTaker(reader: Reader): MonitoringStore['takeStock'] {
   async function countPlans(): Promise<Pick<Stock, 'plans' | 'plansSince'>> {
     const none = (): PlanCounts => ({ active: 0, paused: 0, cancelled: 0 })
     const plans = { test: none(), live: none() }
     const plansSince = new Map<number, Instant>()
-    const newest = await read(() => sql.newestPlan.get() ?? 0n)
+    const newest = (await reader.get(NEWEST_PLAN))?.newest ?? 0n
     for (let from = 0n; from < newest; from += BigInt(PAGE_ROWS)) {
-      const rows = await read(() => sql.plansBetween.all({ from, to: from + BigInt(PAGE_ROWS) }))
+      const rows = await reader.all(PLANS_BETWEEN, { from, to: from + BigInt(PAGE_ROWS) })
       for (const { tenant_id, environment, status, n, timed_since } of rows) {
         plans[environment][status] += Number(n)
         const since = instantOrNull(timed_since)
@@ -69,7 +66,7 @@ export function createStock({ db, read }: Connection): MonitoringStore['takeStoc
     >()
     let after = { closed_at: BigInt(since) - 1n, window_id: -1n }
     for (;;) {
-      const rows = await read(() => sql.unspentAfter.all({ since, ...after, limit: PAGE_ROWS }))
+      const rows = await reader.all(UNSPENT_AFTER, { since, ...after, limit: PAGE_ROWS })
       for (const row of rows) {
         // Nobody's money was left unspent in a test environment.
         if (row.environment === 'test') continue

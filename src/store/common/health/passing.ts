@@ -1,0 +1,39 @@
+// Counts that go on from where they were read last, and a few numbers more for the metrics.
+
+import type { MonitoringStore, WebhookCount } from '../../monitoring.ts'
+import { disputeOf } from '../../rows/dispute.ts'
+import { instant, instantOrNull } from '../../rows/instant.ts'
+import { type Reader, sql } from '../reader.ts'
+import { DISPUTE } from './vitals.ts'
+
+type PassRow = { tick_id: bigint; at: bigint; finished_at: bigint | null }
+const PASSES_AFTER = sql<PassRow>(
+  'select tick_id, at, finished_at from ticks where tick_id > :after order by tick_id',
+)
+/** One row a tenant at most: few. */
+const WEBHOOKS = sql<Omit<WebhookCount, 'count'> & { count: bigint }>(
+  `select t.environment, w.status,
+     case when w.consecutive_failures > 0 then 'failed' when w.last_delivered_at is not null then 'delivered' end
+       as last,
+     count(*) as count
+   from webhooks w join tenants t on t.tenant_id = w.tenant_id group by 1, 2, 3`,
+)
+
+export const passingReader = (
+  reader: Reader,
+): Pick<MonitoringStore, 'readDispute' | 'listPassesAfter' | 'countWebhooks'> => ({
+  async readDispute() {
+    const row = await reader.get(DISPUTE)
+    return row ? disputeOf(row) : null
+  },
+
+  listPassesAfter: async (passId) =>
+    (await reader.all(PASSES_AFTER, { after: passId })).map((row) => ({
+      passId: Number(row.tick_id),
+      at: instant(row.at),
+      finishedAt: instantOrNull(row.finished_at),
+    })),
+
+  countWebhooks: async () =>
+    (await reader.all(WEBHOOKS)).map((row) => ({ ...row, count: Number(row.count) })),
+})

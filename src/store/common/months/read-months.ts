@@ -1,0 +1,13 @@
+// All that is read of a month, of either store.
+
+import type { MonthStore } from '../../months.ts'
+import type { Reader } from '../reader.ts'
+import { activityReader } from './activity.ts'
+import { adjustmentLines } from './adjustment-lines.ts'
+import { tradeLines } from './trade-lines.ts'
+
+export const readMonths = (reader: Reader): Omit<MonthStore, 'fixPeriod'> => ({
+  readActivity: activityReader(reader),
+  ...tradeLines(reader),
+  ...adjustmentLines(reader),
+})

@@ -1,0 +1,28 @@
+// A server as a reader of what both stores read alike.
+
+import type { Params, Reader, Sql } from '../../common/reader.ts'
+import type { Connection } from './connection.ts'
+import { type Query, query } from './statement.ts'
+import type { Tx } from './transaction.ts'
+
+/** Of the whole process: a statement has one name on every connection. */
+const queries = new WeakMap<Sql<unknown>, Query<unknown>>()
+
+/** What a transaction asks in the SQL of both stores. */
+export function queryOf<Row>(statement: Sql<Row>): Query<Row> {
+  const known = queries.get(statement) ?? query<unknown>(statement.text)
+  queries.set(statement, known)
+  return known as Query<Row>
+}
+
+export function readerOf({ look, read }: Pick<Connection, 'look' | 'read'>): Reader {
+  const all = <Row>(tx: Tx, statement: Sql<Row>, params: Params) => tx.all(queryOf(statement), params)
+  return {
+    all: (statement, params = {}) => look((tx) => all(tx, statement, params)),
+    get: (statement, params = {}) => look((tx) => tx.get(queryOf(statement), params)),
+    together: (...questions) =>
+      read((tx) =>
+        Promise.all(questions.map(({ statement, params }) => all(tx, statement, params))),
+      ) as Promise<never>,
+  }
+}
