@@ -72,6 +72,6 @@ export type Vitals = {
   price: { price: Price; at: Instant; source: string } | null
   partners: PartnerSeen[]
   unspent: UnspentSeen[]
-  /** Null for a database in memory. */
+  /** Null for a database in memory, and on a server, whose disk is not ours to see. */
   disk: DiskSeen | null
 }

@@ -37,7 +37,10 @@ export interface MonitoringStore {
   readDispute(): Promise<Dispute | null>
   /** The newest execution and pass there are: where a count of what comes from now on begins. */
   readMarks(): Promise<{ executionId: ExecutionId | null; passId: number }>
-  /** How many executions were created behind `after`, and the newest of them. */
+  /**
+   * How many executions were created behind `after`, and the newest of them. One is counted once, and none is left out:
+   * what a write under way may still put before others is counted at a later look.
+   */
   countExecutionsAfter(
     after: ExecutionId | null,
   ): Promise<{ created: Record<Environment, number>; last: ExecutionId | null }>
@@ -47,6 +50,9 @@ export interface MonitoringStore {
   /** Everything that findings are drawn from. */
   readVitals(now: Instant, stock: Stock): Promise<Vitals>
   countWebhooks(): Promise<WebhookCount[]>
-  /** The size of the write-ahead log; 0 when there is none. */
+  /**
+   * The size of the write-ahead log beside a database file; 0 when there is none, and on a server, which folds its log in by
+   * itself: what holds that up there, the check finds.
+   */
   walBytes(): Promise<number>
 }

@@ -99,6 +99,7 @@ async function refuseEmpty(pool: Pool, server: string): Promise<void> {
 }
 
 function assemble(connection: Connection): Store {
+  const windows = createWindowStore(connection)
   return {
     ...createPartnerStore(connection),
     ...createKeyStore(connection),
@@ -106,7 +107,7 @@ function assemble(connection: Connection): Store {
     ...createUserStore(connection),
     ...createWebhookStore(connection),
     ...createPlanStore(connection),
-    ...createWindowStore(connection),
+    ...windows,
     ...createExecutionStore(connection),
     ...createTradeStore(connection),
     ...createPassStore(connection),
@@ -115,7 +116,7 @@ function assemble(connection: Connection): Store {
     ...createMonthStore(connection),
     ...createSandboxStore(connection),
     ...createStatusStore(connection),
-    ...createCheckStore(connection),
+    ...createCheckStore(connection, windows.listAhead),
     ...createMonitoringStore(connection),
     ...createOpsPageStore(connection),
     ...createAuditStore(connection),

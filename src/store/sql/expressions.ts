@@ -31,11 +31,9 @@ export const IS_STUCK = `${IS_OPEN} and e.delivered_count >= ${STUCK_DELIVERIES}
 export const unleasedAt = (now: string): string =>
   `(e.lease_expires_at is null or e.lease_expires_at <= ${now} or e.lease_expires_at > ${now} + ${LEASE_AHEAD_MAX_MS})`
 
-/**
- * The same by the time of the execution's own tenant, and whether it has been there for too long: what the backlog's
- * finding goes by. `s` is the tenant's row of `sandboxes`, if it has one.
- */
-const OWN_NOW = '(:now + coalesce(s.offset_ms, 0))'
+/** What time it is for a tenant: `s` is its row of `sandboxes`, if it has one. */
+export const OWN_NOW = '(:now + coalesce(s.offset_ms, 0))'
+/** Whether it is due by that time, and has been there for too long: what the backlog's finding goes by. */
 export const IS_DUE_LATE = `${IS_OPEN} and e.created_at < ${OWN_NOW} - ${DUE_LATE_MS} and ${unleasedAt(OWN_NOW)}`
 
 /** 1 when the scheduler may fire a plan: it is active, its smart timing is on, its partner is active and not held. */

@@ -63,7 +63,11 @@ export const atomicityContract: Contract = {
         store.changeDuePlans(1, [planId], { roll: () => null, decide: stop, newExecutionId: stop }),
       ],
     ]
-    for (const [name, call] of methods) await assert.rejects(call, STOP, name)
+    const outcomes = await Promise.allSettled(methods.map(([, call]) => call))
+    assert.deepEqual(
+      methods.map(([name], i) => [name, outcomes[i]]),
+      methods.map(([name]) => [name, { status: 'rejected', reason: STOP }]),
+    )
     assert.deepEqual(await everything(store, world), before)
   },
 
@@ -115,10 +119,7 @@ export const atomicityContract: Contract = {
       outcomes.map((_, i) => (i % 2 === 0 ? 'rejected' : 'fulfilled')),
     )
     const users = await store.listUsers(acme, { after: null, limit: 100 })
-    assert.deepEqual(
-      users.map(({ partnerUserId }) => partnerUserId),
-      ['u1', 'u7', 'u8', 'u9'],
-    )
+    assert.deepEqual(users.map(({ partnerUserId }) => partnerUserId).sort(), ['u1', 'u7', 'u8', 'u9'])
     assert.deepEqual([await store.findPlans('p1'), decided], [before, 6])
   },
 
@@ -143,12 +144,10 @@ export const atomicityContract: Contract = {
       outcomes.map(({ status }) => status),
       outcomes.map((_, i) => (i % 3 === 0 ? 'rejected' : 'fulfilled')),
     )
-    const users = (await store.listUsers(acme, { after: null, limit: 500 })).map(
-      ({ partnerUserId }) => partnerUserId,
-    )
+    const users = await store.listUsers(acme, { after: null, limit: 500 })
     assert.deepEqual(
-      users,
-      Array.from({ length: 200 }, (_, i) => `u${i}`).filter((_, i) => i % 3 !== 0),
+      new Set(users.map(({ partnerUserId }) => partnerUserId)),
+      new Set(Array.from({ length: 200 }, (_, i) => `u${i}`).filter((_, i) => i % 3 !== 0)),
     )
   },
 

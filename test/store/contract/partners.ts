@@ -34,28 +34,30 @@ export const partnerContract: Contract = {
     const { store, acme, now } = await openWorld(t, open)
     const before = (await auditOf(store)).length
     const key = await store.addKey(keyFor(acme), note('key create'))
-    const changes: [action: string, change: Promise<unknown>][] = [
-      ['partner change', store.changePartner('acme', (seen) => seen, note('partner change'))],
+    const changes: [action: string, change: () => Promise<unknown>][] = [
+      ['partner change', () => store.changePartner('acme', (seen) => seen, note('partner change'))],
       [
         'key change',
-        store.changeKey(key.keyId, (seen) => ({ key: seen, successor: null }), note('key change')),
+        () => store.changeKey(key.keyId, (seen) => ({ key: seen, successor: null }), note('key change')),
       ],
       [
         'tier set',
-        store.putTier(
-          () => TIER,
-          () => note('tier set'),
-        ),
+        () =>
+          store.putTier(
+            () => TIER,
+            () => note('tier set'),
+          ),
       ],
       [
         'override',
-        store.putTierOverride(
-          { partnerSlug: 'acme', fromMonth: null, tierName: 'starter' },
-          note('override'),
-        ),
+        () =>
+          store.putTierOverride(
+            { partnerSlug: 'acme', fromMonth: null, tierName: 'starter' },
+            note('override'),
+          ),
       ],
     ]
-    for (const [, change] of changes) await change
+    for (const [, change] of changes) await change()
     const rows = (await auditOf(store)).slice(before)
     assert.deepEqual(
       rows.map(({ action }) => action),
@@ -71,22 +73,22 @@ export const partnerContract: Contract = {
         (versions, at) => setTier(versions, terms, at),
         () => AUDIT,
       )
-    const refused: [code: string, change: Promise<unknown>][] = [
-      ['partner_exists', store.addPartner({ partnerSlug: 'bolt', name: 'b' }, AUDIT)],
-      ['partner_not_found', store.changePartner('nobody', (seen) => seen, AUDIT)],
-      ['key_not_found', store.changeKey('key_none', (seen) => ({ key: seen, successor: null }), AUDIT)],
-      ['month_closed', set({ ...TIER, fromMonth: '2025-12' })],
+    const refused: [code: string, change: () => Promise<unknown>][] = [
+      ['partner_exists', () => store.addPartner({ partnerSlug: 'bolt', name: 'b' }, AUDIT)],
+      ['partner_not_found', () => store.changePartner('nobody', (seen) => seen, AUDIT)],
+      ['key_not_found', () => store.changeKey('key_none', (seen) => ({ key: seen, successor: null }), AUDIT)],
+      ['month_closed', () => set({ ...TIER, fromMonth: '2025-12' })],
       [
         'partner_not_found',
-        store.putTierOverride({ partnerSlug: 'no', fromMonth: null, tierName: null }, AUDIT),
+        () => store.putTierOverride({ partnerSlug: 'no', fromMonth: null, tierName: null }, AUDIT),
       ],
       [
         'tier_not_found',
-        store.putTierOverride({ partnerSlug: 'acme', fromMonth: null, tierName: 'no' }, AUDIT),
+        () => store.putTierOverride({ partnerSlug: 'acme', fromMonth: null, tierName: 'no' }, AUDIT),
       ],
       [
         'month_closed',
-        store.putTierOverride({ partnerSlug: 'acme', fromMonth: '2025-12', tierName: null }, AUDIT),
+        () => store.putTierOverride({ partnerSlug: 'acme', fromMonth: '2025-12', tierName: null }, AUDIT),
       ],
     ]
     for (const [code, change] of refused) await assert.rejects(change, problem(code), code)

@@ -1,8 +1,90 @@
-// SCAFFOLD Check.
+// The check: what the server knows to be damaged, rows that dangle, every rule of the ledger, and rows that were changed
+// after they were recorded.
 
-import type { CheckStore } from '../../check.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { CheckStore, Fault } from '../../check.ts'
+import {
+  ADJUSTMENTS_AFTER,
+  breakers,
+  brokenFault,
+  changedAdjustments,
+  changedTrades,
+  FINDINGS_MAX,
+  ROWS_PER_READ,
+  TRADES_AFTER,
+} from '../../common/health/faults.ts'
+import type { Sql } from '../../common/reader.ts'
+import { LEDGER_RULES } from '../../sql/check-rules.ts'
+import type { WindowStore } from '../../windows.ts'
 import type { Connection } from '../server/connection.ts'
+import { queryOf } from '../server/reader.ts'
+import { type Query, query } from '../server/statement.ts'
+import { createWarnings } from './check-warnings.ts'
+import { DANGLING, danglingFault, INTEGRITY, integrityFault } from './integrity.ts'
 
-export function createCheckStore(_connection: Connection): CheckStore {
-  return {} as CheckStore
+/** A rule reads whole tables, and takes as long as that takes. */
+const NO_LIMIT = query('set local statement_timeout = 0')
+const RULES = LEDGER_RULES.map((rule) => ({ rule, broken: queryOf(breakers(rule)) }))
+
+export const createCheckStore = (
+  connection: Connection,
+  listAhead: WindowStore['listAhead'],
+): CheckStore => ({
+  findFaults: createFaults(connection),
+  findWarnings: createWarnings(connection, listAhead),
+})
+
+function createFaults({ read }: Connection): CheckStore['findFaults'] {
+  /** Each on a snapshot of its own: one that lasts as long as the whole check would keep the server from tidying up. */
+  const unhurried = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
+    read(async (tx) => {
+      await tx.run(NO_LIMIT)
+      return tx.all(statement, params)
+    })
+
+  /** Looks at all rows of a table, in the order of their key. */
+  async function paged<Row, Key>(
+    statement: Sql<Row>,
+    { first, keyOf, changed }: { first: Key; keyOf: (row: Row) => Key; changed: (rows: Row[]) => Fault[] },
+  ): Promise<Fault[]> {
+    const found: Fault[] = []
+    for (let after = first; ; ) {
+      const rows = await unhurried(queryOf(statement), { after, limit: ROWS_PER_READ })
+      found.push(...changed(rows))
+      const last = rows.at(-1)
+      if (rows.length < ROWS_PER_READ || last === undefined || found.length > FINDINGS_MAX) return found
+      after = keyOf(last)
+    }
+  }
+
+  return async () => [
+    ...(await readable('integrity', async () => (await unhurried(INTEGRITY)).map(integrityFault))),
+    ...(await readable('foreign_key', async () => (await unhurried(DANGLING)).map(danglingFault))),
+    ...(await inTurn(RULES, ({ rule, broken }) =>
+      readable(rule.kind, async () => (await unhurried(broken)).map((row) => brokenFault(rule, row))),
+    )),
+    ...(await readable('adjustment_changed', () =>
+      paged(ADJUSTMENTS_AFTER, { first: 0n, keyOf: (row) => row.adjustment_id, changed: changedAdjustments }),
+    )),
+    ...(await readable('trade_changed', () =>
+      paged(TRADES_AFTER, { first: '', keyOf: (row) => row.execution_id, changed: changedTrades }),
+    )),
+  ]
+}
+
+/** A page that cannot be read is a finding like any other: the rest may still have something to say. */
+async function readable(kind: string, look: () => Promise<Fault[]>): Promise<Fault[]> {
+  try {
+    return await look()
+  } catch (error) {
+    if (!(error instanceof Problem && error.code === 'database_damaged')) throw error
+    const message = `cannot be read where ${kind} is looked for: ${error.message}`
+    return [{ kind: 'integrity', subject: 'database', message }]
+  }
+}
+
+async function inTurn<T>(items: readonly T[], look: (item: T) => Promise<Fault[]>): Promise<Fault[]> {
+  const found: Fault[] = []
+  for (const item of items) found.push(...(await look(item)))
+  return found
 }

@@ -1,8 +1,53 @@
-// SCAFFOLD Monitoring.
+// Monitoring's reads, each along an index, and none of them a lock.
 
+import { backlogReader } from '../../common/health/backlog.ts'
+import { marksReader } from '../../common/health/marks.ts'
+import { partnersReader } from '../../common/health/partners-seen.ts'
+import { passingReader } from '../../common/health/passing.ts'
+import { schedulerReader } from '../../common/health/scheduler.ts'
+import { stockTaker } from '../../common/health/stock.ts'
+import { type VitalParts, vitalsReader } from '../../common/health/vitals.ts'
 import type { MonitoringStore } from '../../monitoring.ts'
 import type { Connection } from '../server/connection.ts'
+import { readerOf } from '../server/reader.ts'
+import { query } from '../server/statement.ts'
+import { settledExecution } from './settled.ts'
+import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_TEXTS } from './texts.ts'
 
-export function createMonitoringStore(_connection: Connection): MonitoringStore {
-  return {} as MonitoringStore
+// The number of a pass that never was is lost, and no other column of the row matters.
+const PROBE = query<{ tick_id: bigint }>('insert into ticks (at) values (0) returning tick_id')
+const TAKE_BACK = query('delete from ticks where tick_id = :tick_id')
+
+export function createMonitoringStore(connection: Connection): MonitoringStore {
+  const reader = readerOf(connection)
+  const parts = vitalParts(connection)
+  return {
+    // Written and deleted in a transaction that commits: it goes to the log and to the disk, so that a full disk shows,
+    // and nobody ever sees it.
+    probeWrite: () =>
+      connection.write(async (tx) => {
+        const probe = await tx.get(PROBE)
+        await tx.run(TAKE_BACK, { tick_id: probe?.tick_id })
+      }),
+
+    ...marksReader(reader, () => settledExecution(connection)),
+    ...passingReader(reader),
+    readScheduler: parts.readScheduler,
+    readBacklog: backlogReader(reader, OPEN_BY_TENANT),
+    takeStock: stockTaker(reader),
+    readVitals: vitalsReader(reader, parts),
+    // A server looks after its log itself, and keeps more of it than would alarm anybody on a file.
+    walBytes: async () => 0,
+  }
+}
+
+/** What the vitals are read with, for the check as well. */
+export function vitalParts(connection: Connection): VitalParts {
+  const reader = readerOf(connection)
+  return {
+    readScheduler: schedulerReader(reader, FIRST_AWAKE),
+    readPartners: partnersReader(reader, PARTNER_TEXTS),
+    // The disk of a server is for its own monitoring to see.
+    readDisk: async () => null,
+  }
 }

@@ -53,6 +53,8 @@ const SETTINGS = {
   statement_timeout: STATEMENT_MAX_MS,
   idle_in_transaction_session_timeout: IDLE_TRANSACTION_MAX_MS,
   default_transaction_isolation: 'read committed',
+  // Statements here take milliseconds. Compiling one takes a hundred.
+  jit: 'off',
 }
 const PREPARE = `select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
   current_setting('server_version_num')::int8 as version,
@@ -69,10 +71,11 @@ async function prepare(client: pg.ClientBase, server: string): Promise<void> {
   await migrationStates(client)
 }
 
-type Seen = { standby: boolean; commits: string; version: bigint }
+/** What a server says of itself. */
+export type Seen = { standby: boolean; commits: string; version: bigint }
 
 /** A standby, a server that answers before its disk has, an old one. */
-function refuseUnfit({ standby, commits, version }: Seen, server: string): void {
+export function refuseUnfit({ standby, commits, version }: Seen, server: string): void {
   const refused = standby
     ? 'is a standby, which takes no writes: name the primary'
     : commits === 'off'

@@ -1,0 +1,128 @@
+// What the check warns of on PostgreSQL alone: what the server is set to, or is held up by.
+
+import { spellBytes } from '../../../core/bytes.ts'
+import { counted } from '../../../core/counted.ts'
+import { type Finding, ticket } from '../../../core/findings.ts'
+import { HOUR_MS, MINUTE_MS } from '../../../core/instant.ts'
+import { spellSpan } from '../../../core/span.ts'
+import type { CheckStore } from '../../check.ts'
+import type { Look } from '../../common/health/looks.ts'
+import { IMPORT_ROWS, importLeft, warningsOf } from '../../common/health/warnings.ts'
+import type { WindowStore } from '../../windows.ts'
+import type { Connection } from '../server/connection.ts'
+import { LOCK } from '../server/locks.ts'
+import { queryOf, readerOf } from '../server/reader.ts'
+import { type Query, query } from '../server/statement.ts'
+import { vitalParts } from './monitoring.ts'
+
+/** A transaction that does nothing is forgotten sooner than one that works, as a dump of the database does. */
+const IDLE_MAX_MS = 5 * MINUTE_MS
+const WORKING_MAX_MS = 6 * HOUR_MS
+/** Half of the numbers there are: long before the server refuses work, and long after it should have tidied up. */
+const AGE_MAX = 1_000_000_000
+
+export function createWarnings(
+  connection: Connection,
+  listAhead: WindowStore['listAhead'],
+): CheckStore['findWarnings'] {
+  const { clock, look } = connection
+  return warningsOf(readerOf(connection), {
+    clock: () => look((tx) => clock.now(tx)),
+    vitals: vitalParts(connection),
+    listAhead,
+    looks: [...serverLooks(connection), leftImport(connection)],
+  })
+}
+
+/** A question about the server, and what each row of the answer means. */
+const serverLooks = ({ look, server }: Connection): Look[] => {
+  const asking =
+    <Row>(statement: Query<Row>, params: object, found: (row: Row) => Finding): Look =>
+    async () =>
+      (await look((tx) => tx.all(statement, { ...params }))).map(found)
+  const psql = (command: string): string[] => ['psql', server, '-c', command]
+  return [
+    asking(UNREPLICATED, {}, () =>
+      ticket(
+        'standby_missing',
+        'server',
+        'waits for no standby: what it has confirmed is on this one disk alone (synchronous_standby_names)',
+        { next: psql('table pg_stat_replication') },
+      ),
+    ),
+    asking(WRAPAROUND, { most: AGE_MAX }, ({ name, age }) =>
+      ticket(
+        'wraparound_near',
+        `database ${name}`,
+        `its oldest transaction is ${age} transactions old, and at two billion the server takes no more: is autovacuum held up?`,
+        { next: psql('vacuum (freeze, verbose)') },
+      ),
+    ),
+    asking(SLOTS, {}, ({ name, active, bytes }) =>
+      ticket(
+        'slot_behind',
+        `replication slot ${name}`,
+        `${active ? 'is in use' : 'is not in use'} and holds back ${spellBytes(Number(bytes))} of the server's log, which fills its disk`,
+        { next: psql('table pg_replication_slots') },
+      ),
+    ),
+    asking(LONG, { idle: IDLE_MAX_MS, working: WORKING_MAX_MS }, ({ pid, name, state, ms }) =>
+      ticket(
+        'transaction_long',
+        `process ${pid}`,
+        `a transaction of ${name || 'a client without a name'} is open for ${spellSpan(Number(ms))} (${state}) and keeps the server from tidying up`,
+        { next: psql(`select pg_terminate_backend(${pid})`) },
+      ),
+    ),
+    asking(DEADLOCKS, {}, ({ name, n, since }) =>
+      ticket(
+        'deadlocks',
+        `database ${name}`,
+        `${counted(Number(n), 'deadlock')} since ${since ?? 'its beginning'}: tranche tries again, but makes none itself; the log of the server names the statements`,
+        { next: psql('select pg_stat_reset()') },
+      ),
+    ),
+  ]
+}
+
+const UNREPLICATED = query<{ names: string }>(
+  `select current_setting('synchronous_standby_names') as names
+   where current_setting('synchronous_standby_names') = '' or current_setting('synchronous_commit') = 'local'`,
+)
+const WRAPAROUND = query<{ name: string; age: bigint }>(
+  `select datname::text as name, greatest(age(datfrozenxid), mxid_age(datminmxid))::bigint as age from pg_database
+   where datname = current_database() and greatest(age(datfrozenxid), mxid_age(datminmxid)) > :most`,
+)
+/** More than the server would keep of its log by itself. */
+const SLOTS = query<{ name: string; active: boolean; bytes: bigint }>(
+  `select * from (
+     select slot_name::text as name, active, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint as bytes
+     from pg_replication_slots) s
+   where s.bytes > pg_size_bytes(current_setting('max_wal_size')) order by s.name`,
+)
+/** Those of other users tell their times to a superuser and to members of pg_read_all_stats. */
+const LONG = query<{ pid: bigint; name: string; state: string; ms: bigint }>(
+  `select * from (
+     select pid, application_name as name, state,
+       floor(extract(epoch from clock_timestamp() - xact_start) * 1000)::bigint as ms
+     from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()) a
+   where a.ms > case when a.state like 'idle in transaction%' then :idle::bigint else :working::bigint end
+   order by a.ms desc`,
+)
+const DEADLOCKS = query<{ name: string; n: bigint; since: string | null }>(
+  `select datname::text as name, deadlocks as n,
+     to_char(stats_reset at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as since
+   from pg_stat_database where datname = current_database() and deadlocks > 0`,
+)
+
+const IMPORT = queryOf(IMPORT_ROWS)
+/** Nobody is at it: an import holds this lock for as long as it runs. */
+const NO_IMPORT = query<{ free: boolean }>(`select pg_try_advisory_xact_lock(${LOCK.import}, 0) as free`)
+
+const leftImport =
+  ({ read }: Connection): Look =>
+  () =>
+    read(async (tx) => {
+      const rows = (await tx.get(IMPORT))?.n ?? 0n
+      return rows > 0n && (await tx.get(NO_IMPORT))?.free ? [importLeft(rows)] : []
+    })
