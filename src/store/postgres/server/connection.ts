@@ -41,6 +41,7 @@ export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ te
 export function connect(pool: Pool, url: string, given: (() => Instant) | null): Connection {
   const server = shownAddress(url)
   const clock = createServerClock(given)
+  let ended: Promise<void> | undefined
 
   async function onClient<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     for (let tried = 1; ; tried++) {
@@ -77,7 +78,10 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
           return value
         }),
       ),
-    close: () => pool.end(),
+    close() {
+      ended ??= pool.end()
+      return ended
+    },
   }
 }
 
