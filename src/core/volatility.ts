@@ -1,6 +1,6 @@
 // Recent volatility: an exponentially weighted variance of log returns per hour, updated price by price.
 
-import { HOUR_MS, type Instant, MINUTE_MS } from './instant.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from './instant.ts'
 import { type Price, priceAsNumber } from './money.ts'
 
 export type Volatility = {
@@ -12,6 +12,8 @@ export type Volatility = {
 }
 
 export const HALF_LIFE_HOURS = 72
+/** Prices older than ten half-lives no longer move it. */
+export const REACH_MS = 30 * DAY_MS
 export const SPACING_MIN_MS = 15 * MINUTE_MS
 export const GAP_MAX_MS = 6 * HOUR_MS
 const HISTORY_MIN_HOURS = 24

@@ -58,7 +58,7 @@ export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced>
       leasesExpired: await store.countExpiredLeases(tenant, before.now, to),
     }
   } finally {
-    end()
+    await end()
   }
 }
 

@@ -1,8 +1,9 @@
 // What may be asked of the time and the data of a test environment. None of it can reach a live tenant: the table
 // behind it takes no live row, and everything here begins by writing to that table.
 
-import type { Instant } from '../core/instant.ts'
+import { DAY_MS, type Instant } from '../core/instant.ts'
 import type { Tenant } from '../core/partner.ts'
+import { Problem } from '../core/problem.ts'
 import type { AuditEntry } from './audit.ts'
 import type { DueRanges, Fired, PassCounts, PlanDecisions } from './passes.ts'
 
@@ -10,10 +11,18 @@ import type { DueRanges, Fired, PassCounts, PlanDecisions } from './passes.ts'
 export type Sandbox = { tenant: Tenant; offsetMs: number; now: Instant }
 
 /** The most that a sandbox may be ahead of the real time, in all. */
-export const SANDBOX_OFFSET_MAX_MS = 3_650 * 86_400_000
+export const SANDBOX_OFFSET_MAX_MS = 3_650 * DAY_MS
 
 /** What a reset removed. */
 export type Wiped = { users: number; plans: number; windows: number; executions: number; trades: number }
+
+export const wipedOf = (count: (table: keyof Wiped) => number): Wiped => ({
+  users: count('users'),
+  plans: count('plans'),
+  windows: count('windows'),
+  executions: count('executions'),
+  trades: count('trades'),
+})
 
 export type SandboxPage = { wakeUpId: number; planIds: readonly number[]; decisions: PlanDecisions }
 
@@ -30,7 +39,7 @@ export interface SandboxStore {
     tenant: Tenant,
     byMs: number,
     audit: AuditEntry,
-  ): Promise<{ sandbox: Sandbox; wakeUpId: number; end: () => void }>
+  ): Promise<{ sandbox: Sandbox; wakeUpId: number; end: () => Promise<void> }>
   /** The first instant behind `after`, in the tenant's time, at which one of its plans is to be looked at. */
   findNextStop(tenant: Tenant, after: Instant, leadMs: number): Promise<Instant | null>
   /** The tenant's plans that are due at an instant of its own time. */
@@ -49,3 +58,21 @@ export interface SandboxStore {
   /** Removes all a test tenant has but its keys, its webhook and its clock, in one transaction. Throws sandbox_refused. */
   resetSandbox(tenant: Tenant, audit: AuditEntry): Promise<Wiped>
 }
+
+/** Throws sandbox_refused for a live tenant. */
+export function refuseLive({ environment, partnerSlug }: Tenant): void {
+  if (environment === 'test') return
+  throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is not a test environment.`)
+}
+
+export const tooFar = ({ offsetMs }: Sandbox): Problem =>
+  new Problem(
+    'sandbox_refused',
+    `A sandbox goes at most ${SANDBOX_OFFSET_MAX_MS / DAY_MS} days ahead; this one is ${Math.floor(offsetMs / DAY_MS)} ahead already.`,
+  )
+
+export const asleep = (partnerPlanId: string): Problem =>
+  new Problem(
+    'sandbox_refused',
+    `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
+  )

@@ -177,7 +177,7 @@ test('plans that are to start later, and sandboxes, stay where they are', async 
   await sendPlan(store, acme, { startDate: plus(T0, 9 * DAY_MS) })
   await sendPlan(store, bolt)
   const { end } = await store.beginAdvance(bolt, 3 * DAY_MS, AUDIT)
-  end()
+  await end()
   world.setClock(plus(T0, 4 * DAY_MS))
   await tick(world)
   world.setClock(plus(T0, HOUR_MS))

@@ -110,7 +110,7 @@ for (const off of OFF) {
       const { wakeUpId, end } = await store.beginAdvance(tenant, DAY_MS, AUDIT)
       const decisions = { roll: () => null, decide: () => assert.fail(), newExecutionId: () => assert.fail() }
       await store.moveSandbox(tenant, DAY_MS, { wakeUpId, planIds: [], decisions })
-      end()
+      await end()
       for (const at of [wrong, T0]) {
         setClock(at)
         assert.equal((await store.listSandboxes())[0]?.now, plus(now(), DAY_MS))

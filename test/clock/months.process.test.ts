@@ -73,7 +73,7 @@ test('a sandbox that was moved over its month closes it, and nobody else', async
   const { wakeUpId, end } = await store.beginAdvance(tenant, 40 * DAY_MS, audit)
   const decisions = { roll: () => null, decide: () => assert.fail(), newExecutionId: () => assert.fail() }
   await store.moveSandbox(tenant, 40 * DAY_MS, { wakeUpId, planIds: [], decisions })
-  end()
+  await end()
   assert.equal((await store.fixPeriod(JANUARY, tenant)).final, true)
   assert.equal((await store.fixPeriod(JANUARY)).final, false)
   assert.equal((await store.readClock()).now, T0)

@@ -79,10 +79,10 @@ export const sandboxContract: Contract = {
     await assert.rejects(begin(acme, SANDBOX_OFFSET_MAX_MS + 1), problem('sandbox_refused'))
     const { end } = await begin(acme)
     for (const tenant of [acme, bolt]) await assert.rejects(begin(tenant), problem('database_in_use'))
-    end()
-    end()
+    await end()
+    await end()
     const again = await begin(bolt)
-    again.end()
+    await again.end()
   },
 
   'an advance lets the next one begin however it ends': async (t, open) => {

@@ -54,16 +54,15 @@ export const wakeUpContract: Contract = {
     const world = await openWorld(t, open)
     const { store, acme, machine } = world
     await link(store, acme)
-    await sendPlan(store, acme)
+    for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id })
     await webhook(store, acme)
     const pass = await store.beginPass({ price: price('60000'), source: 'test' })
     const planIds = (await allPlans(store)).map(({ planId }) => planId)
     const known = decisions(pass, 15 * MINUTE_MS, machine)
     const twice = () =>
-      store.changeDuePlans(pass.passId, [...planIds, ...planIds], {
+      store.changeDuePlans(pass.passId, planIds, {
         ...known,
         newExecutionId: () => `exec_${'f'.repeat(32)}` as never,
-        decide: (schedule, now, real) => known.decide({ ...schedule, layout: null, slot: -1 }, now, real),
       })
     await assert.rejects(twice())
     await store.changeDuePlans(pass.passId, [], known)

@@ -1,8 +1,146 @@
-// SCAFFOLD Passes.
+// Passes: noted, shared out in pages, forgotten after a week; and what one would do now.
 
-import type { PassStore } from '../../passes.ts'
+import { PASS_GAPS_SEEN } from '../../../core/failsafe.ts'
+import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../../pass-history.ts'
+import type { PassStart, PassStore, Preview } from '../../passes.ts'
+import { instant } from '../../rows/instant.ts'
 import type { Connection } from '../server/connection.ts'
+import { isOutage } from '../server/errors.ts'
+import { onceMore } from '../server/once-more.ts'
+import { query } from '../server/statement.ts'
+import type { Tx } from '../server/transaction.ts'
+import { claimPage, fillPages, listDuePlans } from './due-plans.ts'
+import { joinPass, type TickRow } from './hands.ts'
+import { PAGE_PLANS, runPage } from './plan-page.ts'
+import { book } from './price-book.ts'
+import { writeWakeUps } from './wake-ups.ts'
 
-export function createPassStore(_connection: Connection): PassStore {
-  return {} as PassStore
+const BEGIN = query<TickRow>(
+  `insert into ticks (at, price, feed, feed_failure, database_bytes)
+   values (:at, :price, :feed, :feed_failure, pg_database_size(current_database())) returning tick_id, at`,
+)
+const FORGET_PASSES = query('delete from ticks where tick_id <= :before')
+const FORGET_EVENTS = query('delete from webhook_events where tick_id <= :before')
+const TIMES = query<{ at: bigint }>(
+  `select at from ticks where tick_id <= coalesce(:tick_id::bigint, tick_id) order by tick_id desc limit :limit`,
+)
+const TENANTS = query<{ tenant_id: bigint }>(
+  'select distinct tenant_id from plans where plan_id = any(:plan_ids::bigint[])',
+)
+const NAMES = query<{ plan_id: bigint; partner_plan_id: string }>(
+  'select plan_id, partner_plan_id from plans where plan_id = any(:plan_ids::bigint[])',
+)
+
+/** What the hands of a pass know, whichever of them asks. */
+async function knownOf(tx: Tx, tick: TickRow): Promise<PassStart> {
+  const at = instant(tick.at)
+  const [times, price, volatility] = await Promise.all([
+    tx.all(TIMES, { tick_id: tick.tick_id, limit: PASS_GAPS_SEEN + 1 }),
+    book.newest(tx, at),
+    book.volatility(tx),
+  ])
+  return {
+    passId: Number(tick.tick_id),
+    at,
+    price,
+    volatility,
+    passGapsMs: gapsMs(times.map(({ at }) => at)),
+  }
+}
+
+export function createPassStore(connection: Connection): PassStore {
+  const { clock, look, read, write } = connection
+
+  const tenantsOf = async (planIds: readonly number[]): Promise<number[]> => {
+    const rows = await look((tx) => tx.all(TENANTS, { plan_ids: planIds }))
+    return rows.map(({ tenant_id }) => Number(tenant_id))
+  }
+
+  return {
+    joinPass: () => joinPass(connection, knownOf),
+
+    beginPass: (observed, asked = null) =>
+      write(async (tx) => {
+        const { real } = await tx.times
+        if (observed) await book.add(tx, real, observed)
+        const tick = await tx.get(BEGIN, {
+          at: real,
+          price: observed?.price ?? null,
+          feed: asked?.name ?? null,
+          feed_failure: asked?.failure?.slice(0, FAILURE_MAX) ?? null,
+        })
+        if (!tick) throw new Error('a pass was noted without a number')
+        const before = Number(tick.tick_id) - PASSES_KEPT
+        const [known] = await Promise.all([
+          knownOf(tx, tick),
+          tx.run(FORGET_PASSES, { before }),
+          tx.run(FORGET_EVENTS, { before }),
+        ])
+        return known
+      }),
+
+    peekPass: () =>
+      read(async (tx) => {
+        // With the gap that a pass now would end: it belongs to what decides how early the failsafe begins.
+        const at = await clock.now(tx)
+        const [times, price, volatility] = await Promise.all([
+          tx.all(TIMES, { tick_id: null, limit: PASS_GAPS_SEEN }),
+          book.newest(tx, at),
+          book.volatility(tx),
+        ])
+        return { at, price, volatility, passGapsMs: gapsMs([at, ...times.map(({ at }) => at)]) }
+      }),
+
+    listDuePlans: (due) => listDuePlans(connection, due),
+
+    async *duePages(passId, due, pageMax) {
+      if (due) await fillPages(connection, passId, due, Math.min(pageMax, PAGE_PLANS))
+      for (;;) {
+        const page = await claimPage(connection, passId)
+        if (!page) return
+        yield page
+      }
+    },
+
+    async changeDuePlans(passId, planIds, decisions) {
+      const tenants = await tenantsOf(planIds)
+      // An id that another hand has made at the same time is taken: then others are made.
+      return onceMore(() =>
+        write(
+          async (tx) => {
+            const { fired, written, ...counts } = await runPage(tx, planIds, decisions, tx.times)
+            writeWakeUps(tx, passId, fired, (await tx.times).real).catch(() => {})
+            return counts
+          },
+          { tenants },
+        ),
+      )
+    },
+
+    async previewDuePlans(planIds, decisions) {
+      // Done for real and then undone: what is shown cannot differ from what would happen.
+      const undo = new Undo<Preview[]>()
+      const tenants = await tenantsOf(planIds)
+      const work = write(
+        async (tx) => {
+          const { fired, written } = await runPage(tx, planIds, decisions, tx.times)
+          const [names] = await Promise.all([tx.all(NAMES, { plan_ids: planIds }), written])
+          const nameOf = new Map(names.map((row) => [Number(row.plan_id), row.partner_plan_id]))
+          undo.value = fired.map((one) => ({ ...one, partnerPlanId: nameOf.get(one.planId) ?? '' }))
+          throw undo
+        },
+        { tenants },
+      )
+      await work.catch((error) => {
+        if (error !== undo) throw error
+      })
+      return undo.value ?? []
+    },
+
+    isOutage,
+  }
+}
+
+class Undo<T> extends Error {
+  value: T | undefined
 }

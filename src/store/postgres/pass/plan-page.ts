@@ -14,7 +14,7 @@ import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedul
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { amountParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import type { Times } from '../server/gate.ts'
-import { rowsOf } from '../server/rows.ts'
+import { arraysOf, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 import { type Rollable, rollWindows, writeRolled } from './roll-windows.ts'
@@ -53,7 +53,7 @@ const AWAKE = query<PageRow>(
 )
 const LATEST_ID = query<{ id: string | null }>('select max(execution_id) as id from executions')
 
-const SCHEDULES = rowsOf({
+const SCHEDULES = {
   plan_id: 'bigint',
   window_id: 'bigint',
   next_run_at: 'bigint',
@@ -70,14 +70,14 @@ const SCHEDULES = rowsOf({
   units_fired: 'bigint',
   slot: 'bigint',
   reference_price: 'bigint',
-  half_width: 'double precision',
+  half_width: 'float8',
   extras_left: 'bigint',
   next_extra_at: 'bigint',
-})
+} as const
 const PUT_SCHEDULES = query(
-  `update schedules s set (${SCHEDULES.columns}) = row (n.*) from ${SCHEDULES.from} where s.plan_id = n.plan_id`,
+  `update schedules s set (${namesOf(SCHEDULES)}) = row (n.*) from ${rowsIn(SCHEDULES, 'n')} where s.plan_id = n.plan_id`,
 )
-const EXECUTIONS = rowsOf({
+const EXECUTIONS = {
   execution_id: 'text',
   tenant_id: 'bigint',
   plan_id: 'bigint',
@@ -93,13 +93,13 @@ const EXECUTIONS = rowsOf({
   reservation_price: 'bigint',
   created_at: 'bigint',
   status: 'text',
-})
+} as const
 const ADD_EXECUTIONS = query(
-  `insert into executions (${EXECUTIONS.columns}) select ${EXECUTIONS.columns} from ${EXECUTIONS.from}`,
+  `insert into executions (${namesOf(EXECUTIONS)}) select ${namesOf(EXECUTIONS)} from ${rowsIn(EXECUTIONS, 'n')}`,
 )
-const RESERVED = rowsOf({ window_id: 'bigint', reserved: 'bigint' })
+const RESERVED = { window_id: 'bigint', reserved: 'bigint' } as const
 const RESERVE = query(
-  `update windows w set reserved = n.reserved from ${RESERVED.from} where w.window_id = n.window_id`,
+  `update windows w set reserved = n.reserved from ${rowsIn(RESERVED, 'n')} where w.window_id = n.window_id`,
 )
 
 export type Page = PassCounts & {
@@ -178,8 +178,14 @@ async function writePage(tx: Tx, decided: readonly Decided[]): Promise<void> {
         over,
         rolled.map(({ window }) => window),
       ),
-    tx.run(PUT_SCHEDULES, SCHEDULES.params(decided.map(({ schedule }) => scheduleParams(schedule)))),
-    fired.length > 0 && tx.run(ADD_EXECUTIONS, EXECUTIONS.params(fired.map(firedParams))),
-    reserved.length > 0 && tx.run(RESERVE, RESERVED.params(reserved)),
+    tx.run(
+      PUT_SCHEDULES,
+      arraysOf(
+        SCHEDULES,
+        decided.map(({ schedule }) => scheduleParams(schedule)),
+      ),
+    ),
+    fired.length > 0 && tx.run(ADD_EXECUTIONS, arraysOf(EXECUTIONS, fired.map(firedParams))),
+    reserved.length > 0 && tx.run(RESERVE, arraysOf(RESERVED, reserved)),
   ])
 }

@@ -17,7 +17,7 @@ import type { PlanDecisions } from '../../passes.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { amountParams, closingParams } from '../../rows/window.ts'
 import { slotUse } from '../../sql/ledger.ts'
-import { rowsOf } from '../server/rows.ts'
+import { arraysOf, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 
@@ -32,28 +32,30 @@ export type Rollable = {
 /** A window that is over, and its successor with the schedule for it. Nothing is written yet. */
 export type Rolled = { over: Window; window: Window; schedule: Schedule }
 
-const SLOTS = rowsOf({ plan_id: 'bigint', slot_start: 'bigint', slot_end: 'bigint' })
+const SLOTS = { plan_id: 'bigint', slot_start: 'bigint', slot_end: 'bigint' } as const
 const SLOT_USES = query<{ plan_id: bigint; claimed: bigint; used: bigint | null }>(
-  `select n.plan_id, u.* from ${SLOTS.from}
+  `select n.plan_id, u.* from ${rowsIn(SLOTS, 'n')}
    cross join lateral (${slotUse({ planId: 'n.plan_id', start: 'n.slot_start', end: 'n.slot_end' })}) u`,
 )
 const WINDOW_IDS = query<{ window_id: bigint }>(
   `select nextval(pg_get_serial_sequence('windows', 'window_id')) as window_id from generate_series(1, :count::int)`,
 )
-const CLOSED = rowsOf({ window_id: 'bigint', released: 'bigint', closed_at: 'bigint', close_reason: 'text' })
+const CLOSED = { window_id: 'bigint', released: 'bigint', closed_at: 'bigint', close_reason: 'text' } as const
 const CLOSE = query(
   `update windows w set released = n.released, closed_at = n.closed_at, close_reason = n.close_reason
-   from ${CLOSED.from} where w.window_id = n.window_id`,
+   from ${rowsIn(CLOSED, 'n')} where w.window_id = n.window_id`,
 )
-const OPENED = rowsOf({
+const OPENED = {
   window_id: 'bigint',
   plan_id: 'bigint',
   window_start: 'bigint',
   window_end: 'bigint',
   budget: 'bigint',
   reserved: 'bigint',
-})
-const OPEN = query(`insert into windows (${OPENED.columns}) select ${OPENED.columns} from ${OPENED.from}`)
+} as const
+const OPEN = query(
+  `insert into windows (${namesOf(OPENED)}) select ${namesOf(OPENED)} from ${rowsIn(OPENED, 'n')}`,
+)
 
 /** What follows the windows that are over, by their plans. */
 export async function rollWindows(
@@ -99,7 +101,7 @@ async function freeSlots(
       slot_end: slot.end,
     }))
     const uses = new Map(
-      (await tx.all(SLOT_USES, SLOTS.params(asked))).map((use) => [Number(use.plan_id), use]),
+      (await tx.all(SLOT_USES, arraysOf(SLOTS, asked))).map((use) => [Number(use.plan_id), use]),
     )
     const full: typeof wanted = []
     for (const { planId, slot, floor } of wanted) {
@@ -119,7 +121,8 @@ export const writeRolled = (tx: Tx, over: readonly Window[], next: readonly Wind
   Promise.all([
     tx.run(
       CLOSE,
-      CLOSED.params(
+      arraysOf(
+        CLOSED,
         over.map((window) => {
           if (!window.closed) throw new Error(`window ${window.windowId} is not closed`)
           return { ...amountParams(window), ...closingParams(window.closed) }
@@ -128,7 +131,8 @@ export const writeRolled = (tx: Tx, over: readonly Window[], next: readonly Wind
     ),
     tx.run(
       OPEN,
-      OPENED.params(
+      arraysOf(
+        OPENED,
         next.map((window) => ({
           ...amountParams(window),
           plan_id: window.planId,

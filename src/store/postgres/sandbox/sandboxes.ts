@@ -1,8 +1,135 @@
-// SCAFFOLD Sandboxes.
+// Test environments: their clocks moved on, a tranche fired by hand, everything wiped.
 
-import type { SandboxStore } from '../../sandboxes.ts'
-import type { Connection } from '../server/connection.ts'
+import type { Instant } from '../../../core/instant.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import { Problem } from '../../../core/problem.ts'
+import {
+  asleep,
+  refuseLive,
+  SANDBOX_OFFSET_MAX_MS,
+  type Sandbox,
+  type SandboxStore,
+  tooFar,
+} from '../../sandboxes.ts'
+import { EXPIRED_LEASES, OPEN_SANDBOX } from '../../sql/sandboxes.ts'
+import { addAudit } from '../accounts/audit.ts'
+import { tenantById } from '../accounts/tenants.ts'
+import { runPage } from '../pass/plan-page.ts'
+import { writeWakeUps } from '../pass/wake-ups.ts'
+import { type Connection, ofTenant } from '../server/connection.ts'
+import { LOCK } from '../server/locks.ts'
+import { onceMore } from '../server/once-more.ts'
+import { takeSessionLock } from '../server/session-lock.ts'
+import { query } from '../server/statement.ts'
+import type { Tx } from '../server/transaction.ts'
+import { findNextStop, listSandboxDue } from './due-plans.ts'
+import { wipe } from './reset.ts'
+import { sandboxTimes, timeOf } from './tenant-time.ts'
 
-export function createSandboxStore(_connection: Connection): SandboxStore {
-  return {} as SandboxStore
+const OPEN = query(OPEN_SANDBOX)
+const MOVE = query('update sandboxes set offset_ms = offset_ms + :by where tenant_id = :tenant')
+const PLAN = query<{ plan_id: bigint }>(
+  'select plan_id from plans where tenant_id = :tenant and partner_plan_id = :id',
+)
+// Below zero: passes of the scheduler count up from one.
+const WAKE_UP_ID = query<{ id: bigint }>(
+  'select least(0, coalesce(min(tick_id), 0)) - 1 as id from webhook_events',
+)
+const EXPIRED = query<{ count: bigint }>(EXPIRED_LEASES)
+
+/** Gives the tenant a clock of its own, which for a live one the table refuses; so does this, in words. */
+async function open(tx: Tx, tenant: Tenant, real: Instant): Promise<Sandbox> {
+  refuseLive(tenant)
+  const [, all] = await Promise.all([tx.run(OPEN, { tenant: tenant.tenantId }), sandboxTimes(tx, real)])
+  const own = all.find(({ tenantId }) => tenantId === tenant.tenantId)
+  if (!own) throw new Error(`tenant ${tenant.tenantId} has no sandbox`)
+  return { tenant, offsetMs: own.offsetMs, now: own.now }
+}
+
+const nextWakeUpId = async (tx: Tx): Promise<number> => Number((await tx.get(WAKE_UP_ID))?.id)
+
+export function createSandboxStore(connection: Connection): SandboxStore {
+  const { clock, look, read, write } = connection
+
+  return {
+    listSandboxes: () =>
+      read(async (tx) => {
+        const moved = (await sandboxTimes(tx, await clock.now(tx))).filter(({ offsetMs }) => offsetMs > 0)
+        const tenants = await Promise.all(moved.map(({ tenantId }) => tenantById(tx, tenantId)))
+        return moved.flatMap(({ offsetMs, now }, i) => {
+          const tenant = tenants[i]
+          return tenant ? [{ tenant, offsetMs, now }] : []
+        })
+      }),
+
+    async beginAdvance(tenant, byMs, entry) {
+      const end = await takeSessionLock(connection, LOCK.advance)
+      if (!end) throw new Problem('database_in_use', 'Another advance is running: wait for its end.')
+      try {
+        return await write(async (tx) => {
+          const { real } = await tx.times
+          const sandbox = await open(tx, tenant, real)
+          if (sandbox.offsetMs + byMs > SANDBOX_OFFSET_MAX_MS) throw tooFar(sandbox)
+          const [wakeUpId] = await Promise.all([nextWakeUpId(tx), addAudit(tx, entry, real)])
+          return { sandbox, wakeUpId, end }
+        }, ofTenant(tenant))
+      } catch (error) {
+        await end()
+        throw error
+      }
+    },
+
+    findNextStop: (tenant, after, leadMs) => findNextStop(connection, tenant, after, leadMs),
+    listSandboxDue: (tenant, due) => listSandboxDue(connection, tenant, due),
+
+    async moveSandbox(tenant, byMs, { wakeUpId, planIds, decisions }) {
+      refuseLive(tenant)
+      return onceMore(() =>
+        write(async (tx) => {
+          const { real } = await tx.times
+          // The gate has read the tenant's time as it was before.
+          const [, now] = await Promise.all([
+            tx.run(MOVE, { tenant: tenant.tenantId, by: byMs }),
+            timeOf(tx, tenant.tenantId, real),
+          ])
+          const { fired, written, ...counts } = await runPage(tx, planIds, decisions, { real, of: () => now })
+          await writeWakeUps(tx, wakeUpId, fired, real)
+          return counts
+        }, ofTenant(tenant)),
+      )
+    },
+
+    countExpiredLeases: (tenant, from, to) =>
+      look(async (tx) => Number((await tx.get(EXPIRED, { tenant: tenant.tenantId, from, to }))?.count)),
+
+    fireInSandbox: (tenant, partnerPlanId, decisions, entry) =>
+      onceMore(() =>
+        write(async (tx) => {
+          const { real } = await tx.times
+          const { now } = await open(tx, tenant, real)
+          const plan = await tx.get(PLAN, { tenant: tenant.tenantId, id: partnerPlanId })
+          if (!plan) throw new Problem('plan_not_found', `Plan ${partnerPlanId} not found.`)
+          const { fired } = await runPage(tx, [Number(plan.plan_id)], decisions, { real, of: () => now })
+          const [first] = fired
+          if (!first) throw asleep(partnerPlanId)
+          const wakeUpId = await nextWakeUpId(tx)
+          await Promise.all([writeWakeUps(tx, wakeUpId, fired, real), addAudit(tx, entry, real)])
+          return { fired: first, wakeUpId }
+        }, ofTenant(tenant)),
+      ),
+
+    async resetSandbox(tenant, entry) {
+      refuseLive(tenant)
+      return write(
+        async (tx) => {
+          const { real } = await tx.times
+          await open(tx, tenant, real)
+          const wiped = await wipe(tx, tenant)
+          await addAudit(tx, entry, real)
+          return wiped
+        },
+        { ...ofTenant(tenant), alone: 'tenants' },
+      )
+    },
+  }
 }

@@ -7,10 +7,11 @@ import type { Tx } from './transaction.ts'
 /** Milliseconds since 1970 as SQL, with the parameter `clock`: null, or what a test says. */
 export const NOW_SQL = 'coalesce(:clock::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint)'
 
+/** The same, never below what has been reported: the time that a write would have. */
+export const PRESENT_SQL = `greatest(${NOW_SQL}, (select at from reported_until))`
+
 const CLOCK: Query<{ at: bigint }> = query(`select ${NOW_SQL} as at`)
-const PRESENT: Query<{ at: bigint }> = query(
-  `select greatest(${NOW_SQL}, (select at from reported_until)) as at`,
-)
+const PRESENT: Query<{ at: bigint }> = query(`select ${PRESENT_SQL} as at`)
 
 export type ServerClock = {
   /** The value of the parameter `clock`. */

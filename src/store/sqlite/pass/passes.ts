@@ -3,6 +3,7 @@
 import SQLite from 'better-sqlite3'
 import { PASS_GAPS_SEEN } from '../../../core/failsafe.ts'
 import type { Instant } from '../../../core/instant.ts'
+import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../../pass-history.ts'
 import type { DueRanges, PassCounts, PassStart, PassStore, Preview } from '../../passes.ts'
 import { type Connection, databaseBytes } from '../file/connection.ts'
 import { lockFile } from '../file/own-files.ts'
@@ -13,12 +14,8 @@ import type { RunPage } from './plan-page.ts'
 import type { PriceBook } from './prices.ts'
 import type { WriteWakeUps } from './wake-ups.ts'
 
-/** Passes kept on record: a week of minutely ones. */
-const PASSES_KEPT = 10_080
 /** How long the write lock is left to others between two pages. */
 const YIELD_MS = 2
-/** Characters kept of why a feed failed: some of it is in the feed's own words. */
-const FAILURE_MAX = 300
 
 type Parts = {
   book: PriceBook
@@ -39,11 +36,12 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
     return knownAfter(now, sql.passTimes.all({ limit: PASS_GAPS_SEEN + 1 }))
   }
 
-  function knownAfter(now: Instant, latestFirst: readonly bigint[]): Omit<PassStart, 'passId'> {
-    const at = latestFirst.map(Number).reverse()
-    const passGapsMs = at.slice(1).map((t, i) => Math.max(0, t - (at[i] ?? t)))
-    return { at: now, price: book.newest(now), volatility: book.volatility(), passGapsMs }
-  }
+  const knownAfter = (now: Instant, latestFirst: readonly bigint[]): Omit<PassStart, 'passId'> => ({
+    at: now,
+    price: book.newest(now),
+    volatility: book.volatility(),
+    passGapsMs: gapsMs(latestFirst),
+  })
 
   async function listDuePlans(due: DueRanges): Promise<number[]> {
     const [real, sandboxes] = [await dueInRealTime(due), await sandboxDue.all(due)]

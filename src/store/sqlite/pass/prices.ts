@@ -1,20 +1,16 @@
 // Prices, the volatility that follows them, and imports: all rows of one, or none.
 
-import { DAY_MS, type Instant } from '../../../core/instant.ts'
+import type { Instant } from '../../../core/instant.ts'
 import type { Price } from '../../../core/money.ts'
 import { Problem } from '../../../core/problem.ts'
-import { FIRST_VOLATILITY, observe, type Volatility } from '../../../core/volatility.ts'
+import { FIRST_VOLATILITY, observe, REACH_MS, type Volatility } from '../../../core/volatility.ts'
 import type { PriceStore } from '../../prices.ts'
 import { instant } from '../../rows/instant.ts'
 import { type PriceRow, priceOf } from '../../rows/price.ts'
+import { type VolatilityRow, volatilityOf, volatilityParams } from '../../rows/volatility.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { lockFile } from '../file/own-files.ts'
 import { acquireLock } from '../file/process-lock.ts'
-
-/** Prices older than ten half-lives no longer move the volatility. */
-const VOLATILITY_REACH_MS = 30 * DAY_MS
-
-type VolatilityRow = { variance: number; hours: number; last_price: bigint | null; last_at: bigint | null }
 
 export type PriceBook = ReturnType<typeof createPriceBook>
 
@@ -32,21 +28,12 @@ export function createPriceBook(db: Database) {
       'select * from prices where at > (select max(at) from prices) - :reach order by at',
     ),
   }
-  const put = ({ variance, hours, last }: Volatility): void => {
-    sql.putVolatility.run({ variance, hours, last_price: last?.price ?? null, last_at: last?.at ?? null })
+  const put = (volatility: Volatility): void => {
+    sql.putVolatility.run(volatilityParams(volatility))
   }
 
   return {
-    volatility(): Volatility {
-      const row = sql.volatility.get()
-      if (!row) return FIRST_VOLATILITY
-      const { variance, hours, last_price: price, last_at: at } = row
-      return {
-        variance,
-        hours,
-        last: price === null || at === null ? null : { price: price as Price, at: instant(at) },
-      }
-    },
+    volatility: (): Volatility => volatilityOf(sql.volatility.get()),
 
     newest(now: Instant): { price: Price; at: Instant } | null {
       const row = sql.newest.get({ now })
@@ -61,7 +48,7 @@ export function createPriceBook(db: Database) {
     /** Works the volatility out anew, after prices have come in that lie behind the newest. */
     rebuildVolatility(): void {
       let state = FIRST_VOLATILITY
-      for (const row of sql.recent.iterate({ reach: VOLATILITY_REACH_MS })) {
+      for (const row of sql.recent.iterate({ reach: REACH_MS })) {
         state = observe(state, row.price as Price, instant(row.at))
       }
       put(state)

@@ -1,8 +1,8 @@
 // Wake-ups, written in the transaction of the executions they announce.
 
 import type { Instant } from '../../../core/instant.ts'
-import type { WakeUp } from '../../../core/wake-up.ts'
 import type { Fired } from '../../passes.ts'
+import { wakeUpsOf } from '../../wake-ups.ts'
 import type { Database } from '../file/connection.ts'
 
 export type WriteWakeUps = (passId: number, fired: readonly Fired[], now: Instant) => void
@@ -16,18 +16,8 @@ export function createWakeUpWriter(db: Database): WriteWakeUps {
      on conflict do update set count = count + excluded.count`,
   )
   return (passId, fired, now) => {
-    for (const { tenant, count, earliest } of byTenant(fired)) {
+    for (const { tenant, count, earliest } of wakeUpsOf(fired)) {
       write.run({ tick_id: passId, tenant: tenant.tenantId, count, earliest, now })
     }
   }
-}
-
-function byTenant(fired: readonly Fired[]): WakeUp[] {
-  const wakeUps = new Map<number, WakeUp>()
-  for (const { tenant, executionId } of fired) {
-    const of = wakeUps.get(tenant.tenantId)
-    if (of) of.count += 1
-    else wakeUps.set(tenant.tenantId, { tenant, count: 1, earliest: executionId })
-  }
-  return [...wakeUps.values()]
 }

@@ -6,10 +6,9 @@ import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { DueRanges } from '../../passes.ts'
 import { instantOrNull } from '../../rows/instant.ts'
+import { isDueAt, NEXT_STOP } from '../../sql/due-plans.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from './tenant-time.ts'
-
-const PLANS = 'plans p join schedules s on s.plan_id = p.plan_id where p.tenant_id = :tenant and s.awake = 1'
 
 export type SandboxDue = ReturnType<typeof createSandboxDue>
 
@@ -17,20 +16,11 @@ export function createSandboxDue({ db, clock, read }: Connection, time: TenantTi
   const sql = {
     due: db
       .prepare<object, bigint>(
-        `select p.plan_id from ${PLANS} and (s.next_run_at <= :now
-           or (s.fireable >= s.floor and s.window_start <= :now and s.window_end <= :now + :lead)
-           or (:price is null and s.clock_at <= :now) or s.limit_price >= :price)
-         order by p.plan_id`,
+        `select p.plan_id from plans p join schedules s on s.plan_id = p.plan_id
+         where p.tenant_id = :tenant and ${isDueAt(':now')} order by p.plan_id`,
       )
       .pluck(),
-    nextStop: db
-      .prepare<object, bigint | null>(
-        `select min(at) from (
-           select s.next_run_at as at from ${PLANS} union all select s.window_end from ${PLANS}
-           union all select s.window_end - :lead from ${PLANS} union all select s.clock_at from ${PLANS})
-         where at > :after`,
-      )
-      .pluck(),
+    nextStop: db.prepare<object, bigint | null>(NEXT_STOP).pluck(),
   }
   const dueAt = (tenantId: number, { now, livePrice, leadMs }: DueRanges): number[] =>
     sql.due.all({ tenant: tenantId, now, lead: leadMs, price: livePrice }).map(Number)

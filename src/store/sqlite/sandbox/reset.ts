@@ -2,25 +2,16 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { Wiped } from '../../sandboxes.ts'
+import { type Wiped, wipedOf } from '../../sandboxes.ts'
+import { WIPED as ROWS } from '../../sql/wiped.ts'
 import type { Connection } from '../file/connection.ts'
 import { whenFree } from '../file/when-free.ts'
 
-/** What a reset empties, what refers to others first; the tenant's keys, webhook and clock are not among it. */
-export const WIPED: readonly (readonly [table: string, rows: string])[] = [
-  ['webhook_events', 'tenant_id = :tenant'],
-  ['adjustments', 'tenant_id = :tenant'],
-  ['late_reports', 'tenant_id = :tenant'],
-  ['trades', 'tenant_id = :tenant'],
-  ['executions', 'tenant_id = :tenant'],
+/** What is counted of a tenant as it changes goes as well. */
+export const WIPED: typeof ROWS = [
+  ...ROWS,
   ['outcomes', 'tenant_id = :tenant'],
   ['open_counts', 'tenant_id = :tenant'],
-  ['schedules', 'plan_id in (select plan_id from plans where tenant_id = :tenant)'],
-  ['windows', 'plan_id in (select plan_id from plans where tenant_id = :tenant)'],
-  ['stops', 'tenant_id = :tenant'],
-  ['plans', 'tenant_id = :tenant'],
-  ['consents', 'user_id in (select user_id from users where tenant_id = :tenant)'],
-  ['users', 'tenant_id = :tenant'],
 ]
 
 export type Wipe = (tenantId: number, note: (now: Instant) => void) => Promise<Wiped>
@@ -46,14 +37,7 @@ export function createWipe({ db, clock, lookAtName }: Connection): Wipe {
     )
     sql.mark.run({ tenant, resetting: 0 })
     note(clock())
-    const count = (table: string) => gone.get(table) ?? 0
-    return {
-      users: count('users'),
-      plans: count('plans'),
-      windows: count('windows'),
-      executions: count('executions'),
-      trades: count('trades'),
-    }
+    return wipedOf((table) => gone.get(table) ?? 0)
   }
 
   // Without a turn of the event loop between: no other request's statement runs while foreign keys are off. They are

@@ -3,7 +3,15 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
-import { SANDBOX_OFFSET_MAX_MS, type Sandbox, type SandboxStore } from '../../sandboxes.ts'
+import {
+  asleep,
+  refuseLive,
+  SANDBOX_OFFSET_MAX_MS,
+  type Sandbox,
+  type SandboxStore,
+  tooFar,
+} from '../../sandboxes.ts'
+import { EXPIRED_LEASES, OPEN_SANDBOX } from '../../sql/sandboxes.ts'
 import type { AuditLog } from '../accounts/audit.ts'
 import { tenantsById } from '../accounts/tenants.ts'
 import type { Connection } from '../file/connection.ts'
@@ -56,7 +64,7 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
           const sandbox = open(tenant, real)
           if (sandbox.offsetMs + byMs > SANDBOX_OFFSET_MAX_MS) throw tooFar(sandbox)
           audit.add(entry, real)
-          return { sandbox, wakeUpId: Number(sql.wakeUpId.get()), end }
+          return { sandbox, wakeUpId: Number(sql.wakeUpId.get()), end: async () => end() }
         })
       } catch (error) {
         end()
@@ -102,11 +110,7 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
 
 function prepare({ db }: Connection) {
   return {
-    // The tenant's own environment goes into the row, where a check takes none but test.
-    open: db.prepare(
-      `insert into sandboxes (tenant_id, environment)
-       select tenant_id, environment from tenants where tenant_id = :tenant on conflict do nothing`,
-    ),
+        open: db.prepare(OPEN_SANDBOX),
     move: db.prepare('update sandboxes set offset_ms = offset_ms + :by where tenant_id = :tenant'),
     plan: db
       .prepare<object, bigint>(
@@ -117,28 +121,6 @@ function prepare({ db }: Connection) {
     wakeUpId: db
       .prepare<[], bigint>('select min(0, coalesce(min(tick_id), 0)) - 1 from webhook_events')
       .pluck(),
-    expired: db
-      .prepare<object, bigint>(
-        `select count(*) from executions
-         where tenant_id = :tenant and status = 'sent' and lease_expires_at > :from and lease_expires_at <= :to`,
-      )
-      .pluck(),
+    expired: db.prepare<object, bigint>(EXPIRED_LEASES).pluck(),
   }
 }
-
-function refuseLive({ environment, partnerSlug }: Tenant): void {
-  if (environment === 'test') return
-  throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is not a test environment.`)
-}
-
-const tooFar = ({ offsetMs }: Sandbox): Problem =>
-  new Problem(
-    'sandbox_refused',
-    `A sandbox goes at most ${SANDBOX_OFFSET_MAX_MS / 86_400_000} days ahead; this one is ${Math.floor(offsetMs / 86_400_000)} ahead already.`,
-  )
-
-const asleep = (partnerPlanId: string): Problem =>
-  new Problem(
-    'sandbox_refused',
-    `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
-  )

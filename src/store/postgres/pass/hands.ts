@@ -1,0 +1,123 @@
+// The hands of a pass. Each holds a lock, shared, by a session of its own; whoever joins or leaves is alone at the door, so
+// that it is certain who was first and who is last. A hand that dies leaves with its session.
+
+import type { PoolClient } from 'pg'
+import type { PassCounts, PassHand, PassStart } from '../../passes.ts'
+import { PRESENT_SQL } from '../server/clock.ts'
+import { commit } from '../server/commit.ts'
+import type { Connection } from '../server/connection.ts'
+import { explained } from '../server/errors.ts'
+import { LOCK } from '../server/locks.ts'
+import { query } from '../server/statement.ts'
+import { firstError, type Pipeline, pipelineOn, type Tx } from '../server/transaction.ts'
+
+export type TickRow = { tick_id: bigint; at: bigint }
+
+const DOOR = query(`select pg_advisory_xact_lock(${LOCK.passDoor}, 0)`)
+/** True when nobody else holds the lock of a pass; then nobody else takes it before the end of the transaction. */
+const IS_ALONE = `pg_try_advisory_xact_lock(${LOCK.pass}, 0)`
+const ALONE = query<{ alone: boolean }>(`select ${IS_ALONE} as alone`)
+const ENTER = query(`select pg_advisory_lock_shared(${LOCK.pass}, 0)`)
+const LEAVE = query<{ held: boolean }>(`select pg_advisory_unlock_shared(${LOCK.pass}, 0) as held`)
+const FORGET_PAGES = query('delete from pass_pages')
+// What is listed is of the pass that the present hands are at: the first of them has forgotten any other. A pass of which
+// nothing is left to do, or not listed yet, has no use for another hand.
+const LISTED = query<TickRow>(
+  `select tick_id, at from ticks
+   where tick_id = (select max(tick_id) from pass_pages) and finished_at is null`,
+)
+type CountsRow = { plans_evaluated: bigint; executions_created: bigint; windows_rolled: bigint }
+const FINISH = query<CountsRow & { finished_at: bigint | null }>(
+  `update ticks set plans_evaluated = plans_evaluated + :plans_evaluated,
+     executions_created = executions_created + :executions_created,
+     windows_rolled = windows_rolled + :windows_rolled,
+     finished_at = case when ${IS_ALONE} then ${PRESENT_SQL} end
+   where tick_id = :tick_id returning *`,
+)
+
+/** Takes a hand in the pass that is under way, or begins one; null when the one under way has no use for it. */
+export async function joinPass(
+  connection: Connection,
+  known: (tx: Tx, tick: TickRow) => Promise<PassStart>,
+): Promise<PassHand | null> {
+  const { pool, server } = connection
+  const client = await pool.connect().catch((error) => {
+    throw explained(error, server)
+  })
+  const seen = await atTheDoor(client, server, async (tx) => {
+    const first = (await tx.get(ALONE))?.alone
+    if (first) {
+      await Promise.all([tx.run(ENTER), tx.run(FORGET_PAGES)])
+      return { joined: null }
+    }
+    const tick = await tx.get(LISTED)
+    if (!tick) return null
+    const [, joined] = await Promise.all([tx.run(ENTER), known(tx, tick)])
+    return { joined }
+  })
+  if (!seen) {
+    client.release()
+    return null
+  }
+  return { ...seen, ...partOf(client, connection) }
+}
+
+/** How a hand ends its part. Its session goes back, or ends when it is not known whether it still holds the lock. */
+function partOf(client: PoolClient, { server, clock }: Connection): Pick<PassHand, 'finish' | 'leave'> {
+  let isIn = true
+  return {
+    async finish(passId, counts) {
+      isIn = false
+      const row = await atTheDoor(client, server, async (tx) => {
+        const [left, row] = await Promise.all([
+          tx.get(LEAVE),
+          tx.get(FINISH, { tick_id: passId, ...countsParams(counts), clock: clock.parameter() }),
+        ])
+        if (!left?.held || !row) throw new Error(`this process has lost its part in pass ${passId}`)
+        return row
+      })
+      client.release()
+      return row.finished_at === null ? null : countsOf(row)
+    },
+
+    async leave() {
+      if (!isIn) return
+      isIn = false
+      const left = await pipelineOn(client)
+        .get(LEAVE)
+        .catch(() => undefined)
+      client.release(left === undefined)
+    },
+  }
+}
+
+/** One transaction alone at the door. Ends the session when it fails, and with it the lock. */
+async function atTheDoor<T>(
+  client: PoolClient,
+  server: string,
+  work: (tx: Pipeline) => Promise<T>,
+): Promise<T> {
+  const tx = pipelineOn(client)
+  try {
+    tx.send('begin').catch(() => {})
+    tx.run(DOOR).catch(() => {})
+    const value = await work(tx)
+    await commit(tx)
+    return value
+  } catch (error) {
+    const first = await firstError(tx, error)
+    client.release(true)
+    throw explained(first, server)
+  }
+}
+
+const countsParams = (counts: PassCounts) => ({
+  plans_evaluated: counts.plansEvaluated,
+  executions_created: counts.executionsCreated,
+  windows_rolled: counts.windowsRolled,
+})
+const countsOf = (row: CountsRow): PassCounts => ({
+  plansEvaluated: Number(row.plans_evaluated),
+  executionsCreated: Number(row.executions_created),
+  windowsRolled: Number(row.windows_rolled),
+})

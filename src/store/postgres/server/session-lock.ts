@@ -1,0 +1,42 @@
+// Locks that a session holds, on a connection of its own: they end with the process, however that ends.
+
+import type { PoolClient } from 'pg'
+import type { Connection } from './connection.ts'
+import { explained } from './errors.ts'
+import { query } from './statement.ts'
+import { pipelineOn } from './transaction.ts'
+
+const TRY = query<{ taken: boolean }>('select pg_try_advisory_lock(:which::int, 0) as taken')
+const UNLOCK = query('select pg_advisory_unlock(:which::int, 0)')
+
+/** Takes a lock that one holds at a time. Returns how it is given back, or null while somebody holds it. */
+export async function takeSessionLock(
+  { pool, server }: Connection,
+  which: number,
+): Promise<(() => Promise<void>) | null> {
+  let client: PoolClient
+  try {
+    client = await pool.connect()
+  } catch (error) {
+    throw explained(error, server)
+  }
+  try {
+    const tx = pipelineOn(client)
+    if (!(await tx.get(TRY, { which }))?.taken) {
+      client.release()
+      return null
+    }
+    let given: Promise<void> | undefined
+    return () => {
+      given ??= tx.run(UNLOCK, { which }).then(
+        () => client.release(),
+        // The end of its session ends the lock as well.
+        () => client.release(true),
+      )
+      return given
+    }
+  } catch (error) {
+    client.release(true)
+    throw explained(error, server)
+  }
+}
