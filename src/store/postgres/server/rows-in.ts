@@ -13,3 +13,6 @@ export function rowsIn(columns: Columns, as: string): string {
 /** Its parameters. */
 export const arraysOf = (columns: Columns, rows: readonly Params[]): Params =>
   Object.fromEntries(Object.keys(columns).map((name) => [name, rows.map((row) => row[name])]))
+
+/** Its columns, for an insert. */
+export const namesOf = (columns: Columns): string => Object.keys(columns).join(', ')
