@@ -36,10 +36,13 @@ const RANKED = `ranked as (
 /** From so many leases the oldest are taken; from the others only what is older still, which is little. */
 const NEAR = 4
 
-const under = (lease: string, older = ''): string => `
+const under = (lease: string, bound = ''): string => `
   select e.created_at, e.execution_id from executions e
-  where ${OPEN} and ${LEASE} = ${lease} ${older}
+  where ${OPEN} and ${LEASE} = ${lease} ${bound}
   order by e.created_at, e.execution_id limit :limit`
+/** Older than the last of those found, or anything when they are too few. */
+const OLDER = `and (e.created_at, e.execution_id) <
+  (coalesce(last.created_at, ${2n ** 62n}), coalesce(last.execution_id, ''))`
 
 const FIRST = query<ExecutionRow>(`
   with recursive ${LEASES}, ${RANKED},
@@ -49,8 +52,7 @@ const FIRST = query<ExecutionRow>(`
   last as materialized (
     select * from near order by created_at, execution_id offset greatest(:limit - 1, 0) limit 1),
   far as (
-    select o.* from ranked r left join last on true cross join lateral (
-      ${under('r.lease', 'and (last.execution_id is null or (e.created_at, e.execution_id) < (last.created_at, last.execution_id))')}) o
+    select o.* from ranked r left join last on true cross join lateral (${under('r.lease', OLDER)}) o
     where r.place > ${NEAR}),
   found as (
     select execution_id from (select * from near union all select * from far) o
@@ -60,18 +62,20 @@ const FIRST = query<ExecutionRow>(`
   order by e.created_at, e.execution_id
   for no key update of e skip locked`)
 
+// Both orders are only for the planner: without them it may go through the table, of which most is history.
+const overdue = (where: string): string =>
+  `(select from executions e where ${OPEN} and ${LEASE} ${where} order by ${LEASE} limit ${REMAINING_MAX})`
 const COUNT = query<{ n: bigint }>(`
-  select count(*) as n from (
-    select from executions e where ${OPEN} and ${LEASE} <= :now::bigint
-    union all
-    select from executions e where ${OPEN} and ${LEASE} > ${ahead(':now::bigint')}
-    limit ${REMAINING_MAX}) due`)
+  select least(count(*), ${REMAINING_MAX}) as n
+  from (${overdue('<= :now::bigint')} union all ${overdue(`> ${ahead(':now::bigint')}`)}) due`)
 
 export type Look = { clock: bigint; due: boolean }
+// By the two ends of the index, and not by `exists`: a planner that expects many looks for one in the table itself.
+const endOf = (order: 'asc' | 'desc'): string =>
+  `(select ${LEASE} from executions e where ${OPEN} order by ${LEASE} ${order} limit 1)`
 const LOOK = query<Look>(`
   with t as materialized (${TENANT_NOW_SQL})
-  select t.clock, exists (select from executions e where ${OPEN} and ${LEASE} <= t.now)
-    or exists (select from executions e where ${OPEN} and ${LEASE} > ${ahead('t.now')}) as due
+  select t.clock, coalesce(${endOf('asc')} <= t.now or ${endOf('desc')} > ${ahead('t.now')}, false) as due
   from t`)
 
 export const dueList = {

@@ -39,6 +39,8 @@ export function openPool(url: string, { max = CONNECTIONS_MAX } = {}): Pool {
       `-c statement_timeout=${STATEMENT_MAX_MS}`,
       `-c idle_in_transaction_session_timeout=${IDLE_TRANSACTION_MAX_MS}`,
       '-c default_transaction_isolation=read\\ committed',
+      // Statements here take milliseconds. Compiling one takes a hundred.
+      '-c jit=off',
     ].join(' '),
     onConnect: (client: pg.ClientBase) => refuseUnfit(client, shownAddress(url)),
   } as pg.PoolConfig)
