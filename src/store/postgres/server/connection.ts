@@ -77,7 +77,9 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
           return value
         }),
       ),
-    close: () => pool.end(),
+    async close() {
+      if (!pool.ending) await pool.end()
+    },
   }
 }
 
