@@ -16,6 +16,7 @@ import { partnerContract } from './contract/partners.ts'
 import { passContract } from './contract/passes.ts'
 import { planPageContract } from './contract/plan-pages.ts'
 import { priceContract } from './contract/prices.ts'
+import { raceContract } from './contract/races.ts'
 import { sandboxContract } from './contract/sandboxes.ts'
 import { tenancyContract } from './contract/tenancy.ts'
 import { uniquenessContract } from './contract/uniqueness.ts'
@@ -43,6 +44,7 @@ const PARTS: Record<string, Contract> = {
   atomicity: atomicityContract,
   'what there is once': uniquenessContract,
   'several connections': connectionContract,
+  'two hosts at once': raceContract,
   'listings in pages': listingContract,
   'monitoring and the check': monitoringContract,
   'what is known at a glance': vitalsContract,

@@ -41,7 +41,6 @@ export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ te
 export function connect(pool: Pool, url: string, given: (() => Instant) | null): Connection {
   const server = shownAddress(url)
   const clock = createServerClock(given)
-  let ended: Promise<void> | undefined
 
   async function onClient<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     for (let tried = 1; ; tried++) {
@@ -78,9 +77,8 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
           return value
         }),
       ),
-    close() {
-      ended ??= pool.end()
-      return ended
+    async close() {
+      if (!pool.ending) await pool.end()
     },
   }
 }
