@@ -103,7 +103,16 @@ test('a start loads no package but what reads the command line and money', () =>
   )
   assert.deepEqual(packages.sort(), EAGER_PACKAGES)
   assert.deepEqual(
-    eager.filter((name) => roomOf(name) === 'store/sqlite'),
+    eager.filter((name) => ['store/postgres', 'store/sqlite'].includes(roomOf(name))),
+    [],
+  )
+})
+
+test('a database that is a file needs nothing of one that is on a server', () => {
+  const files = [...reached('src/store/sqlite/database.ts', ({ typesOnly }) => !typesOnly)]
+  assert.ok(files.includes('better-sqlite3'))
+  assert.deepEqual(
+    files.filter((name) => name === 'pg' || roomOf(name) === 'store/postgres'),
     [],
   )
 })

@@ -1,11 +1,12 @@
 // A real PostgreSQL server for tests: in a folder of its own, over a socket only, gone when its process ends, however that
 // ends. Each test has a database of its own, copied from one with the schema in it.
 
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chownSync, existsSync, mkdtempSync, readFileSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import pg from 'pg'
 import { migrate } from '../../src/store/postgres/server/migrate.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
@@ -80,6 +81,17 @@ export async function startServer(settings: Record<string, string> = {}): Promis
     'tranche',
   ]
   execFileSync(serverProgram('initdb'), made, { ...ownerOf(folder), stdio: 'pipe' })
+  return runServer(folder, settings)
+}
+
+/** A copy of a running server that follows it; it becomes a server of its own by `select pg_promote()`. */
+export async function startStandby(of: Server, settings: Record<string, string> = {}): Promise<Server> {
+  const folder = mkdtempSync(join(shortFolder(), 'tpg-'))
+  const { username, port } = new URL(of.url('postgres'))
+  const source = `host=${of.folder} port=${port} user=${username}`
+  // -R has it follow; without a checkpoint at once it would wait minutes for the next one.
+  const argv = ['-D', join(folder, 'data'), '-d', source, '-R', '--checkpoint=fast', '--no-sync']
+  await promisify(execFile)(serverProgram('pg_basebackup'), argv, ownerOf(folder))
   return runServer(folder, settings)
 }
 

@@ -3,7 +3,7 @@
 
 import type { Fault } from '../../check.ts'
 import { FINDINGS_PER_RULE_MAX } from '../../common/health/faults.ts'
-import { SCHEMA } from '../server/pool.ts'
+import { SCHEMA } from '../server/migrate.ts'
 import { query } from '../server/statement.ts'
 
 type IntegrityRow = { what: 'checksums' | 'index' | 'constraint'; name: string; n: bigint }
