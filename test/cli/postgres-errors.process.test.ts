@@ -1,17 +1,14 @@
 // What an operator reads when a database on a server cannot be used: one sentence, a way out, and never the password.
 
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import pg from 'pg'
 import { refuseUnfit } from '../../src/store/postgres/server/pool.ts'
 import { runHere } from '../support/command.ts'
 import { freePort } from '../support/free-port.ts'
-import { startServer, startStandby } from '../support/postgres-server.ts'
+import { startStandby } from '../support/postgres-server.ts'
+import { PASSWORD, withPasswords } from '../support/postgres-user.ts'
 import { hasTool } from '../support/tools.ts'
-
-const PASSWORD = 'canary-7Zq2'
 
 type Expected = { exit: number; code: string; says: RegExp }
 
@@ -30,21 +27,6 @@ async function assertFails(db: string, { exit, code, says }: Expected, argv = ['
     if (!words.includes('--json')) assert.match(last, says)
     else assert.equal(JSON.parse(last).error.code, code)
   }
-}
-
-/** A server on a port of this machine too, with a user `app` who needs the password. */
-async function withPasswords(t: TestContext, settings: Record<string, string> = {}) {
-  const port = String(await freePort())
-  const server = await startServer({ listen_addresses: '127.0.0.1', port, ...settings })
-  t.after(server.stop)
-  await server.ask(`create role app login password '${PASSWORD}'`)
-  await server.ask('create database app owner app')
-  const rules = join(server.folder, 'data/pg_hba.conf')
-  writeFileSync(rules, `host all app 127.0.0.1/32 scram-sha-256\n${readFileSync(rules, 'utf8')}`)
-  await server.ask('select pg_reload_conf()')
-  const url = (password: string, database = 'app') =>
-    `postgres://app:${password}@127.0.0.1:${port}/${database}`
-  return { server, port, url }
 }
 
 const migrated = async (db: string): Promise<void> => {

@@ -1,0 +1,112 @@
+// The program over a database on a server: from an empty one to a service that outlives its server's troubles.
+
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { runServer } from '../support/postgres-server.ts'
+import { type Guarded, PASSWORD, withPasswords } from '../support/postgres-user.ts'
+import { finish, startServe, WITH_OPS } from '../support/process.ts'
+import { me } from '../support/serve.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { hasTool } from '../support/tools.ts'
+
+/** A database in which nothing is yet, and command lines that find it by the variable. */
+async function onServer(t: TestContext) {
+  const guarded = await withPasswords(t)
+  const options = { cwd: temporaryFolder(t), env: { TRANCHE_DB: guarded.url(PASSWORD) } }
+  const run = (...argv: string[]) => finish(t, argv, options)
+  const succeed = async (...argv: string[]): Promise<string> => {
+    const { code, out, err } = await run(...argv)
+    assert.equal(code, 0, `${argv.join(' ')}: ${out}${err}`)
+    return out
+  }
+  return { ...guarded, ...options, run, succeed }
+}
+
+/** Asks until the answer is `wanted`, for half a minute at most. */
+async function becomes(wanted: number, ask: () => Promise<Response>): Promise<Response> {
+  for (const end = performance.now() + 30_000; ; ) {
+    const answer = await ask()
+    if (answer.status === wanted) return answer
+    assert.ok(performance.now() < end, `it stays ${answer.status}: ${await answer.text()}`)
+    await pause(100)
+  }
+}
+
+/** Ends every connection but the one that asks. */
+const endAll = ({ server }: Pick<Guarded, 'server'>) =>
+  server.ask(
+    "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = 'app'",
+  )
+
+test('migrate begins a database, also when two begin it at once, and says what is applied', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { run, succeed, server } = await onServer(t)
+  assert.equal((await run('migrate', '--status')).code, 4)
+  await Promise.all([succeed('migrate'), succeed('migrate'), succeed('migrate')])
+  assert.match(await succeed('migrate', '--status'), /^0001_start\.sql applied 20/)
+  const rows = await server.ask('select name from tranche.migrations', 'app')
+  assert.deepEqual(rows, [{ name: '0001_start.sql' }])
+})
+
+test('serve --no-create refuses an empty database, and without it begins one', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { run, cwd, env } = await onServer(t)
+  const { code, err } = await run('serve', '--no-create', '--port', '0')
+  assert.equal(code, 4)
+  assert.match(err, /There is nothing of tranche at postgres:\/\/app:\*\*\*@/)
+  const serve = await startServe(t, [], { cwd, env })
+  await serve.line('there was no database here, so a new one was made')
+})
+
+test('a process of before an upgrade makes no new connection after it', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const guarded = await onServer(t)
+  const { succeed, server, cwd, env } = guarded
+  await succeed('partner', 'create', 'acme', '--name', 'Acme')
+  const key = (await succeed('key', 'create', 'acme', '--env', 'test')).trim()
+  const { url } = await startServe(t, [], { cwd, env })
+  assert.equal((await me(url, key)).status, 200)
+  await server.ask("insert into tranche.migrations values ('9999_later.sql', 'x', 0)", 'app')
+  const { code, err } = await guarded.run('status')
+  assert.equal(code, 12)
+  assert.match(err, /migration 9999_later\.sql, which this version of tranche does not know: upgrade it\./)
+  await endAll(guarded)
+  assert.equal((await becomes(500, () => me(url, key))).status, 500)
+})
+
+test('serve outlives the end of every connection, and a server that falls over and comes back', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const guarded = await onServer(t)
+  const { succeed, server, settings, cwd, env } = guarded
+  await succeed('partner', 'create', 'acme', '--name', 'Acme')
+  const key = (await succeed('key', 'create', 'acme', '--env', 'test')).trim()
+  const { url, opsUrl, hasEnded } = await startServe(t, [...WITH_OPS], { cwd, env })
+  const readyz = () => fetch(`${opsUrl}/readyz`)
+  assert.equal((await readyz()).status, 200)
+  for (let i = 0; i < 3; i++) {
+    await endAll(guarded)
+    assert.equal((await me(url, key)).status, 200)
+  }
+  server.kill('SIGQUIT')
+  const put = () =>
+    fetch(`${url}/partner/v1/users/u1`, {
+      method: 'PATCH',
+      headers: { authorization: `Bearer ${key}` },
+      body: '{"status":"disabled"}',
+    })
+  const refused = await becomes(503, put)
+  assert.match(refused.headers.get('retry-after') ?? '', /^\d+$/)
+  assert.deepEqual(await refused.json(), {
+    detail: 'The database cannot be read or written at present; send the call again later.',
+  })
+  assert.equal((await fetch(`${url}/healthz`)).status, 200)
+  const unready = await becomes(503, readyz)
+  assert.match(await unready.text(), /cannot be reached/)
+  assert.equal(hasEnded(), false)
+  const again = await runServer(server.folder, settings)
+  t.after(again.stop)
+  await becomes(200, readyz)
+  assert.equal((await put()).status, 404)
+  assert.equal((await me(url, key)).status, 200)
+})
