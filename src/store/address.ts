@@ -27,10 +27,10 @@ export function shownAddress(db: string): string {
 /** Whether it holds what may not be shown: a hint then names the variable TRANCHE_DB. */
 export const holdsSecret = (db: string): boolean => shownAddress(db) !== db
 
-/** A text that may quote addresses, without their passwords. */
+/** A text that may quote addresses, of databases and others, without their passwords. */
 export const withoutSecrets = (text: string): string =>
-  text.replace(/[a-z][a-z0-9+.-]*:\/\/[^\s'"`]*@[^\s'"`]*/gi, (address) =>
-    isServer(address) ? shownAddress(address) : address,
+  text.replace(/[a-z][a-z0-9+.-]*:\/\/[^\s'"`]+/gi, (address) =>
+    isServer(address) ? shownAddress(address) : address.replace(/\/\/[^/@]*:.*@/, '//***@'),
   )
 
 /** Throws usage for what looks like an address and is none of a PostgreSQL database. */

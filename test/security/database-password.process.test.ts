@@ -1,0 +1,179 @@
+// Where the password of a database is not: whatever runs on it, and however it fails, what it prints, answers, logs,
+// sends and records is searched for it.
+
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { nextCommands } from '../../src/cli/demo/next-commands.ts'
+import { holdsSecret, shownAddress, withoutSecrets } from '../../src/store/address.ts'
+import { runHere } from '../support/command.ts'
+import { PASSWORD, withPasswords } from '../support/postgres-user.ts'
+import { finish, start, WITH_OPS } from '../support/process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { hasTool } from '../support/tools.ts'
+import { huntFor } from './hunt.ts'
+
+const hunt = huntFor({ password: PASSWORD })
+
+/** What is run where all is well, and again where the server is down. */
+const COMMANDS = [
+  ['migrate'],
+  ['migrate', '--status', '--json'],
+  ['partner', 'create', 'acme', '--name', 'Acme'],
+  ['key', 'create', 'acme', '--env', 'test', '--json'],
+  ['tick', '--price', '60000', '--json'],
+  ['status'],
+  ['status', '--json'],
+  ['check'],
+  ['check', '--json'],
+  ['audit', '--json'],
+  ['backup', 'copy.db'],
+  ['restore', 'copy.db'],
+  ['billing', 'export', '--month', '2026-01'],
+  ['init', '--dry-run', '--yes', '--scheduler', 'none'],
+  ['completion', 'bash'],
+  ['--help'],
+  ['serve', '--port', 'x'],
+]
+
+/** A heartbeat monitor, and what it was told. */
+async function monitor(t: TestContext): Promise<{ url: string; told: () => string }> {
+  let told = ''
+  const server = createServer((request, response) => {
+    told += `${request.method} ${request.url} ${JSON.stringify(request.headers)}`
+    request.on('data', (bytes) => {
+      told += bytes
+    })
+    request.on('end', () => response.end())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, told: () => told }
+}
+
+test('no command shows the password of its database, whichever way it was given, well or not', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { server, url } = await withPasswords(t)
+  const cwd = temporaryFolder(t)
+  const db = url(PASSWORD)
+  const cut = await monitor(t)
+  const all = async () => {
+    for (const argv of COMMANDS) {
+      for (const [line, env] of [
+        [argv, { TRANCHE_DB: db, TRANCHE_PING_URL: cut.url, HOME: cwd }],
+        [['--db', db, ...argv], { TRANCHE_PING_URL: cut.url, HOME: cwd }],
+      ] as const) {
+        const { out, err } = await finish(t, line, { cwd, env })
+        hunt.assertClean(out + err, argv.join(' '))
+      }
+    }
+  }
+  await all()
+  const [entry] = await server.ask<{ entries: string }>(
+    'select string_agg(entry::text, chr(10)) as entries from tranche.audit as entry',
+    'app',
+  )
+  assert.match(entry?.entries ?? '', /acme/)
+  hunt.assertClean(entry?.entries ?? '', 'the audit log')
+  await server.stop()
+  await all()
+  assert.match(cut.told(), /POST \/fail[\s\S]*cannot be reached/)
+  hunt.assertClean(cut.told(), 'what the monitor was told')
+})
+
+test('nor does a service, at any level of its log, on its pages or to whoever looks at the process', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { server, url } = await withPasswords(t)
+  const cwd = temporaryFolder(t)
+  const env = { TRANCHE_DB: url(PASSWORD) }
+  for (const format of ['json', 'pretty']) {
+    const argv = ['serve', '--port', '0', '--log-level', 'debug', '--log-format', format, ...WITH_OPS]
+    const serve = start(t, argv, { cwd, env })
+    const line = await serve.line('listening')
+    const [api, ops] = [...(line + serve.err()).matchAll(/http:\/\/127\.0\.0\.1:\d+/g)].map(
+      ([found]) => found,
+    )
+    const look = async () => {
+      for (const path of ['/healthz', '/readyz', '/metrics', '/ops', '/docs', '/partner/v1/me'])
+        for (const host of [api, ops]) {
+          const answer = await fetch(`${host}${path}`, { headers: { authorization: 'Bearer sse_test_x' } })
+          hunt.assertClean(JSON.stringify([...answer.headers]) + (await answer.text()), path)
+        }
+    }
+    await look()
+    if (process.platform === 'linux')
+      hunt.assertClean(readFileSync(`/proc/${serve.child.pid}/cmdline`), 'the list of arguments')
+    await server.ask('alter database app rename to gone').catch(() => {})
+    await server.ask('select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()')
+    await server.ask('alter database app rename to gone').catch(() => {})
+    await look()
+    await server.ask('alter database gone rename to app').catch(() => {})
+    serve.child.kill('SIGTERM')
+    await serve.ended
+    hunt.assertClean(serve.err() + serve.out(), `the log as ${format}`)
+    assert.match(serve.err(), /\*\*\*/, 'the log names the database')
+  }
+})
+
+test('a hint names the variable, and a crontab line leaves the password to be filled in', () => {
+  const db = `postgres://app:${PASSWORD}@db.example/tranche`
+  const commands = nextCommands({ typed: 'tranche', absolute: '/usr/bin/tranche' }, { db, cwd: '/srv' })
+  const text = commands.map(({ command }) => command).join('\n')
+  hunt.assertClean(text, 'the next commands')
+  assert.match(text, /^TRANCHE_DB="\$TRANCHE_DB" tranche serve$/m)
+  assert.match(
+    text,
+    /^TRANCHE_DB=postgres:\/\/app:\*\*\*@db\.example\/tranche\n\* \* \* \* \* \/usr\/bin\/tranche tick /m,
+  )
+  const open = 'postgres://app@db.example/tranche'
+  const [first] = nextCommands({ typed: 'tranche', absolute: '/usr/bin/tranche' }, { db: open, cwd: '/srv' })
+  assert.equal(first?.command, `tranche --db ${open} serve`)
+})
+
+const ADDRESSES = [
+  `postgres://app:${PASSWORD}@db/x`,
+  `POSTGRESQL://app:${PASSWORD}@db/x`,
+  `postgres://app@db/x?password=${PASSWORD}`,
+  `postgres://db/x?user=app&password=${PASSWORD}&sslpassword=${PASSWORD}`,
+  `postgres://app:12/${PASSWORD}@db/x`,
+  `postgres://app:12#${PASSWORD}@db/x`,
+  `postgres://app:12?${PASSWORD}@db/x`,
+  `postgres://app:${PASSWORD}@@db/x`,
+  `postgres://app:%zz${PASSWORD}@db/x`,
+  `postgres://app:${PASSWORD}@db:port/x`,
+  `postgres:///x?host=/run&password=${PASSWORD}`,
+  `mysql://app:${PASSWORD}@db/x`,
+]
+
+for (const db of ADDRESSES) {
+  test(`an address is shown without its password, wherever it is misplaced: ${db.replaceAll(PASSWORD, '')}`, async () => {
+    hunt.assertClean(shownAddress(db), 'the address as shown')
+    assert.ok(holdsSecret(db))
+    for (const argv of [
+      [db],
+      ['--db', db, 'nothing'],
+      ['partner', db],
+      ['tick', `--dbb=${db}`],
+      ['health', '--url', db],
+    ]) {
+      const { code, out, err } = await runHere(argv)
+      assert.notEqual(code, 0)
+      hunt.assertClean(out + err, argv[0] ?? '')
+    }
+    hunt.assertClean(withoutSecrets(`connect to ${db} failed`), 'a text')
+  })
+}
+
+test('an address without a password, and a file, are shown as they are', () => {
+  for (const db of [
+    'postgres://app@db:5433/x?host=%2Frun',
+    'tranche.db',
+    '/srv/a@b/tranche.db',
+    ':memory:',
+  ]) {
+    assert.equal(shownAddress(db), db)
+    assert.ok(!holdsSecret(db))
+  }
+})
