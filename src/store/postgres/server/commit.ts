@@ -52,10 +52,17 @@ async function wasCommitted({ xid, timeline }: Mark, { pool, server }: { pool: P
     if (fate?.status === 'committed') return true
     if (fate?.status === 'aborted') return false
   }
-  throw new Problem(
-    'storage_failed',
-    `${server} went away in the middle of a commit, and it is not known whether that was recorded.`,
-  )
+  throw new OutcomeUnknown(server)
+}
+
+/** Nobody can tell whether a transaction was committed: it must not be tried again. */
+export class OutcomeUnknown extends Problem {
+  constructor(server: string) {
+    super(
+      'storage_failed',
+      `${server} went away in the middle of a commit, and it is not known whether that was recorded: look before it is done again.`,
+    )
+  }
 }
 
 async function ask(pool: Pool, xid: string): Promise<Fate | undefined> {

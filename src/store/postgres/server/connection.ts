@@ -5,7 +5,7 @@ import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
-import { commit, commitWritten } from './commit.ts'
+import { commit, commitWritten, OutcomeUnknown } from './commit.ts'
 import { explained, isLost, isTransient } from './errors.ts'
 import { enter, type Scope, type Times } from './gate.ts'
 import type { Pool } from './pool.ts'
@@ -98,7 +98,8 @@ async function inTransaction<T>(
     client.release()
     return value
   } catch (error) {
-    const first = await firstError(tx, error)
+    // That the connection broke is known by then, and would have it tried again.
+    const first = error instanceof OutcomeUnknown ? error : await firstError(tx, error)
     if (tx.hasFailed() || isLost(first)) client.release(true)
     else await undo(client)
     throw first

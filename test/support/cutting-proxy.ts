@@ -1,0 +1,78 @@
+// A way to a PostgreSQL server that is cut when a commit comes along it.
+
+import type { AddressInfo } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
+import type { TestContext } from 'node:test'
+import type { Server } from './postgres-server.ts'
+
+/**
+ * What becomes of the next commit: it arrives and its answer does not; it does not arrive; or its answer says that it was
+ * undone.
+ */
+export type Fate = 'answer lost' | 'never arrives' | 'answered with rollback'
+
+export type Proxy = {
+  url: string
+  /** Lets the next commit meet its fate; resolves then. `after` goes before anybody may connect anew. */
+  next: (fate: Fate, after?: () => Promise<void>) => Promise<void>
+  /** Where connections lead from now on. */
+  leadTo: (server: Server) => void
+}
+
+const COMMIT = Buffer.from('commit\0')
+const COMMITTED = Buffer.from('COMMIT\0')
+const ROLLED_BACK = Buffer.from('ROLLBA\0')
+
+export async function proxyTo(t: TestContext, server: Server, database: string): Promise<Proxy> {
+  let to = server
+  let plan: { fate: Fate; after: () => Promise<void>; met: () => void } | null = null
+  let open = Promise.resolve()
+  const sockets = new Set<Socket>()
+
+  async function carry(client: Socket): Promise<void> {
+    await open
+    const upstream = connect(`${to.folder}/.s.PGSQL.5432`)
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket))
+    }
+    let mine: typeof plan = null
+    const meet = () => {
+      client.destroy()
+      open = mine?.after() ?? open
+      mine?.met()
+    }
+    client.on('data', (bytes: Buffer) => {
+      if (plan && bytes.includes(COMMIT)) [mine, plan] = [plan, null]
+      if (mine?.fate !== 'never arrives') return void upstream.write(bytes)
+      upstream.destroy()
+      meet()
+    })
+    upstream.on('data', (bytes: Buffer) => {
+      if (mine === null || !bytes.includes(COMMITTED)) return void client.write(bytes)
+      if (mine.fate === 'answer lost') return meet()
+      bytes.set(ROLLED_BACK, bytes.indexOf(COMMITTED))
+      client.write(bytes)
+      mine.met()
+    })
+    client.on('close', () => upstream.destroy())
+    upstream.on('close', () => client.destroy())
+  }
+
+  const listener = createServer((client) => void carry(client))
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
+  t.after(() => {
+    for (const socket of sockets) socket.destroy()
+    listener.close()
+  })
+  return {
+    url: `postgres://tranche@127.0.0.1:${(listener.address() as AddressInfo).port}/${database}`,
+    next: (fate, after = async () => {}) =>
+      new Promise((met) => {
+        plan = { fate, after, met }
+      }),
+    leadTo: (server) => {
+      to = server
+    },
+  }
+}
