@@ -7,6 +7,7 @@ import { auditContract } from './contract/audit.ts'
 import { clockContract } from './contract/clock.ts'
 import { connectionContract } from './contract/connections.ts'
 import { deliveryContract } from './contract/delivery.ts'
+import { executionRaceContract } from './contract/execution-races.ts'
 import { executionContract } from './contract/executions.ts'
 import { handContract } from './contract/hands.ts'
 import { lateFillContract } from './contract/late-fills.ts'
@@ -47,6 +48,7 @@ const PARTS: Record<string, Contract> = {
   'what there is once': uniquenessContract,
   'several connections': connectionContract,
   'two hosts at once': raceContract,
+  'executions and trades at the same moment': executionRaceContract,
   'listings in pages': listingContract,
   'monitoring and the check': monitoringContract,
   'what is known at a glance': vitalsContract,

@@ -11,9 +11,9 @@ const CURRENT_WINDOWS = query(
   `select from windows where ${OF_PLANS} and closed_at is null order by window_id for no key update`,
 )
 
-// An execution keeps its plan and its window for ever.
+// An execution keeps its plan and its window for ever. The plus keeps the planner to the ids that are asked for.
 const asked = (column: string): string =>
-  `(select ${column} from executions where execution_id = any(:execution_ids::text[]) and tenant_id = :tenant)`
+  `(select ${column} from executions where execution_id = any(:execution_ids::text[]) and +tenant_id = :tenant)`
 const THEIR_SCHEDULES = query(
   `select from schedules where plan_id in ${asked('plan_id')} order by plan_id for no key update`,
 )
@@ -21,7 +21,7 @@ const THEIR_WINDOWS = query(
   `select from windows where window_id in ${asked('window_id')} order by window_id for no key update`,
 )
 const EXECUTIONS = query(
-  `select from executions where execution_id = any(:execution_ids::text[]) and tenant_id = :tenant
+  `select from executions where execution_id = any(:execution_ids::text[]) and +tenant_id = :tenant
    order by execution_id for no key update`,
 )
 
