@@ -9,6 +9,7 @@ import { connectionContract } from './contract/connections.ts'
 import { deliveryContract } from './contract/delivery.ts'
 import { executionRaceContract } from './contract/execution-races.ts'
 import { executionContract } from './contract/executions.ts'
+import { handContract } from './contract/hands.ts'
 import { lateFillContract } from './contract/late-fills.ts'
 import { listingContract } from './contract/listings.ts'
 import { monitoringContract } from './contract/monitoring.ts'
@@ -38,6 +39,7 @@ const PARTS: Record<string, Contract> = {
   'the adjustments of a month': adjustmentContract,
   'scheduler passes': passContract,
   'pages of a pass': planPageContract,
+  'several hands at a pass': handContract,
   'wake-ups': wakeUpContract,
   prices: priceContract,
   'a disputed clock': clockContract,

@@ -36,10 +36,13 @@ export const OWN_NOW = '(:now + coalesce(s.offset_ms, 0))'
 /** Whether it is due by that time, and has been there for too long: what the backlog's finding goes by. */
 export const IS_DUE_LATE = `${IS_OPEN} and e.created_at < ${OWN_NOW} - ${DUE_LATE_MS} and ${unleasedAt(OWN_NOW)}`
 
-/** 1 when the scheduler may fire a plan: it is active, its smart timing is on, its partner is active and not held. */
+/** 1 when the scheduler may fire a plan `p` of a partner `r`: both active, its smart timing on, the partner not held. */
+export const IS_AWAKE = `case when p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active'
+    and r.held = 0 then 1 else 0 end`
+
+/** The same of the plan of a row of `schedules`. */
 export const AWAKE = `(
-  select case when p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active' and r.held = 0
-    then 1 else 0 end
+  select ${IS_AWAKE}
   from plans p join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
   where p.plan_id = schedules.plan_id)`
 

@@ -109,7 +109,7 @@ export const sandboxContract: Contract = {
       store.resetSandbox(acmeLive, AUDIT),
       advanceSandbox({ ...quietly(world, acmeLive), byMs: DAY_MS }),
     ]
-    for (const one of refused) await assert.rejects(one, problem('sandbox_refused'))
+    await Promise.all(refused.map((one) => assert.rejects(one, problem('sandbox_refused'))))
     assert.deepEqual(await allOf(world, acmeLive), before)
     assert.deepEqual(await store.listSandboxes(), [])
     assert.equal((await link(store, acmeLive)).user.updatedAt, world.now())

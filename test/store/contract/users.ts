@@ -1,6 +1,7 @@
 // Users: every consent is kept, a disable reaches every plan, and an erasure takes what is personal.
 
 import assert from 'node:assert/strict'
+import { setImmediate } from 'node:timers/promises'
 import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
 import { linkUser } from '../../../src/core/user.ts'
@@ -96,7 +97,7 @@ export const userContract: Contract = {
     await sendPlan(store, acme, { partnerUserId: 'u2', partnerPlanId: 'other' })
     await tick(world, '60000')
     const stopping = setUser(store, acme, 'u1', 'disabled')
-    while ((await store.findUser(acme, 'u1'))?.status !== 'disabled');
+    while ((await store.findUser(acme, 'u1'))?.status !== 'disabled') await setImmediate()
     const handed = await store.deliverDue(acme, 500, (one) => one)
     const stopped = await stopping
     assert.deepEqual([stopped.plansPaused, stopped.executionsCancelled], [MANY, MANY])

@@ -6,7 +6,7 @@ import type { PartnerStore } from '../../partners.ts'
 import { type PartnerRow, partnerOf } from '../../rows/partner.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { PLANS_OF_PARTNER, SELECT_TENANTS, UPDATE_PARTNER } from '../../sql/accounts.ts'
-import { AWAKE } from '../../sql/expressions.ts'
+import { IS_AWAKE } from '../../sql/expressions.ts'
 import type { Connection } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import { addAudit } from './audit.ts'
@@ -28,7 +28,9 @@ const TENANT = query<TenantRow>(
 const TENANTS = query<TenantRow>(SELECT_TENANTS)
 // A partner's status, hold and minimum reach all of its schedules at once; only those are written that change.
 const WAKE = query(
-  `update schedules set awake = 1 - awake where plan_id in ${PLANS_OF_PARTNER} and awake <> ${AWAKE}`,
+  `update schedules s set awake = 1 - awake
+   from plans p join tenants t using (tenant_id) join partners r using (partner_slug)
+   where r.partner_slug = :slug and p.plan_id = s.plan_id and s.awake <> ${IS_AWAKE}`,
 )
 const SET_FLOOR = query(
   `update schedules set floor = least(:min_tranche::bigint, budget)

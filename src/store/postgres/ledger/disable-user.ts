@@ -13,7 +13,7 @@ import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 import { cancelOpen } from './cancel-open.ts'
 
-/** Plans stopped in one transaction: some ten milliseconds of work. */
+/** Plans stopped in one transaction, which holds their rows for so long. */
 const PLANS_PER_PAGE = 250
 
 export type StopCounts = { plansPaused: number; executionsCancelled: number }

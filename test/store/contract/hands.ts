@@ -1,0 +1,159 @@
+// Several hands at a pass: as many as a store takes, each tranche is fired once, and one of them tells what the whole
+// pass came to.
+
+import assert from 'node:assert/strict'
+import { setImmediate } from 'node:timers/promises'
+import { MINUTE_MS } from '../../../src/core/instant.ts'
+import { price } from '../../../src/core/money.ts'
+import { decisions, type PassReport, runPass } from '../../../src/engine/pass.ts'
+import type { PassCounts, PassStart } from '../../../src/store/passes.ts'
+import type { Store } from '../../../src/store/store.ts'
+import { allExecutions, type Contract, link, openWorld, sendPlan, type World } from '../world.ts'
+
+/** More than two pages of any store. */
+const PLANS = 600
+const LEAD_MS = 15 * MINUTE_MS
+const NOTHING: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
+const ALL: PassCounts = { plansEvaluated: PLANS, executionsCreated: PLANS, windowsRolled: 0 }
+
+async function manyPlans({ store, acme }: World): Promise<void> {
+  await link(store, acme)
+  const names = Array.from({ length: PLANS }, (_, i) => `p${i}`)
+  await Promise.all(names.map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
+}
+
+const pass = ({ machine }: World, store: Store): Promise<PassReport | null> =>
+  runPass({
+    store,
+    machine,
+    observe: async () => ({ price: { price: price('60000'), source: 'test' }, told: 'none' }),
+  })
+
+const dueOf = ({ at, price }: PassStart) => ({ now: at, livePrice: price?.price ?? null, leadMs: LEAD_MS })
+
+const sum = (all: readonly PassCounts[]): PassCounts =>
+  all.reduce(
+    (total, one) => ({
+      plansEvaluated: total.plansEvaluated + one.plansEvaluated,
+      executionsCreated: total.executionsCreated + one.executionsCreated,
+      windowsRolled: total.windowsRolled + one.windowsRolled,
+    }),
+    NOTHING,
+  )
+
+async function assertEachFiredOnce({ store }: World): Promise<void> {
+  const all = await allExecutions(store)
+  assert.equal(all.length, PLANS)
+  assert.equal(new Set(all.map(({ planId }) => planId)).size, PLANS)
+  assert.deepEqual(await store.findFaults(), [])
+}
+
+export const handContract: Contract = {
+  'hands at once fire each tranche once, and the last of them tells what all did': async (t, open) => {
+    const world = await openWorld(t, open)
+    await manyPlans(world)
+    const others = [await world.connect(), await world.connect()]
+    const reports: PassReport[] = []
+    let isOver = false
+    const first = pass(world, world.store).then((report) => {
+      isOver = true
+      return report
+    })
+    const helping = others.map(async (store) => {
+      while (!isOver) {
+        const report = await pass(world, store)
+        if (report) reports.push(report)
+        else await setImmediate()
+      }
+    })
+    const own = await first
+    await Promise.all(helping)
+    if (own) reports.push(own)
+    const firing = reports.filter(({ executionsCreated }) => executionsCreated > 0)
+    const passId = firing[0]?.passId
+    const hands = reports.filter((report) => report.passId === passId)
+    assert.ok(
+      firing.every((report) => report.passId === passId),
+      'nothing is left for another pass',
+    )
+    assert.deepEqual(sum(hands), ALL)
+    assert.deepEqual(
+      hands.flatMap(({ whole }) => whole ?? []),
+      [{ passId, ...ALL }],
+    )
+    await assertEachFiredOnce(world)
+  },
+
+  'a hand that joins knows what the first knows, and takes a page that nobody has': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, machine } = world
+    await manyPlans(world)
+    const other = await world.connect()
+    const hand = await store.joinPass()
+    const started = await store.beginPass({ price: price('60000'), source: 'test' })
+    assert.ok(hand && hand.joined === null)
+    const { passId } = started
+    const counts = new Map<Store, PassCounts[]>([store, other].map((one) => [one, []]))
+    const visit = async (by: Store, planIds: readonly number[]) => {
+      counts.get(by)?.push(await by.changeDuePlans(passId, planIds, decisions(started, LEAD_MS, machine)))
+    }
+    const pages = store.duePages(passId, dueOf(started), 400)[Symbol.asyncIterator]()
+    const taken = await pages.next()
+    await visit(store, taken.value ?? [])
+    const second = await other.joinPass()
+    if (second) {
+      assert.deepEqual(second.joined, started)
+      for await (const page of other.duePages(passId, null, 400)) await visit(other, page)
+      assert.deepEqual((await pages.next()).value, undefined, 'all is taken')
+    } else
+      for (let page = await pages.next(); !page.done; page = await pages.next())
+        await visit(store, page.value)
+    const [own, others] = [sum(counts.get(store) ?? []), sum(counts.get(other) ?? [])]
+    assert.ok(own.executionsCreated > 0)
+    if (second) {
+      assert.ok(others.executionsCreated > 0)
+      assert.equal(await second.finish(passId, others), null, 'the first is still at it')
+    }
+    assert.equal((await store.readScheduler()).lastFinishedAt, null)
+    assert.deepEqual(await hand.finish(passId, own), ALL)
+    assert.equal((await store.readScheduler()).lastFinishedAt, world.now())
+    await assertEachFiredOnce(world)
+  },
+
+  'what a hand had taken when it left in the middle is due in the next pass': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store } = world
+    await manyPlans(world)
+    const hand = await store.joinPass()
+    assert.ok(hand)
+    const started = await store.beginPass({ price: price('60000'), source: 'test' })
+    for await (const page of store.duePages(started.passId, dueOf(started), 400)) {
+      assert.ok(page.length > 0)
+      break
+    }
+    await hand.leave()
+    const report = await pass(world, await world.connect())
+    assert.notEqual(report?.passId, started.passId)
+    assert.deepEqual(report?.whole, { passId: report?.passId, ...ALL })
+    await assertEachFiredOnce(world)
+  },
+
+  'a pass has no use for another hand before its plans are listed, nor after the last is taken': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store } = world
+    const other = await world.connect()
+    const hand = await store.joinPass()
+    assert.ok(hand)
+    const started = await store.beginPass(null)
+    assert.equal(await other.joinPass(), null)
+    for await (const page of store.duePages(started.passId, dueOf(started), 400)) assert.fail(`${page}`)
+    assert.equal(await other.joinPass(), null)
+    assert.deepEqual(await hand.finish(started.passId, NOTHING), NOTHING)
+    const next = await other.joinPass()
+    assert.ok(next && next.joined === null)
+    await next.leave()
+  },
+}

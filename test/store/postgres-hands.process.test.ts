@@ -1,0 +1,129 @@
+// Hands of a pass that die, on PostgreSQL: what they had taken is due again, and nothing is fired twice.
+
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import pg from 'pg'
+import { price } from '../../src/core/money.ts'
+import { runPass } from '../../src/engine/pass.ts'
+import { LOCK } from '../../src/store/postgres/server/locks.ts'
+import { start } from '../support/process.ts'
+import { open } from './postgres.ts'
+import { allExecutions, link, type Open, openWorld, problem, sendPlan, tick, type World } from './world.ts'
+
+const PLANS = 600
+/** Of them the dead hand had taken these. */
+const PAGE = 250
+
+const openPlace: Open = async (t, clock, place) => {
+  const store = await open(place, clock)
+  t.after(() => store.close())
+  return store
+}
+
+const addressOf = ({ place }: World): string => readFileSync(join(place, 'address'), 'utf8')
+
+async function manyPlans(t: TestContext): Promise<World> {
+  const world = await openWorld(t, openPlace)
+  const { store, acme } = world
+  await link(store, acme)
+  const names = Array.from({ length: PLANS }, (_, i) => `p${i}`)
+  await Promise.all(names.map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
+  return world
+}
+
+async function ask<Row extends object>(world: World, sql: string): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: addressOf(world) })
+  await client.connect()
+  try {
+    return (await client.query(sql)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+const HANDS = `from pg_locks where locktype = 'advisory' and classid = ${LOCK.pass} and granted
+  and database = (select oid from pg_database where datname = current_database())`
+
+async function handsAre(world: World, count: number): Promise<void> {
+  for (let tried = 0; ; tried++) {
+    const [row] = await ask<{ count: string }>(world, `select count(*) ${HANDS}`)
+    if (Number(row?.count) === count) return
+    assert.ok(tried < 200, `${row?.count} hands are at it, and not ${count}`)
+    await pause(50)
+  }
+}
+
+async function assertEachFiredOnce({ store }: World): Promise<void> {
+  const all = await allExecutions(store)
+  assert.equal(all.length, PLANS)
+  assert.equal(new Set(all.map(({ planId }) => planId)).size, PLANS)
+  assert.deepEqual(await store.findFaults(), [])
+}
+
+suite('PostgreSQL: hands that die', () => {
+  test('a hand killed in the middle of a page loses nothing, and another ends its pass', async (t) => {
+    const world = await manyPlans(t)
+    const { store, machine } = world
+    const other = start(t, [addressOf(world)], {
+      cwd: world.place,
+      program: [process.execPath, join(import.meta.dirname, 'postgres-hand.ts')],
+    })
+    await other.prints('inside')
+    let killed = false
+    const random = (bytes: number) => {
+      if (!killed) killed = other.child.kill('SIGKILL')
+      return machine.random(bytes)
+    }
+    const joined = await store.joinPass()
+    assert.ok(joined?.joined, 'there are pages left')
+    await joined.leave()
+    const observe = async () => assert.fail('a pass that was joined asks no feed')
+    const report = await runPass({ store, machine: { ...machine, random }, observe })
+    assert.equal(report?.executionsCreated, PLANS - PAGE)
+    await other.ended
+    await handsAre(world, 0)
+    const next = await tick(world, '60000')
+    assert.equal(next.executionsCreated, PAGE)
+    assert.deepEqual([next.whole?.executionsCreated, next.failed], [PAGE, []])
+    await assertEachFiredOnce(world)
+  })
+
+  test('the hand that is left when another has died ends the pass', async (t) => {
+    const world = await manyPlans(t)
+    const { store } = world
+    const other = start(t, [addressOf(world)], {
+      cwd: world.place,
+      program: [process.execPath, join(import.meta.dirname, 'postgres-hand.ts')],
+    })
+    await other.prints('inside')
+    const hand = await store.joinPass()
+    assert.ok(hand?.joined)
+    other.child.kill('SIGKILL')
+    await other.ended
+    await handsAre(world, 1)
+    const none = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
+    assert.deepEqual(await hand.finish(hand.joined.passId, none), none)
+    assert.equal((await store.readScheduler()).lastFinishedAt, world.now())
+    assert.equal((await tick(world, '60000')).executionsCreated, PLANS)
+    await assertEachFiredOnce(world)
+  })
+
+  test('a hand whose session the server has ended notices, and holds up nobody', async (t) => {
+    const world = await manyPlans(t)
+    const { store } = world
+    const hand = await store.joinPass()
+    assert.ok(hand)
+    const { passId } = await store.beginPass({ price: price('60000'), source: 'test' })
+    await ask(world, `select pg_terminate_backend(pid) ${HANDS}`)
+    await handsAre(world, 0)
+    const none = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
+    await assert.rejects(hand.finish(passId, none), problem('storage_failed'))
+    await hand.leave()
+    assert.equal((await store.readScheduler()).lastFinishedAt, null)
+    assert.equal((await tick(world, '60000')).executionsCreated, PLANS)
+    await assertEachFiredOnce(world)
+  })
+})
