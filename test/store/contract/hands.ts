@@ -2,6 +2,7 @@
 // pass came to.
 
 import assert from 'node:assert/strict'
+import { setImmediate } from 'node:timers/promises'
 import { MINUTE_MS } from '../../../src/core/instant.ts'
 import { price } from '../../../src/core/money.ts'
 import { decisions, type PassReport, runPass } from '../../../src/engine/pass.ts'
@@ -62,6 +63,7 @@ export const handContract: Contract = {
       while (!isOver) {
         const report = await pass(world, store)
         if (report) reports.push(report)
+        else await setImmediate()
       }
     })
     const own = await first

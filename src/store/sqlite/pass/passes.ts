@@ -49,23 +49,32 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
     return [...new Set([...real, ...sandboxes])].sort((a, b) => a - b)
   }
 
-  const finish = (passId: number, counts: PassCounts): Promise<PassCounts> =>
+  const finish = (
+    passId: number,
+    { plansEvaluated, executionsCreated, windowsRolled }: PassCounts,
+  ): Promise<PassCounts> =>
     write((now) => {
       sql.finishPassRow.run({
         tick_id: passId,
-        plans_evaluated: counts.plansEvaluated,
-        executions_created: counts.executionsCreated,
-        windows_rolled: counts.windowsRolled,
+        plans_evaluated: plansEvaluated,
+        executions_created: executionsCreated,
+        windows_rolled: windowsRolled,
         finished_at: now,
       })
-      return counts
+      return { plansEvaluated, executionsCreated, windowsRolled }
     })
 
   return {
     async joinPass() {
       const leave = acquireLock(lockFile(file, 'pass'))
       // The pass is its own process's alone: who writes to a file gains nothing from another's help.
-      return leave && { joined: null, finish, leave: async () => leave() }
+      return (
+        leave && {
+          joined: null,
+          finish: (passId, counts) => finish(passId, counts).finally(leave),
+          leave: async () => leave(),
+        }
+      )
     },
 
     beginPass: (observed, asked = null) =>
