@@ -51,7 +51,10 @@ const AWAKE = query<PageRow>(
      and not exists (select 1 from stops where stops.user_id = p.user_id and stops.ended_at is null)
    order by s.plan_id`,
 )
-const LATEST_ID = query<{ id: string | null }>('select max(execution_id) as id from executions')
+// As max(execution_id) it would keep the plan that was best when there were none: through all of them.
+const LATEST_ID = query<{ id: string }>(
+  'select execution_id as id from executions order by execution_id desc limit 1',
+)
 
 const SCHEDULES = {
   plan_id: 'bigint',

@@ -12,7 +12,16 @@ export function rowsIn(columns: Columns, as: string): string {
 
 /** Its parameters. */
 export const arraysOf = (columns: Columns, rows: readonly Params[]): Params =>
-  Object.fromEntries(Object.keys(columns).map((name) => [name, rows.map((row) => row[name])]))
+  Object.fromEntries(
+    Object.entries(columns).map(([name, type]) => {
+      const values = rows.map((row) => row[name])
+      return [name, type === 'text' ? values : numbers(values)]
+    }),
+  )
+
+/** An array of numbers in PostgreSQL's own words: the client would look into each of them for quotes. */
+const numbers = (values: readonly unknown[]): string =>
+  `{${values.map((value) => value ?? 'null').join(',')}}`
 
 /** Its columns, for an insert. */
 export const namesOf = (columns: Columns): string => Object.keys(columns).join(', ')
