@@ -23,7 +23,8 @@ export const INTEGRITY = query<IntegrityRow>(
 
 const MESSAGES: Record<IntegrityRow['what'], (row: IntegrityRow) => string> = {
   checksums: ({ n }) => `${n} of its pages did not have the checksum they were written with`,
-  index: () => 'is not whole: what it keeps unique or finds cannot be relied on until `reindex` has made it anew',
+  index: () =>
+    'is not whole: what it keeps unique or finds cannot be relied on until `reindex` has made it anew',
   constraint: () => 'was never validated: rows may break it',
 }
 export const integrityFault = (row: IntegrityRow): Fault => ({
