@@ -39,8 +39,8 @@ async function openHosts(t: TestContext, count: number) {
   return { hosts, pool }
 }
 
-/** So many executions that wait to be confirmed, of one user whose plans have `each` of them. */
-async function supply(pool: Pool, { tenantId }: Tenant, count: number, each = 50): Promise<string[]> {
+/** So many executions that wait to be confirmed, all of one window: who confirms them waits for the others behind the gate. */
+async function supply(pool: Pool, { tenantId }: Tenant, count: number): Promise<string[]> {
   const said = await pool.query(
     `with u as (
        insert into users (tenant_id, partner_user_id, consent_version, consent_timestamp, status, created_at, updated_at)
@@ -48,16 +48,15 @@ async function supply(pool: Pool, { tenantId }: Tenant, count: number, each = 50
      p as (
        insert into plans (tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled, start_date,
          status, created_at, updated_at)
-       select $1::bigint, user_id, 'p' || n, 1e10, 'daily', 1, 0, 'paused', 0, 0
-       from u, generate_series(1, ceil($2::float8 / $3::int)::int) n returning plan_id),
+       select $1::bigint, user_id, 'p', 1e12, 'daily', 1, 0, 'paused', 0, 0 from u returning plan_id),
      w as (
        insert into windows (plan_id, window_start, window_end, budget, reserved)
-       select plan_id, 0, 86400000, 1e10, $3::int * 1e8 from p returning window_id, plan_id)
+       select plan_id, 0, 86400000, 1e12, $2::int * 1e8 from p returning window_id, plan_id)
      insert into executions (execution_id, tenant_id, plan_id, window_id, window_start, tranche_index, amount_usd,
        trigger_kind, slot, units, created_at, status, delivered_count, lease_expires_at)
-     select 'exec_' || md5($1::bigint || ' ' || plan_id || ' ' || n), $1::bigint, plan_id, window_id, 0, n, 1e8, 'clock', n, 1, 0, 'sent', 1, 0
-     from w, generate_series(1, $3::int) n returning execution_id`,
-    [tenantId, count, each],
+     select 'exec_' || md5($1::bigint || ' ' || n), $1::bigint, plan_id, window_id, 0, n, 1e8, 'clock', n, 1, 0, 'sent', 1, 0
+     from w, generate_series(1, $2::int) n returning execution_id`,
+    [tenantId, count],
   )
   return said.rows.map(({ execution_id }) => execution_id as string)
 }
@@ -95,14 +94,16 @@ for (const whose of ['all', 'a tenant'] as const)
     const { hosts, pool } = await openHosts(t, 3)
     const [writer, closer, late] = hosts as [Host, Host, Host]
     const { acmeLive } = await populate(closer.store)
-    const [first = '', second = ''] = await supply(pool, acmeLive, 2, 1)
+    const [first = '', second = ''] = await supply(pool, acmeLive, 2)
     const january = periodOf('2026-01')
     writer.clock = plus(january.end, -1)
     const blocker = await pool.connect()
     let released = false
     const release = async () => {
-      if (!released) await blocker.query('commit')
+      if (released) return
       released = true
+      await blocker.query('commit')
+      blocker.release()
     }
     t.after(release)
     await blocker.query('begin')
@@ -173,13 +174,29 @@ test('a month that was reported stays as it was, however writers, closers and ex
     return true
   }
 
+  /** Somebody who holds a row that writers need keeps them between their clock and their commit. */
+  async function hold(tenant: Tenant, forMs: number): Promise<void> {
+    const holder = await pool.connect()
+    await holder.query('begin')
+    await holder.query(
+      'select from windows where plan_id in (select plan_id from plans where tenant_id = $1) for update',
+      [tenant.tenantId],
+    )
+    await sleep(forMs)
+    await holder.query('commit')
+    holder.release()
+  }
+
   /** Drawn at once, done after a moment. */
   async function move(period: Period): Promise<void> {
-    const [host, tenant, moment] = [chance.pick(hosts), chance.pick(tenants), chance.between(0, 4)]
-    const [writes, fills, forAll] = [chance.happens(0.55), chance.happens(0.8), chance.happens(0.6)]
+    const [host, tenant, moment] = [chance.pick(hosts), chance.pick(tenants), chance.between(0, 8)]
+    const [kind, fills, forAll] = [chance.next(), chance.happens(0.8), chance.happens(0.6)]
+    const heldMs = chance.between(2, 15)
     if (moment > 0) await sleep(moment)
-    if (writes) await write(host, tenant, { period, fills })
-    else await close(host, period, forAll ? null : tenant)
+    if (kind < 0.4) await write(host, tenant, { period, fills })
+    else if (kind < 0.75) await close(host, period, forAll ? null : tenant)
+    else if (kind < 0.85) await host.store.addKey(keyFor(tenant), AUDIT)
+    else await hold(tenant, heldMs)
   }
 
   for (let round = 0; round < ROUNDS; round++) {
