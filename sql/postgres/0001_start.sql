@@ -183,7 +183,7 @@ create table trades (
   failure_reason text collate "C",
   recorded_at bigint not null,
   digest text collate "C" not null check (length(digest) = 64),
-  unique (tenant_id, partner_order_id),
+  unique (partner_order_id, tenant_id),
   check ((status in ('filled', 'partial')) = (usd_amount is not null)),
   check ((usd_amount is null) = (btc_amount is null) and (usd_amount is null) = (execution_price is null)),
   check (usd_amount is not null or partner_fee_usd is null),
@@ -233,7 +233,7 @@ create index adjustments_by_recorded on adjustments (recorded_at, execution_id, 
 create index adjustments_by_tenant on adjustments (tenant_id, recorded_at);
 create index adjustments_by_execution on adjustments (execution_id, adjustment_id);
 create index adjustments_by_report on adjustments (report_id) where report_id is not null;
-create unique index adjustments_by_order on adjustments (tenant_id, partner_order_id)
+create unique index adjustments_by_order on adjustments (partner_order_id, tenant_id)
   where partner_order_id is not null;
 
 create table webhooks (

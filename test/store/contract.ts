@@ -7,6 +7,7 @@ import { auditContract } from './contract/audit.ts'
 import { clockContract } from './contract/clock.ts'
 import { connectionContract } from './contract/connections.ts'
 import { deliveryContract } from './contract/delivery.ts'
+import { executionRaceContract } from './contract/execution-races.ts'
 import { executionContract } from './contract/executions.ts'
 import { lateFillContract } from './contract/late-fills.ts'
 import { listingContract } from './contract/listings.ts'
@@ -16,6 +17,7 @@ import { partnerContract } from './contract/partners.ts'
 import { passContract } from './contract/passes.ts'
 import { planPageContract } from './contract/plan-pages.ts'
 import { priceContract } from './contract/prices.ts'
+import { raceContract } from './contract/races.ts'
 import { sandboxContract } from './contract/sandboxes.ts'
 import { tenancyContract } from './contract/tenancy.ts'
 import { uniquenessContract } from './contract/uniqueness.ts'
@@ -43,6 +45,8 @@ const PARTS: Record<string, Contract> = {
   atomicity: atomicityContract,
   'what there is once': uniquenessContract,
   'several connections': connectionContract,
+  'two hosts at once': raceContract,
+  'executions and trades at the same moment': executionRaceContract,
   'listings in pages': listingContract,
   'monitoring and the check': monitoringContract,
   'what is known at a glance': vitalsContract,

@@ -65,6 +65,8 @@ export const executionContract: Contract = {
         })),
       ),
     )
+    // In which order they have their turn is the store's affair.
+    polls.sort((a, b) => b.remaining - a.remaining)
     assert.deepEqual(
       polls.map(({ executions, remaining }) => [executions.length, remaining]),
       [

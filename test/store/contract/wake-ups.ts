@@ -1,7 +1,7 @@
 // Wake-ups: one for each tenant and pass, handed out once, and their outcome entered where it belongs.
 
 import assert from 'node:assert/strict'
-import { MINUTE_MS } from '../../../src/core/instant.ts'
+import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { price } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import { noteAttempt, register } from '../../../src/core/webhook.ts'
@@ -48,6 +48,27 @@ export const wakeUpContract: Contract = {
     )
     assert.deepEqual(await store.claimWakeUps(passId), [])
     assert.deepEqual(await (await world.connect()).claimWakeUps(passId), [])
+  },
+
+  'of two who claim the wake-ups of a pass each is handed out to one': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, machine } = world
+    const other = await world.connect()
+    const tenants = [world.acme, world.acmeLive, world.bolt]
+    for (const tenant of tenants) {
+      await link(store, tenant)
+      await sendPlan(store, tenant)
+      await webhook(store, tenant)
+    }
+    for (let round = 0; round < 5; round++) {
+      const passId = await passInPages({ ...world, machine })
+      const claimed = await Promise.all([store.claimWakeUps(passId), other.claimWakeUps(passId)])
+      assert.deepEqual(
+        claimed.flatMap((mine) => mine.map(({ tenant }) => tenant.tenantId)).sort(),
+        tenants.map(({ tenantId }) => tenantId).sort(),
+      )
+      world.advance(DAY_MS)
+    }
   },
 
   'a page that is undone leaves no wake-up, and one without news none either': async (t, open) => {

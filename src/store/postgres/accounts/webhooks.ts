@@ -26,7 +26,7 @@ const CLAIM = query<TenantRow & WebhookRow & { count: bigint; earliest_execution
      returning v.tenant_id, v.count, v.earliest_execution_id)
    select w.*, t.*, c.count, c.earliest_execution_id
    from claimed c join tenants t using (tenant_id) join webhooks w using (tenant_id)
-   where w.status = 'active' order by tenant_id`,
+   where w.status = 'active' order by t.tenant_id`,
 )
 
 async function find(tx: Tx, tenantId: number) {

@@ -58,7 +58,7 @@ const FIRST = query<ExecutionRow>(`
     select execution_id from (select * from near union all select * from far) o
     order by created_at, execution_id limit :limit)
   ${SELECT_EXECUTION}
-  where e.execution_id = any(array(select execution_id from found)) and ${OPEN} and ${unleasedAt(':now')}
+  where e.execution_id = any(array(select execution_id from found)) and +e.tenant_id = :tenant and ${IS_OPEN} and ${unleasedAt(':now')}
   order by e.created_at, e.execution_id
   for no key update of e skip locked`)
 

@@ -27,7 +27,7 @@ const LEASE = query(
   `update executions
    set status = r.status, delivered_count = r.delivered_count, lease_expires_at = r.lease_expires_at
    from ${rowsIn(LEASED, 'r')}
-   where executions.execution_id = r.execution_id and executions.tenant_id = :tenant`,
+   where executions.execution_id = r.execution_id and +executions.tenant_id = :tenant`,
 )
 const leasedRow = (one: Execution) => ({
   execution_id: one.executionId,

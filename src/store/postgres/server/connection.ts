@@ -68,7 +68,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
       ),
     write: (work, scope = {}) =>
       onClient((client) =>
-        inTransaction(client, 'begin', async (tx) => {
+        inTransaction(client, BEGIN_WRITE, async (tx) => {
           const entered = enter(tx, scope, clock.parameter())
           const times = entered.then((gate) => gate.times)
           times.catch(() => {})
@@ -77,10 +77,15 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
           return value
         }),
       ),
-    close: () => pool.end(),
+    async close() {
+      if (!pool.ending) await pool.end()
+    },
   }
 }
 
+// A connection keeps the plans that it has made. One that was made while a table was small, and reads all of it, would go
+// on to do so when it is large; and what a write reads lies along indexes.
+const BEGIN_WRITE = 'begin; set local enable_seqscan = off'
 const BEGIN_READ = 'begin isolation level repeatable read read only'
 
 /** Runs it to its end and gives the connection back, or ends a connection of which nothing is known any more. */

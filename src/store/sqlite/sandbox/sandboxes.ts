@@ -110,7 +110,7 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
 
 function prepare({ db }: Connection) {
   return {
-        open: db.prepare(OPEN_SANDBOX),
+    open: db.prepare(OPEN_SANDBOX),
     move: db.prepare('update sandboxes set offset_ms = offset_ms + :by where tenant_id = :tenant'),
     plan: db
       .prepare<object, bigint>(
