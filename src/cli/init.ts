@@ -2,6 +2,7 @@
 
 import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
+import { isServer, shownAddress } from '../store/address.ts'
 import type { Cli } from './context.ts'
 import type { FirstPartner } from './init/first-partner.ts'
 import type { InitOptions } from './init/options.ts'
@@ -30,10 +31,18 @@ export function initCommand(cli: Cli): Command {
     .option('--name <text>', 'its name as shown')
     .addOption(environmentOption().default('test'))
     .action(async (given: InitOptions, { parent }: Command) => {
-      const { placeFor } = await import('./init/place.ts')
       const isNamed = parent?.getOptionValueSource('db') !== 'default'
-      await init(cli, placeFor(isNamed ? cli.globals().db : null), given)
+      await init(cli, await placeOf(isNamed ? cli.globals().db : null), given)
     })
+}
+
+/** What is not named is where the jobs of this machine have it already. */
+async function placeOf(db: string | null): Promise<Place> {
+  const { placeFor } = await import('./init/place.ts')
+  const { readSetting } = await import('./init/settings.ts')
+  const place = placeFor(db)
+  const known = db === null ? readSetting(place, 'TRANCHE_DB') : undefined
+  return known !== undefined && isServer(known) ? placeFor(known) : place
 }
 
 async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
@@ -100,7 +109,8 @@ async function report(cli: Cli, outcome: Outcome): Promise<void> {
     const remedy = `run \`tranche key revoke ${key.key_id}\`, and create another.`
     cli.streams.shownOnce?.({ what: `the key ${key.key_id}`, remedy })
   }
-  const { program, settings, database } = place
+  const { program, settings } = place
+  const database = shownAddress(place.database)
   const json = {
     program,
     settings,

@@ -3,17 +3,13 @@
 import { formatPrice } from '../../core/money.ts'
 import { createFeed, feedName } from '../../price/feed.ts'
 import type { Cli } from '../context.ts'
-import { readOwn } from './file-steps.ts'
 import type { Place } from './place.ts'
+import { readSetting } from './settings.ts'
 
 export type Trial = { feed: string; price_usd: string | null; complaints: string[] }
 
 /** The feed that the settings name, or none. Throws bad_file as `readOwn` does. */
-export function readFeed({ settings }: Place): string {
-  const text = readOwn(settings) ?? ''
-  const [, value = 'none'] = /^TRANCHE_PRICE_FEED=(.*)$/m.exec(text) ?? []
-  return value.replace(/^'(.*)'$/, '$1')
-}
+export const readFeed = (place: Place): string => readSetting(place, 'TRANCHE_PRICE_FEED') ?? 'none'
 
 /** Asks the feed once. Throws usage for one that there is not. */
 export async function tryFeed(cli: Cli, spec: string): Promise<Trial> {

@@ -1,12 +1,16 @@
 // Steps that have the machine run the jobs: units of systemd, a table of cron, or a user's own crontab.
 
+import { quoted } from '../../core/shell-word.ts'
 import { readDeployed } from '../../resources.ts'
+import { isServer } from '../../store/address.ts'
 import { fileStep } from './file-steps.ts'
 import { type Place, run, type Scheduler, SYSTEM } from './place.ts'
 import type { Step } from './step.ts'
 
 const UNITS = '/etc/systemd/system'
 const CRON_TABLE = '/etc/cron.d/tranche'
+/** A server is backed up by its own means. */
+const OF_A_FILE = /backup/
 const STARTED = ['tranche.service', 'tranche-tick.timer', 'tranche-backup.timer']
 const UNIT_NAMES = [...STARTED, 'tranche-tick.service', 'tranche-backup.service']
 const [BEGIN, END] = ['# tranche init: begin', '# tranche init: end']
@@ -16,30 +20,46 @@ export function jobSteps(place: Place, scheduler: Scheduler): Step[] {
   if (scheduler === 'none') return []
   if (scheduler === 'cron' && place.user === null) return [crontabStep(place)]
   const root = { mode: 0o644, owner: () => ({ uid: 0, gid: 0 }) }
-  if (scheduler === 'cron') return [fileStep(CRON_TABLE, readDeployed('tranche.cron'), root)]
-  return [...UNIT_NAMES.map((name) => fileStep(`${UNITS}/${name}`, readDeployed(name), root)), startStep]
+  if (scheduler === 'cron') return [fileStep(CRON_TABLE, jobText('tranche.cron', place), root)]
+  const units = UNIT_NAMES.filter((name) => isRun(name, place))
+  return [...units.map((name) => fileStep(`${UNITS}/${name}`, jobText(name, place), root)), startStep(place)]
 }
 
-const startStep: Step = {
-  what: `${STARTED.join(', ')}, started now and at each boot`,
-  isDone: () => false,
-  perform() {
-    run('systemctl', ['daemon-reload'])
-    run('systemctl', ['enable', '--now', ...STARTED])
-  },
-  undo: `systemctl disable --now ${STARTED.join(' ')}`,
+const isRun = (job: string, { database }: Place): boolean => !isServer(database) || !OF_A_FILE.test(job)
+
+/** A text of deploy/; on a server without the jobs and the conditions that are about the file. */
+const jobText = (name: string, place: Place): string =>
+  !isServer(place.database)
+    ? readDeployed(name)
+    : readDeployed(name)
+        .replace(/^# Until the first start.*\n(?=Condition)/m, '')
+        .split('\n')
+        .filter((line) => !line.startsWith('ConditionPathExists=') && !/^[\d*].* backup /.test(line))
+        .join('\n')
+
+function startStep(place: Place): Step {
+  const started = STARTED.filter((name) => isRun(name, place))
+  return {
+    what: `${started.join(', ')}, started now and at each boot`,
+    isDone: () => false,
+    perform() {
+      run('systemctl', ['daemon-reload'])
+      run('systemctl', ['enable', '--now', ...started])
+    },
+    undo: `systemctl disable --now ${started.join(' ')}`,
+  }
 }
 
 /** A text of deploy/ with the paths of another place. */
 export const relocated = (text: string, place: Place): string =>
   (['program', 'settings', 'backups', 'database', 'cache'] as const).reduce(
-    (moved, key) => moved.replaceAll(SYSTEM[key], () => place[key]),
+    (moved, key) => moved.replaceAll(SYSTEM[key], () => quoted(place[key])),
     text,
   )
 
 /** The jobs as lines of a user's own crontab, which has no column for the user. */
 export const crontabLines = (place: Place): string =>
-  relocated(readDeployed('tranche.cron'), place)
+  relocated(jobText('tranche.cron', place), place)
     .split('\n')
     .filter((line) => /^[\d*]/.test(line))
     .map((line) => line.replace(` ${SYSTEM.user} {`, ' {'))

@@ -5,6 +5,7 @@ import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
 import { basename, delimiter, dirname, join, resolve } from 'node:path'
 import { isSea } from 'node:sea'
 import { Problem } from '../../core/problem.ts'
+import { isServer, refuseNoAddress } from '../../store/address.ts'
 
 export type Scheduler = 'systemd' | 'cron' | 'none'
 
@@ -13,6 +14,7 @@ export type Place = {
   program: string
   settings: string
   folder: string
+  /** A file, or an address with its password: for the settings and for nobody to see. */
   database: string
   backups: string
   cache: string
@@ -32,24 +34,26 @@ export const SYSTEM: Place = {
 }
 
 /**
- * The places for whoever asks; `db` is the file that --db or TRANCHE_DB names. Throws usage for root with another
+ * The places for whoever asks; `db` is what --db or TRANCHE_DB names. Throws usage for root with another
  * database than the units have, for root without the executable, and for a path that a crontab could not hold.
  */
 export function placeFor(db: string | null): Place {
+  if (db !== null) refuseNoAddress(db)
   if (process.getuid?.() === 0) return systemPlace(db)
   const { XDG_DATA_HOME: data, HOME: home = '' } = process.env
-  const database = resolve(db ?? join(data || join(home, '.local/share'), 'tranche/tranche.db'))
-  const folder = dirname(database)
+  const own = join(data || join(home, '.local/share'), 'tranche/tranche.db')
+  const file = resolve(db === null || isServer(db) ? own : db)
+  const folder = dirname(file)
   const place = {
     program: ownProgram(),
     settings: join(folder, 'tranche.env'),
     folder,
-    database,
+    database: db !== null && isServer(db) ? db : file,
     backups: join(folder, 'backups'),
     cache: join(folder, 'cache'),
     user: null,
   }
-  for (const path of [place.program, database])
+  for (const path of [place.program, file])
     if (!/^[\w@+=:,./-]+$/.test(path))
       throw new Problem(
         'usage',
@@ -71,14 +75,15 @@ function refuseClosedFolder({ folder, backups }: Place): void {
 }
 
 function systemPlace(db: string | null): Place {
-  if (db !== null && resolve(db) !== SYSTEM.database) {
+  const onServer = db !== null && isServer(db)
+  if (db !== null && !onServer && resolve(db) !== SYSTEM.database) {
     const hint = 'leave out --db and TRANCHE_DB, or run init as another user'
     throw new Problem(
       'usage',
       `For root the database is ${SYSTEM.database}, where the jobs look for it: ${hint}.`,
     )
   }
-  if (isSea()) return SYSTEM
+  if (isSea()) return onServer ? { ...SYSTEM, database: db } : SYSTEM
   const hint = 'npm run build makes dist/tranche; run that with init'
   throw new Problem('usage', `For root init sets up the executable, and this is a checkout: ${hint}.`)
 }

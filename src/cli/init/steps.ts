@@ -5,6 +5,7 @@ import { dirname } from 'node:path'
 import { Problem } from '../../core/problem.ts'
 import { quoted } from '../../core/shell-word.ts'
 import { readDeployed } from '../../resources.ts'
+import { isServer, shownAddress } from '../../store/address.ts'
 import { giveName, nameAside } from '../../whole-file.ts'
 import { fileStep, folderStep, ownFolderStep, readOwn, undoOf } from './file-steps.ts'
 import { jobSteps, relocated } from './job-steps.ts'
@@ -75,13 +76,17 @@ function settingsStep(place: Place, settings: Settings): Step {
   const file = place.settings
   const current = readOwn(file) ?? relocated(readDeployed('tranche.env'), place)
   const mode = place.user === null ? 0o600 : 0o640
-  const step = fileStep(file, withSettings(current, settings), { mode, owner: () => readableBy(place) })
+  const step = fileStep(file, withSettings(current, place, settings), {
+    mode,
+    owner: () => readableBy(place),
+  })
   return { ...step, what: `${step.what}, the settings of all jobs` }
 }
 
 /** The settings with those that were chosen in the place of what was there; every other line stays. */
-function withSettings(text: string, { priceFeed, ping }: Settings): string {
-  const chosen = { TRANCHE_PRICE_FEED: priceFeed, TRANCHE_PING_URL: ping?.href }
+function withSettings(text: string, { database }: Place, { priceFeed, ping }: Settings): string {
+  const server = isServer(database) ? database : undefined
+  const chosen = { TRANCHE_DB: server, TRANCHE_PRICE_FEED: priceFeed, TRANCHE_PING_URL: ping?.href }
   return Object.entries(chosen).reduce((settled, [name, value]) => {
     if (value === undefined) return settled
     const line = `${name}=${quoted(value)}`
@@ -91,8 +96,21 @@ function withSettings(text: string, { priceFeed, ping }: Settings): string {
   }, text)
 }
 
+/** Its schema is not taken back: what it holds is on another machine, and may be others' too. */
+function schemaStep(place: Place): Step {
+  return {
+    what: `${shownAddress(place.database)}, the database`,
+    isDone: () => existsSync(place.program) && isMigrated(place),
+    perform() {
+      runInstalled(place, ['migrate'])
+    },
+    undo: null,
+  }
+}
+
 function databaseStep(place: Place): Step {
   const { database, folder, user } = place
+  if (isServer(database)) return schemaStep(place)
   return {
     what: `${database}, the database`,
     isDone() {
@@ -111,6 +129,11 @@ function databaseStep(place: Place): Step {
 }
 
 function isMigrated(place: Place): boolean {
-  const states = runInstalled(place, ['migrate', '--status']) as { applied_at: string | null }[]
-  return states.every((state) => state.applied_at !== null)
+  try {
+    const states = runInstalled(place, ['migrate', '--status']) as { applied_at: string | null }[]
+    return states.every((state) => state.applied_at !== null)
+  } catch (error) {
+    if ((error as { code?: string }).code === 'database_not_found') return false
+    throw error
+  }
 }

@@ -1,0 +1,10 @@
+// The settings of the jobs as they are on this machine.
+
+import { readOwn } from './file-steps.ts'
+import type { Place } from './place.ts'
+
+/** What a setting says there; undefined for one that is not set. Throws bad_file as `readOwn` does. */
+export function readSetting({ settings }: Pick<Place, 'settings'>, name: string): string | undefined {
+  const [, value] = new RegExp(`^${name}=(.*)$`, 'm').exec(readOwn(settings) ?? '') ?? []
+  return value?.replace(/^'(.*)'$/, '$1')
+}

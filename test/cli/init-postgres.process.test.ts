@@ -1,0 +1,52 @@
+// tranche init for a database on a server: what it makes, who may read the password, and that it may be run again.
+
+import assert from 'node:assert/strict'
+import { chmodSync } from 'node:fs'
+import { test } from 'node:test'
+import { hasOwnMachine, onOwnMachine } from '../support/own-machine.ts'
+import { PASSWORD, withPasswords } from '../support/postgres-user.ts'
+import { hasTool } from '../support/tools.ts'
+
+test('root has jobs made that find the server by the settings, which hold the password and nothing else does', async (t) => {
+  if (!hasTool(t, 'postgres') || !hasOwnMachine(t)) return
+  const { server, port } = await withPasswords(t)
+  // The socket is for every user of the machine, which has no network; the data stay closed.
+  chmodSync(server.folder, 0o755)
+  const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
+  const init = '"$TRANCHE" init --yes --price-feed static:60000 --scheduler'
+  const script = `
+    export TRANCHE_DB='${db}'
+    ${init} cron --dry-run > /mnt/said 2>&1
+    ${init} cron --partner acme --name Acme >> /mnt/said 2>&1
+    unset TRANCHE_DB
+    ${init} cron --json >> /mnt/said 2> /dev/null
+    ${init} none --partner acme --name Acme >> /mnt/said 2>&1
+    cat /mnt/said
+    echo ---
+    stat -c '%n %U:%G %a' /etc/tranche/tranche.env
+    grep -rl '${PASSWORD}' /etc/tranche /etc/cron.d /var/lib/tranche /var/cache/tranche
+    echo ---
+    cat /etc/cron.d/tranche
+    echo ---
+    ls -A /var/lib/tranche
+    echo ---
+    set -a; . /etc/tranche/tranche.env; set +a
+    runuser -u tranche -- tranche tick
+    runuser -u tranche -- tranche --json status`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  const [said = '', settings, cron = '', folder, status = ''] = out.split('---\n')
+  assert.doesNotMatch(said, new RegExp(PASSWORD))
+  assert.match(said, /would.*postgres:\/\/app:\*\*\*@localhost/)
+  assert.match(said, /done {5}postgres:\/\/app:\*\*\*@localhost.*, the database$/m)
+  const again = JSON.parse(said.split('\n').find((line) => line.startsWith('{')) ?? '')
+  assert.deepEqual(
+    again.steps.filter(({ state }: { state: string }) => state !== 'already'),
+    [],
+  )
+  assert.equal(settings, '/etc/tranche/tranche.env root:tranche 640\n/etc/tranche/tranche.env\n')
+  assert.match(cron, /tranche tick/)
+  assert.doesNotMatch(cron, / backup "/)
+  assert.equal(folder, 'backups\n')
+  assert.match(JSON.parse(status).last_tick_at, /^20/)
+})
