@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
+import type { Tenant } from '../../../src/core/partner.ts'
 import { linkUser } from '../../../src/core/user.ts'
 import type { Store } from '../../../src/store/store.ts'
 import {
@@ -141,5 +142,18 @@ export const userContract: Contract = {
     await store.eraseUser(acme, 'u1', AUDIT)
     assert.equal(await audited(store), before + 2)
     assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'an erasure says when another row holds the same e-mail, in whatever environment': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, acmeLive } = world
+    const email = 'one@example.org'
+    await linkWithEmail(world, 'u1', email)
+    await linkWithEmail({ ...world, acme: acmeLive }, 'u1', email)
+    await linkWithEmail(world, email, 'two@example.org')
+    const erase = async (tenant: Tenant, id: string) => (await store.eraseUser(tenant, id, AUDIT)).remains
+    assert.equal(await erase(acme, 'u1'), 'other_row')
+    assert.equal(await erase(acmeLive, 'u1'), 'other_row', 'an id that holds it stays')
+    assert.notEqual(await erase(acme, email), 'other_row')
   },
 }
