@@ -117,6 +117,27 @@ export const userContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
+  'hosts that stop the same plans at once stop each of them once': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const other = await world.connect()
+    await link(store, acme)
+    await Promise.all(
+      Array.from({ length: MANY }, (_, i) => sendPlan(store, acme, { partnerPlanId: `p${i}` })),
+    )
+    await tick(world, '60000')
+    const ends = await Promise.all([
+      setUser(store, acme, 'u1', 'disabled'),
+      setUser(other, acme, 'u1', 'disabled'),
+    ])
+    const counts = ends.map(({ plansPaused, executionsCancelled }) => [plansPaused, executionsCancelled])
+    assert.ok(counts.some(([paused, cancelled]) => paused === MANY && cancelled === MANY))
+    assert.ok(counts.every(([paused, cancelled]) => paused === cancelled && [0, MANY].includes(paused ?? 0)))
+    assert.ok((await allPlans(store)).every(({ status }) => status === 'paused'))
+    assert.ok((await allExecutions(store)).every(({ status }) => status === 'cancelled'))
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
   'an erasure takes the e-mail and the provider of one user, and nothing of the ledger': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme, acmeLive, now } = world
