@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
-import { MINUTE_MS } from '../../../src/core/instant.ts'
+import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { price } from '../../../src/core/money.ts'
 import { decisions, type PassReport, runPass } from '../../../src/engine/pass.ts'
 import type { PassCounts, PassStart } from '../../../src/store/passes.ts'
@@ -143,6 +143,35 @@ export const handContract: Contract = {
     assert.notEqual(report?.passId, started.passId)
     assert.deepEqual(report?.whole, { passId: report?.passId, ...all(FEW) })
     await assertEachFiredOnce(world, FEW)
+  },
+
+  'the same plans in the hands of two at once are fired once, and looked at twice': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, machine } = world
+    await addPlans(world, FEW)
+    const started = await store.beginPass({ price: price('60000'), source: 'test' })
+    const due = await store.listDuePlans(dueOf(started))
+    const hands = [store, await world.connect(), await world.connect()]
+    const visit = (one: Store, planIds: readonly number[]) =>
+      one.changeDuePlans(started.passId, planIds, decisions(started, LEAD_MS, machine))
+    // In both orders: whoever locks plans in the order it was given would wait for ever.
+    const counts = await Promise.all(hands.map((one, i) => visit(one, i % 2 ? due.toReversed() : due)))
+    assert.deepEqual(sum(counts), {
+      plansEvaluated: hands.length * FEW,
+      executionsCreated: FEW,
+      windowsRolled: 0,
+    })
+    world.advance(DAY_MS)
+    const next = await store.beginPass({ price: price('60000'), source: 'test' })
+    const rolled = await Promise.all(
+      hands.map((one) => one.changeDuePlans(next.passId, due, decisions(next, LEAD_MS, machine))),
+    )
+    assert.deepEqual(sum(rolled), {
+      plansEvaluated: hands.length * FEW,
+      executionsCreated: FEW,
+      windowsRolled: FEW,
+    })
+    assert.deepEqual(await store.findFaults(), [])
   },
 
   'a pass has no use for another hand before its plans are listed, nor after the last is taken': async (
