@@ -32,7 +32,11 @@ export type ExecutionRecord = {
 }
 
 export interface ExecutionStore {
-  /** Hands out what is due, oldest first: each handed to exactly one poll. `remaining` is what a next poll would get. */
+  /**
+   * Hands out what is due, oldest first: each handed to exactly one poll. `remaining` is what a next poll would get; where
+   * that is more than any poll gets, a store may stop counting at 10,000. What another write has in hand just now may be
+   * passed over, and is counted.
+   */
   deliverDue(
     tenant: Tenant,
     limit: number,

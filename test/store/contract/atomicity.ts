@@ -47,13 +47,16 @@ export const atomicityContract: Contract = {
     const before = await everything(store, world)
     const ids = { executionId, partnerOrderId: 'o1' }
     world.advance(10 * 60_000)
+    // By itself: a poll may pass over what another write has in hand.
+    const polling = store.deliverDue(acme, 10, stop)
+    await Promise.allSettled([polling])
     const methods: [name: string, call: Promise<unknown>][] = [
       ['changePartner', store.changePartner('acme', stop, AUDIT)],
       ['changeKey', store.changeKey(keyId, stop, AUDIT)],
       ['changeUser', store.changeUser(acme, 'u1', stop)],
       ['changeUser, a new one', store.changeUser(acme, 'u9', stop)],
       ['changePlan', store.changePlan(acme, { partnerUserId: 'u1', partnerPlanId: 'p1' }, stop)],
-      ['deliverDue', store.deliverDue(acme, 10, stop)],
+      ['deliverDue', polling],
       ['changeExecution', store.changeExecution(acme, ids, stop)],
       ['changeWebhook', store.changeWebhook(acme, stop)],
       ['cancelExecution', store.cancelExecution(executionId, stop, AUDIT)],

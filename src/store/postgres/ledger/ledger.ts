@@ -43,6 +43,11 @@ const WAKE = query(`update schedules set awake = ${AWAKE} where plan_id = any(:p
 
 const windowOrNull = (row: WindowRow | undefined): Window | null => (row ? windowOf(row) : null)
 
+async function closeWindow(tx: Tx, planId: number, reason: CloseReason, now: Instant): Promise<void> {
+  const window = await ledger.current(tx, planId)
+  if (window) await ledger.write(tx, close(window, now, reason))
+}
+
 export const ledger = {
   find: async (tx: Tx, windowId: number | bigint): Promise<Window | null> =>
     windowOrNull(await tx.get(WINDOW, { window_id: windowId })),
@@ -85,11 +90,21 @@ export const ledger = {
   },
 
   async closeCurrent(tx: Tx, planId: number, reason: CloseReason, now: Instant): Promise<void> {
-    const window = await ledger.current(tx, planId)
-    await Promise.all([
-      window && ledger.write(tx, close(window, now, reason)),
-      tx.run(DROP_SCHEDULE, { plan_id: planId }),
-    ])
+    await Promise.all([closeWindow(tx, planId, reason, now), tx.run(DROP_SCHEDULE, { plan_id: planId })])
+  },
+
+  /**
+   * Closes the current window and opens another. The schedule is changed where it is: whoever waits for its row goes on
+   * to wait for the new one, which would not be so if it had gone in between.
+   */
+  async replaceCurrent(
+    tx: Tx,
+    planId: number,
+    closing: { reason: CloseReason; now: Instant },
+    next: { opening: Opening; minTranche: Usd },
+  ): Promise<void> {
+    await closeWindow(tx, planId, closing.reason, closing.now)
+    await ledger.open(tx, planId, next.opening, next.minTranche)
   },
 
   /** Puts schedules into the due set or takes them out, by what their plans and partners now are. */

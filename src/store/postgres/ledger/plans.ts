@@ -162,7 +162,9 @@ async function follow(
   { now, minTranche }: { now: Instant; minTranche: Usd },
 ): Promise<void> {
   if (cancelsExecutions) await cancelOpen(tx, [planId], now)
-  if (close) await ledger.closeCurrent(tx, planId, close, now)
-  if (open) await ledger.open(tx, planId, open, minTranche)
+  if (close && open)
+    await ledger.replaceCurrent(tx, planId, { reason: close, now }, { opening: open, minTranche })
+  else if (close) await ledger.closeCurrent(tx, planId, close, now)
+  else if (open) await ledger.open(tx, planId, open, minTranche)
   await ledger.wake(tx, [planId])
 }

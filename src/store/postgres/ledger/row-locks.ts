@@ -50,8 +50,10 @@ const PLAN = query(
   'select from plans where tenant_id = :tenant and partner_plan_id = :partner_plan_id for no key update',
 )
 const ITS_SCHEDULE = query(`select from schedules where plan_id = ${NAMED_PLAN} for no key update`)
-const ITS_WINDOW = query(
-  `select from windows where plan_id = ${NAMED_PLAN} and closed_at is null order by window_id for no key update`,
+// All that a cancel may give back to, at once: they would not be in the order of their ids if it locked them later.
+const ITS_WINDOWS = query(
+  `select from windows where plan_id = ${NAMED_PLAN} and (closed_at is null or reserved > 0)
+   order by window_id for no key update`,
 )
 
 /** Locks a plan that may not exist yet, and the user who would have it. */
@@ -59,5 +61,5 @@ export async function lockPlanByName(
   tx: Tx,
   named: { tenant: number; partner_user_id: string; partner_plan_id: string },
 ): Promise<void> {
-  await Promise.all([USER, PLAN, ITS_SCHEDULE, ITS_WINDOW].map((which) => tx.run(which, named)))
+  await Promise.all([USER, PLAN, ITS_SCHEDULE, ITS_WINDOWS].map((which) => tx.run(which, named)))
 }
