@@ -1,6 +1,7 @@
 // Two hosts that do the same thing at the same moment: neither fails of the other, and nothing is lost or doubled.
 
 import assert from 'node:assert/strict'
+import { setImmediate } from 'node:timers/promises'
 import { linkUser, type UserRequest } from '../../../src/core/user.ts'
 import { noteAttempt, register } from '../../../src/core/webhook.ts'
 import type { Store } from '../../../src/store/store.ts'
@@ -74,6 +75,12 @@ export const raceContract: Contract = {
       const user = await here.findUser(world.acme, partnerUserId)
       assert.deepEqual([user?.email, user?.authProvider], ['a@example.org', 'passkey'])
       assert.deepEqual(user?.consents.map(({ version }) => version).sort(), ['v1', 'v2'])
+      await Promise.all([
+        linkWith(here, world, { partnerUserId, email: 'b@example.org' }),
+        linkWith(there, world, { partnerUserId, authProvider: 'google' }),
+      ])
+      const renewed = await there.findUser(world.acme, partnerUserId)
+      assert.deepEqual([renewed?.email, renewed?.authProvider], ['b@example.org', 'google'])
     }
     assert.equal((await here.listUsers(world.acme, { after: null, limit: 100 })).length, ROUNDS)
   },
@@ -132,6 +139,30 @@ export const raceContract: Contract = {
       )
     }
     assert.equal((await here.listKeys('acme')).length, 2 * ROUNDS)
+  },
+
+  'who follows the audit log while others write misses no entry': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { here, there } = await hosts(world)
+    const read = (after: number) => here.listAudit({ after, limit: 1_000 })
+    const followed = await read(0)
+    let written = false
+    const follow = async () => {
+      for (let last = false; !last; ) {
+        last = written
+        followed.push(...(await read(followed.at(-1)?.auditId ?? 0)))
+        await setImmediate()
+      }
+    }
+    const write = async () => {
+      for (const _ of rounds) {
+        const stores = [here, there, here, there, here, there]
+        await Promise.all(stores.map((store) => store.addKey(keyFor(world.acme), AUDIT)))
+      }
+      written = true
+    }
+    await Promise.all([follow(), write()])
+    assert.deepEqual(followed, await read(0))
   },
 
   'two who set a tier decide one after the other': async (t, open) => {

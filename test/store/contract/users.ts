@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
+import type { Tenant } from '../../../src/core/partner.ts'
 import { linkUser } from '../../../src/core/user.ts'
 import type { Store } from '../../../src/store/store.ts'
 import {
@@ -116,6 +117,27 @@ export const userContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
+  'hosts that stop the same plans at once stop each of them once': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const other = await world.connect()
+    await link(store, acme)
+    await Promise.all(
+      Array.from({ length: MANY }, (_, i) => sendPlan(store, acme, { partnerPlanId: `p${i}` })),
+    )
+    await tick(world, '60000')
+    const ends = await Promise.all([
+      setUser(store, acme, 'u1', 'disabled'),
+      setUser(other, acme, 'u1', 'disabled'),
+    ])
+    const counts = ends.map(({ plansPaused, executionsCancelled }) => [plansPaused, executionsCancelled])
+    assert.ok(counts.some(([paused, cancelled]) => paused === MANY && cancelled === MANY))
+    assert.ok(counts.every(([paused, cancelled]) => paused === cancelled && [0, MANY].includes(paused ?? 0)))
+    assert.ok((await allPlans(store)).every(({ status }) => status === 'paused'))
+    assert.ok((await allExecutions(store)).every(({ status }) => status === 'cancelled'))
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
   'an erasure takes the e-mail and the provider of one user, and nothing of the ledger': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme, acmeLive, now } = world
@@ -141,5 +163,18 @@ export const userContract: Contract = {
     await store.eraseUser(acme, 'u1', AUDIT)
     assert.equal(await audited(store), before + 2)
     assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'an erasure says when another row holds the same e-mail, in whatever environment': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, acmeLive } = world
+    const email = 'one@example.org'
+    await linkWithEmail(world, 'u1', email)
+    await linkWithEmail({ ...world, acme: acmeLive }, 'u1', email)
+    await linkWithEmail(world, email, 'two@example.org')
+    const erase = async (tenant: Tenant, id: string) => (await store.eraseUser(tenant, id, AUDIT)).remains
+    assert.equal(await erase(acme, 'u1'), 'other_row')
+    assert.equal(await erase(acmeLive, 'u1'), 'other_row', 'an id that holds it stays')
+    assert.notEqual(await erase(acme, email), 'other_row')
   },
 }

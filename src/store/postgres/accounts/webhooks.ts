@@ -22,7 +22,7 @@ const CLAIM = query<TenantRow & WebhookRow & { count: bigint; earliest_execution
      order by tenant_id for no key update),
    claimed as (
      update webhook_events v set claimed_at = :now from unclaimed
-     where v.tick_id = :tick_id and v.tenant_id = unclaimed.tenant_id and v.claimed_at is null
+     where v.tick_id = :tick_id and v.tenant_id = unclaimed.tenant_id
      returning v.tenant_id, v.count, v.earliest_execution_id)
    select w.*, t.*, c.count, c.earliest_execution_id
    from claimed c join tenants t using (tenant_id) join webhooks w using (tenant_id)
