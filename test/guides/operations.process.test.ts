@@ -39,7 +39,16 @@ test('the shell blocks work by copy and paste, in their order', async (t) => {
 })
 
 test('every kind of finding is explained, and no other', () => {
-  const source = globSync(['src/store/sqlite/health/*.ts', 'src/core/findings.ts'], { cwd: ROOT })
+  const source = globSync(
+    [
+      'src/store/{sqlite,postgres,common}/health/*.ts',
+      'src/store/sql/check-rules.ts',
+      'src/core/findings.ts',
+    ],
+    {
+      cwd: ROOT,
+    },
+  )
     .map((file) => readFileSync(join(ROOT, file), 'utf8'))
     .join('\n')
   const kinds = new Set(

@@ -19,16 +19,18 @@ import type { Connection, WriteTx } from '../server/connection.ts'
 import { queryOf, readerOf } from '../server/reader.ts'
 import { reached } from './reached.ts'
 
+const CLOSED = queryOf(IS_CLOSED)
 const CLOSE = queryOf(CLOSE_MONTH)
 const REPORTED = queryOf(REPORT_UNTIL)
 const REPORTED_OF = queryOf(REPORT_SANDBOX_UNTIL)
 
 export function createMonthStore(connection: Connection): MonthStore {
+  const { read, write, clock } = connection
   const reader = readerOf(connection)
 
-  /** Fixes it once no other write of the tenant is under way; null for a month that is over for more than the tenant. */
+  /** Fixes it once no other write of the tenant is under way; null for one that is over for all by then. */
   const fixAlone = (period: Period, { tenantId }: Tenant): Promise<FixedPeriod | null> =>
-    connection.write(
+    write(
       async (tx) => {
         const times = await tx.times
         if (await isSandbox(tx, tenantId))
@@ -40,16 +42,24 @@ export function createMonthStore(connection: Connection): MonthStore {
 
   /** Fixes it for everybody, once no other write at all is under way. */
   const fixForAll = (period: Period): Promise<FixedPeriod> =>
-    connection.write(async (tx) => fix(tx, period, { now: (await tx.times).real, sandbox: null }), {
+    write(async (tx) => fix(tx, period, { now: (await tx.times).real, sandbox: null }), {
       alone: 'all',
+    })
+
+  /** What can be known without a lock: whether it is closed, and whether it concerns its tenant alone so far. */
+  const glance = ({ month, end }: Period, tenant: Tenant | null): Promise<'closed' | 'own' | 'common'> =>
+    read(async (tx) => {
+      const [closed, now] = await Promise.all([tx.get(CLOSED, { month }), clock.present(tx)])
+      if (closed?.closed === 1n) return 'closed'
+      return tenant && (now < end || (await isSandbox(tx, tenant.tenantId))) ? 'own' : 'common'
     })
 
   return {
     fixPeriod: async (period, tenant = null) => {
-      const { month } = period
-      if ((await reader.get(IS_CLOSED, { month }))?.closed === 1n) return { ...period, final: true }
+      const kind = await glance(period, tenant)
+      if (kind === 'closed') return { ...period, final: true }
       // A partner that asks for its running month, as it may at any time, holds up no other partner's writes.
-      return (tenant && (await fixAlone(period, tenant))) ?? fixForAll(period)
+      return (kind === 'own' && tenant && (await fixAlone(period, tenant))) || fixForAll(period)
     },
 
     ...readMonths(reader),
