@@ -3,22 +3,29 @@
 
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
-import { MINUTE_MS } from '../../../src/core/instant.ts'
+import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { price } from '../../../src/core/money.ts'
 import { decisions, type PassReport, runPass } from '../../../src/engine/pass.ts'
 import type { PassCounts, PassStart } from '../../../src/store/passes.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { allExecutions, type Contract, link, openWorld, sendPlan, type World } from '../world.ts'
 
-/** More than two pages of any store. */
-const PLANS = 600
+/** More than two pages of a pass, where a store has smaller ones than the engine. */
+const MANY = 600
+/** More than two pages of this size. */
+const FEW = 30
+const PAGE = 20
 const LEAD_MS = 15 * MINUTE_MS
 const NOTHING: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
-const ALL: PassCounts = { plansEvaluated: PLANS, executionsCreated: PLANS, windowsRolled: 0 }
+const all = (plans: number): PassCounts => ({
+  plansEvaluated: plans,
+  executionsCreated: plans,
+  windowsRolled: 0,
+})
 
-async function manyPlans({ store, acme }: World): Promise<void> {
+async function addPlans({ store, acme }: World, plans: number): Promise<void> {
   await link(store, acme)
-  const names = Array.from({ length: PLANS }, (_, i) => `p${i}`)
+  const names = Array.from({ length: plans }, (_, i) => `p${i}`)
   await Promise.all(names.map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
 }
 
@@ -41,17 +48,17 @@ const sum = (all: readonly PassCounts[]): PassCounts =>
     NOTHING,
   )
 
-async function assertEachFiredOnce({ store }: World): Promise<void> {
-  const all = await allExecutions(store)
-  assert.equal(all.length, PLANS)
-  assert.equal(new Set(all.map(({ planId }) => planId)).size, PLANS)
+async function assertEachFiredOnce({ store }: World, plans: number): Promise<void> {
+  const fired = await allExecutions(store)
+  assert.equal(fired.length, plans)
+  assert.equal(new Set(fired.map(({ planId }) => planId)).size, plans)
   assert.deepEqual(await store.findFaults(), [])
 }
 
 export const handContract: Contract = {
   'hands at once fire each tranche once, and the last of them tells what all did': async (t, open) => {
     const world = await openWorld(t, open)
-    await manyPlans(world)
+    await addPlans(world, MANY)
     const others = [await world.connect(), await world.connect()]
     const reports: PassReport[] = []
     let isOver = false
@@ -76,18 +83,18 @@ export const handContract: Contract = {
       firing.every((report) => report.passId === passId),
       'nothing is left for another pass',
     )
-    assert.deepEqual(sum(hands), ALL)
+    assert.deepEqual(sum(hands), all(MANY))
     assert.deepEqual(
       hands.flatMap(({ whole }) => whole ?? []),
-      [{ passId, ...ALL }],
+      [{ passId, ...all(MANY) }],
     )
-    await assertEachFiredOnce(world)
+    await assertEachFiredOnce(world, MANY)
   },
 
   'a hand that joins knows what the first knows, and takes a page that nobody has': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, machine } = world
-    await manyPlans(world)
+    await addPlans(world, FEW)
     const other = await world.connect()
     const hand = await store.joinPass()
     const started = await store.beginPass({ price: price('60000'), source: 'test' })
@@ -97,13 +104,13 @@ export const handContract: Contract = {
     const visit = async (by: Store, planIds: readonly number[]) => {
       counts.get(by)?.push(await by.changeDuePlans(passId, planIds, decisions(started, LEAD_MS, machine)))
     }
-    const pages = store.duePages(passId, dueOf(started), 400)[Symbol.asyncIterator]()
+    const pages = store.duePages(passId, dueOf(started), PAGE)[Symbol.asyncIterator]()
     const taken = await pages.next()
     await visit(store, taken.value ?? [])
     const second = await other.joinPass()
     if (second) {
       assert.deepEqual(second.joined, started)
-      for await (const page of other.duePages(passId, null, 400)) await visit(other, page)
+      for await (const page of other.duePages(passId, null, PAGE)) await visit(other, page)
       assert.deepEqual((await pages.next()).value, undefined, 'all is taken')
     } else
       for (let page = await pages.next(); !page.done; page = await pages.next())
@@ -115,27 +122,56 @@ export const handContract: Contract = {
       assert.equal(await second.finish(passId, others), null, 'the first is still at it')
     }
     assert.equal((await store.readScheduler()).lastFinishedAt, null)
-    assert.deepEqual(await hand.finish(passId, own), ALL)
+    assert.deepEqual(await hand.finish(passId, own), all(FEW))
     assert.equal((await store.readScheduler()).lastFinishedAt, world.now())
-    await assertEachFiredOnce(world)
+    await assertEachFiredOnce(world, FEW)
   },
 
   'what a hand had taken when it left in the middle is due in the next pass': async (t, open) => {
     const world = await openWorld(t, open)
     const { store } = world
-    await manyPlans(world)
+    await addPlans(world, FEW)
     const hand = await store.joinPass()
     assert.ok(hand)
     const started = await store.beginPass({ price: price('60000'), source: 'test' })
-    for await (const page of store.duePages(started.passId, dueOf(started), 400)) {
+    for await (const page of store.duePages(started.passId, dueOf(started), PAGE)) {
       assert.ok(page.length > 0)
       break
     }
     await hand.leave()
     const report = await pass(world, await world.connect())
     assert.notEqual(report?.passId, started.passId)
-    assert.deepEqual(report?.whole, { passId: report?.passId, ...ALL })
-    await assertEachFiredOnce(world)
+    assert.deepEqual(report?.whole, { passId: report?.passId, ...all(FEW) })
+    await assertEachFiredOnce(world, FEW)
+  },
+
+  'the same plans in the hands of two at once are fired once, and looked at twice': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, machine } = world
+    await addPlans(world, FEW)
+    const started = await store.beginPass({ price: price('60000'), source: 'test' })
+    const due = await store.listDuePlans(dueOf(started))
+    const hands = [store, await world.connect(), await world.connect()]
+    const visit = (one: Store, planIds: readonly number[]) =>
+      one.changeDuePlans(started.passId, planIds, decisions(started, LEAD_MS, machine))
+    // In both orders: whoever locks plans in the order it was given would wait for ever.
+    const counts = await Promise.all(hands.map((one, i) => visit(one, i % 2 ? due.toReversed() : due)))
+    assert.deepEqual(sum(counts), {
+      plansEvaluated: hands.length * FEW,
+      executionsCreated: FEW,
+      windowsRolled: 0,
+    })
+    world.advance(DAY_MS)
+    const next = await store.beginPass({ price: price('60000'), source: 'test' })
+    const rolled = await Promise.all(
+      hands.map((one) => one.changeDuePlans(next.passId, due, decisions(next, LEAD_MS, machine))),
+    )
+    assert.deepEqual(sum(rolled), {
+      plansEvaluated: hands.length * FEW,
+      executionsCreated: FEW,
+      windowsRolled: FEW,
+    })
+    assert.deepEqual(await store.findFaults(), [])
   },
 
   'a pass has no use for another hand before its plans are listed, nor after the last is taken': async (
@@ -149,7 +185,7 @@ export const handContract: Contract = {
     assert.ok(hand)
     const started = await store.beginPass(null)
     assert.equal(await other.joinPass(), null)
-    for await (const page of store.duePages(started.passId, dueOf(started), 400)) assert.fail(`${page}`)
+    for await (const page of store.duePages(started.passId, dueOf(started), PAGE)) assert.fail(`${page}`)
     assert.equal(await other.joinPass(), null)
     assert.deepEqual(await hand.finish(started.passId, NOTHING), NOTHING)
     const next = await other.joinPass()

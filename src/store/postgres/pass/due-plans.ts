@@ -15,11 +15,17 @@ const DUE = `
   union ${AWAKE} limit_price >= :price
   union ${ALL_SANDBOX_DUE}`
 
+// Planned for what is due this time: a plan for any instant would go through all there is. Sorted in memory.
+const PLAN_ANEW = query(
+  `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true)`,
+)
 const LIST = query<{ plan_id: bigint }>(`select plan_id from (${DUE}) due order by plan_id`)
+// By tenants, so that a page concerns few of them: hands that are at it together do not wait at their locks.
 const FILL = query(
   `insert into pass_pages (tick_id, page, plan_ids)
    select :tick_id, page, array_agg(plan_id order by plan_id)
-   from (select plan_id, (row_number() over (order by plan_id) - 1) / :plans::bigint as page from (${DUE}) due) numbered
+   from (select plan_id, (row_number() over (order by tenant_id, plan_id) - 1) / :plans::bigint as page
+     from (${DUE}) due join plans using (plan_id)) numbered
    group by page`,
 )
 // A claim that a crash of the server forgets is a page that somebody looks at twice, and then nothing of it is due: it
@@ -34,7 +40,10 @@ const rangesOf = ({ now, livePrice, leadMs }: DueRanges) => ({ now, price: liveP
 
 /** In the order of their numbers. */
 export const listDuePlans = (connection: Connection, due: DueRanges): Promise<number[]> =>
-  connection.look(async (tx) => (await tx.all(LIST, rangesOf(due))).map(({ plan_id }) => Number(plan_id)))
+  connection.read(async (tx) => {
+    const [, rows] = await Promise.all([tx.run(PLAN_ANEW), tx.all(LIST, rangesOf(due))])
+    return rows.map(({ plan_id }) => Number(plan_id))
+  })
 
 /** Lists the due plans of a pass for all its hands. */
 export const fillPages = (
@@ -42,7 +51,10 @@ export const fillPages = (
   passId: number,
   due: DueRanges,
   plans: number,
-): Promise<unknown> => connection.look((tx) => tx.run(FILL, { ...rangesOf(due), tick_id: passId, plans }))
+): Promise<unknown> =>
+  connection.write((tx) =>
+    Promise.all([tx.run(PLAN_ANEW), tx.run(FILL, { ...rangesOf(due), tick_id: passId, plans })]),
+  )
 
 /** A page of a pass that is this hand's now, undefined when there is none left. */
 export const claimPage = (connection: Connection, passId: number): Promise<number[] | undefined> =>
