@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { deliver } from '../../src/core/execution.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
+import { openAgain } from '../support/database.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 import {
   assertSound,
@@ -45,7 +45,7 @@ test('twenty polls at once hand out each execution once', async (t) => {
 test('polls of two connections to one file, a few executions at a time, hand out each once', async (t) => {
   const service = await startService(t)
   await fire(service, 60)
-  const second = await openStore(service.file, { clock: service.now, create: false })
+  const second = await openAgain(service.file, service.now)
   t.after(() => second.close())
   const tenant = await service.store.findTenant('acme', 'test')
   assert.ok(tenant)

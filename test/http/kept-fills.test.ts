@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS } from '../../src/core/instant.ts'
 import { formatUsd } from '../../src/core/money.ts'
+import { quoted } from '../../src/core/shell-word.ts'
 import { command, shell } from '../levers/steps.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 import { assertSound, confirmPath, type Json, PRICE, poll, sendFirst, succeed, windowsOf } from './steps.ts'
@@ -116,7 +117,7 @@ async function waiting(service: Service): Promise<[status: number, check: number
   const status = JSON.parse(await shell(service, ['--json', 'status']))
   const { findings } = JSON.parse(await shell(service, ['--json', 'check']))
   const found = findings.find(({ kind }: Json) => kind === 'late_fills')
-  assert.equal(found?.mend, found && `tranche --db ${service.file} execution late-fills`)
+  assert.equal(found?.mend, found && `tranche --db ${quoted(service.file)} execution late-fills`)
   return [status.late_fills_undecided, Number(/^\d+/.exec(found?.message ?? '0')?.[0])]
 }
 

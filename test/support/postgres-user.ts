@@ -26,7 +26,10 @@ export async function withPasswords(t: TestContext, more: Record<string, string>
   await server.ask(`create role app login password '${PASSWORD}'`)
   await server.ask('create database app owner app')
   const rules = join(server.folder, 'data/pg_hba.conf')
-  writeFileSync(rules, `host all app 127.0.0.1/32 scram-sha-256\nlocal all app scram-sha-256\n${readFileSync(rules, 'utf8')}`)
+  writeFileSync(
+    rules,
+    `host all app 127.0.0.1/32 scram-sha-256\nlocal all app scram-sha-256\n${readFileSync(rules, 'utf8')}`,
+  )
   await server.ask('select pg_reload_conf()')
   const url = (password: string, database = 'app') =>
     `postgres://app:${password}@127.0.0.1:${port}/${database}`
