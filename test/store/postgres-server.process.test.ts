@@ -1,0 +1,37 @@
+// The server of the tests: it ends with the process that asked for it, and runs wherever temporary files are.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { hasTool } from '../support/tools.ts'
+
+const MODULE = pathToFileURL(join(import.meta.dirname, '../support/postgres-server.ts')).href
+const START = `import('${MODULE}').then(async ({ startServer }) => {
+  const server = await startServer()
+  console.log(server.folder)
+  setInterval(() => {}, 60_000)
+})`
+
+test('it is gone, with its folder, when its process is killed, however long the name of the temporary folder is', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const long = join(temporaryFolder(t), 'x'.repeat(120))
+  mkdirSync(long)
+  chmodSync(long, 0o700)
+  const child = spawn(process.execPath, ['--import', 'tsx', '-e', START], {
+    env: { ...process.env, TMPDIR: long },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.after(() => child.kill('SIGKILL'))
+  const [printed] = await once(child.stdout, 'data')
+  const folder = String(printed).trim()
+  assert.ok(existsSync(join(folder, 'data/postmaster.pid')))
+  child.kill('SIGKILL')
+  for (const end = performance.now() + 20_000; existsSync(folder); await pause(50))
+    assert.ok(performance.now() < end, `${folder} is still there`)
+})
