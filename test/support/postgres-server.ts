@@ -86,7 +86,7 @@ export async function runServer(folder: string, settings: Record<string, string>
   child.unref()
   ;(child.stderr as unknown as { unref?: () => void } | null)?.unref?.()
   const url = (database: string): string =>
-    `postgres://tranche@localhost/${database}?host=${encodeURIComponent(folder)}`
+    `postgres://tranche@localhost:${settings.port ?? 5432}/${database}?host=${encodeURIComponent(folder)}`
   const ask: Server['ask'] = async (sql, database = 'postgres') => {
     const client = new pg.Client({ connectionString: url(database) })
     client.on('error', () => {})

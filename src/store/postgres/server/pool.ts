@@ -12,6 +12,8 @@ const STATEMENT_MAX_MS = 60_000
 /** A transaction that its process has forgotten holds its locks for so long. */
 const IDLE_TRANSACTION_MAX_MS = 10_000
 const CONNECT_MAX_MS = 10_000
+/** A host that lost its power says no goodbye. What its sessions hold is free after half a minute of silence. */
+const SILENCE = { idle: 15, interval: 5, count: 3 }
 const CONNECTIONS_MAX = 10
 
 /** Integers are bigint, whatever their size: as SQLite's rows are read. */
@@ -30,6 +32,8 @@ export function openPool(url: string, { max = CONNECTIONS_MAX } = {}): Pool {
     pipeline: true,
     application_name: 'tranche',
     connectionTimeoutMillis: CONNECT_MAX_MS,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: SILENCE.idle * 1_000,
     // A process that has nothing left to do ends.
     allowExitOnIdle: true,
     types: TYPES as never,
@@ -38,6 +42,9 @@ export function openPool(url: string, { max = CONNECTIONS_MAX } = {}): Pool {
       `-c lock_timeout=${LOCK_WAIT_MAX_MS}`,
       `-c statement_timeout=${STATEMENT_MAX_MS}`,
       `-c idle_in_transaction_session_timeout=${IDLE_TRANSACTION_MAX_MS}`,
+      `-c tcp_keepalives_idle=${SILENCE.idle}`,
+      `-c tcp_keepalives_interval=${SILENCE.interval}`,
+      `-c tcp_keepalives_count=${SILENCE.count}`,
       '-c default_transaction_isolation=read\\ committed',
       // Statements here take milliseconds. Compiling one takes a hundred.
       '-c jit=off',
