@@ -11,6 +11,8 @@ const STATEMENT_MAX_MS = 60_000
 /** A transaction that its process has forgotten holds its locks for so long. */
 const IDLE_TRANSACTION_MAX_MS = 10_000
 const CONNECT_MAX_MS = 10_000
+/** A host that lost its power says no goodbye. What its sessions hold is free after half a minute of silence. */
+const SILENCE = { idle: 15, interval: 5, count: 3 }
 const CONNECTIONS_MAX = 10
 
 /** Integers are bigint, whatever their size: as SQLite's rows are read. */
@@ -29,6 +31,8 @@ export function openPool(url: string, { max = CONNECTIONS_MAX } = {}): Pool {
     pipeline: true,
     application_name: 'tranche',
     connectionTimeoutMillis: CONNECT_MAX_MS,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: SILENCE.idle * 1_000,
     // A process that has nothing left to do ends.
     allowExitOnIdle: true,
     types: TYPES as never,
@@ -52,6 +56,9 @@ const SETTINGS = {
   lock_timeout: LOCK_WAIT_MAX_MS,
   statement_timeout: STATEMENT_MAX_MS,
   idle_in_transaction_session_timeout: IDLE_TRANSACTION_MAX_MS,
+  tcp_keepalives_idle: SILENCE.idle,
+  tcp_keepalives_interval: SILENCE.interval,
+  tcp_keepalives_count: SILENCE.count,
   default_transaction_isolation: 'read committed',
   // Statements here take milliseconds. Compiling one takes a hundred.
   jit: 'off',
