@@ -161,13 +161,14 @@ test('a process that writes without a break leaves the lock to an operator', asy
   const { file, store } = await withPlans(t, 1)
   const acme = await store.findTenant('acme', 'test')
   assert.ok(acme)
-  // Starts, opens the file and writes one row, while this process has a second and a half of writes before it.
+  // Starts, opens the file and writes one row, while this process always has a second and a half of writes before it.
   const operator = act(t, 'create', file, 'bolt-two')
-  const flood = await Promise.all(Array.from({ length: 75 }, (_, i) => linkSlowly(store, acme, `u${i}`)))
+  const flood = Array.from({ length: 75 }, async (_, lane) => {
+    for (let n = 0; !operator.hasEnded(); n++) await linkSlowly(store, acme, `u${lane}-${n}`)
+  })
+  await Promise.all(flood)
   assert.equal(await operator.ended, 0, operator.err())
-  const added = await store.findPartner('bolt-two')
-  const last = flood.at(-1)?.user.createdAt
-  assert.ok(added && last && added.createdAt < last, `${added?.createdAt} and ${last}`)
+  assert.ok(await store.findPartner('bolt-two'))
 })
 
 test('two processes that both write without a break take turns of a few commits', async (t) => {
