@@ -68,8 +68,8 @@ export function createConnection(socket: Socket, handle: RequestListener, uuid: 
     take(request, response) {
       // What was sent after the end is not answered; the client knows from `Connection: close` that it was not done.
       if (isEnding || isLeaving(socket)) return
-      request.on('error', () => {})
-      response.on('error', () => {})
+      request.on('error', ignore)
+      response.on('error', ignore)
       // What follows may be part of it, for whoever sent it on.
       if (isFramedInDoubt(request)) isEnding = true
       if (open.length < CALLS_MAX) return begin({ request, response })
@@ -94,6 +94,9 @@ export function createConnection(socket: Socket, handle: RequestListener, uuid: 
     },
   }
 }
+
+/** A connection that breaks ends its calls, and that is all. */
+function ignore(): void {}
 
 /** What is left of a body that was answered before its end. Whoever read it has stopped, and would hold it up. */
 function discardRest(request: IncomingMessage): void {
