@@ -9,10 +9,7 @@ export type Lanes<T extends object> = {
   take: () => T | undefined
 }
 
-/**
- * A lane stays with whoever opened it. As an entry of a map it would come and go with every item, and each table that
- * such a map outgrows keeps what it held from V8's quick collections: everything about a call would grow old.
- */
+/** A lane stays with whoever opened it, so that nothing has to be looked up, made or dropped for an item. */
 export function createLanes<T extends object>(): Lanes<T> {
   /** The lanes in which something waits, in the order of their turns. */
   const line: T[][] = []

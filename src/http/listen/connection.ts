@@ -23,7 +23,7 @@ export type Connection = {
 type Call = { request: IncomingMessage; response: ServerResponse }
 
 export function createConnection(socket: Socket, handle: RequestListener, uuid: () => string): Connection {
-  /** In the order of their arrival, which is that of their answers. A list for the reason that `src/lanes.ts` gives. */
+  /** In the order of their arrival, which is that of their answers. */
   const open: Call[] = []
   const waiting: Call[] = []
   let isPaused = false
