@@ -1,35 +1,37 @@
 // A queue in which nobody waits behind somebody else's crowd: first come, first served within a lane, and the lanes
 // take turns.
 
-export type Lanes<T> = {
+export type Lanes<T extends object> = {
   readonly size: number
-  add: (lane: string | number, item: T) => void
+  /** Opens a lane, and returns what adds an item to it. */
+  open: () => (item: T) => void
   /** Takes the first item of the lane whose turn it is; undefined when nothing waits. */
   take: () => T | undefined
 }
 
-export function createLanes<T>(): Lanes<T> {
-  // In the order of their turns, without empty ones.
-  const lanes = new Map<string | number, T[]>()
+/** A lane stays with whoever opened it, so that nothing has to be looked up, made or dropped for an item. */
+export function createLanes<T extends object>(): Lanes<T> {
+  /** The lanes in which something waits, in the order of their turns. */
+  const line: T[][] = []
   let size = 0
   return {
     get size() {
       return size
     },
-    add(lane, item) {
-      const waiting = lanes.get(lane)
-      if (waiting) waiting.push(item)
-      else lanes.set(lane, [item])
-      size += 1
+    open() {
+      const lane: T[] = []
+      return (item) => {
+        if (lane.length === 0) line.push(lane)
+        lane.push(item)
+        size += 1
+      }
     },
     take() {
-      const [first] = lanes
-      if (!first) return undefined
-      const [lane, waiting] = first
-      const item = waiting.shift()
-      lanes.delete(lane)
+      const lane = line.shift()
+      if (!lane) return undefined
+      const item = lane.shift()
       // To the end of the line.
-      if (waiting.length > 0) lanes.set(lane, waiting)
+      if (lane.length > 0) line.push(lane)
       size -= 1
       return item
     },

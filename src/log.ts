@@ -3,6 +3,7 @@
 import { Writable } from 'node:stream'
 import { type DestinationStream, pino } from 'pino'
 import { PinoPretty } from 'pino-pretty'
+import type { Instant } from './core/instant.ts'
 import { visible, visibleLines } from './core/visible.ts'
 
 export type Log = {
@@ -18,11 +19,11 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
 const STDERR = 2
 
-export function createLog(format: LogFormat, level: LogLevel = 'info'): Log {
+export function createLog(format: LogFormat, clock: () => Instant, level: LogLevel = 'info'): Log {
   const options = {
     level,
     base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
+    timestamp: isoTime(clock),
     formatters: { level: (level: string) => ({ level }) },
   }
   if (format === 'json') return pino(options, forgiving())
@@ -42,6 +43,18 @@ export function createLog(format: LogFormat, level: LogLevel = 'info'): Log {
       pretty[level](err === undefined ? {} : { err: legibly(err) }, visible(message + inOneLine(rest)))
     }
   return { debug: legible('debug'), info: legible('info'), warn: legible('warn'), error: legible('error') }
+}
+
+/** The time as pino writes it, made anew once a millisecond. */
+function isoTime(clock: () => Instant): () => string {
+  let madeAt: Instant | null = null
+  let text = ''
+  return () => {
+    const now = clock()
+    if (now !== madeAt) text = pino.stdTimeFunctions.isoTime()
+    madeAt = now
+    return text
+  }
 }
 
 /** Fields as name=value; an id that only a program looks for, and what is not there, are left out. */

@@ -5,17 +5,18 @@ import { test } from 'node:test'
 import { createLanes } from '../src/lanes.ts'
 
 test('lanes take turns, and within a lane it is first come, first served', () => {
-  const lanes = createLanes<string>()
-  for (let i = 1; i <= 4; i++) lanes.add('crowd', `crowd ${i}`)
-  lanes.add('other', 'other 1')
-  lanes.add(7, 'seven 1')
-  lanes.add('other', 'other 2')
+  const lanes = createLanes<{ name: string }>()
+  const [crowd, other, seven] = [lanes.open(), lanes.open(), lanes.open()]
+  for (let i = 1; i <= 4; i++) crowd({ name: `crowd ${i}` })
+  other({ name: 'other 1' })
+  seven({ name: 'seven 1' })
+  other({ name: 'other 2' })
   assert.equal(lanes.size, 7)
   const taken: (string | undefined)[] = []
-  for (let i = 0; i < 4; i++) taken.push(lanes.take())
+  for (let i = 0; i < 4; i++) taken.push(lanes.take()?.name)
   // Whoever comes back joins the end of the line.
-  lanes.add(7, 'seven 2')
-  while (lanes.size > 0) taken.push(lanes.take())
+  seven({ name: 'seven 2' })
+  while (lanes.size > 0) taken.push(lanes.take()?.name)
   assert.deepEqual(taken, [
     'crowd 1',
     'other 1',

@@ -136,13 +136,18 @@ type Parts = {
 async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
   const [{ createLog }, { createFeed }] = await Promise.all([import('../log.ts'), import('../price/feed.ts')])
   const { tlsOf } = await import('./serve/tls.ts')
-  const log = createLog(options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'), options.logLevel)
+  const { clock } = cli.machine
+  const log = createLog(
+    options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'),
+    clock,
+    options.logLevel,
+  )
   const warn = (message: string): void => log.warn({}, message)
   return {
     log,
     tls: tlsOf(options),
     connections: connectionLimitsOf(options),
-    observe: createFeed(options.priceFeed, { clock: cli.machine.clock, warn }),
+    observe: createFeed(options.priceFeed, { clock, warn }),
     heartbeat: createPing(options.ping, warn),
     ...(await opsOf(cli, options, log)),
     ...(await webhooksOf(options)),
@@ -153,9 +158,11 @@ async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
 async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const { createApp } = await import('../http/app.ts')
   const { openListeners } = await import('./serve/listeners.ts')
+  const { keepCallsYoung } = await import('./serve/garbage.ts')
   const { outliveSignals, stopSignal } = await import('./serve/signals.ts')
   const { noteSelfSigned, renewCertificate } = await import('./serve/tls.ts')
   const { log, tls } = options
+  keepCallsYoung()
   const renewal = { now: () => {} }
   outliveSignals(() => renewal.now())
   const stopped = stopSignal(cli)

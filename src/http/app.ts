@@ -7,7 +7,7 @@ import { Problem } from '../core/problem.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import { authenticate, isUseStale } from './auth.ts'
-import { readBody, readQuery } from './body.ts'
+import { hasArrived, readBody, readQuery } from './body.ts'
 import { createCallLog } from './call-log.ts'
 import { DOCS_PATHS, type DocsPath, readDocs } from './docs-page.ts'
 import { createOneAtATime } from './one-at-a-time.ts'
@@ -18,7 +18,7 @@ import { OPS_PATHS } from './ops/paths.ts'
 import { createRateLimit } from './rate-limit.ts'
 import { PUT_OFF, Refusal, STATUS_OF } from './refusal.ts'
 import { openAnswer } from './request-id.ts'
-import { flawOf, isWrittenAs } from './request-line.ts'
+import { flawOf, writtenAs } from './request-line.ts'
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
 import { CALLS_PER_KEY_MAX, createTurns, type Turn } from './turns.ts'
@@ -51,15 +51,20 @@ export function createApp(options: AppOptions): H3 {
     return flaw ? answer(event, [], flaw) : next()
   })
   for (const [path, routes] of Map.groupBy([...ROUTES, getDescription], (route) => route.path)) {
-    app.all(path, (event) => answer(event, isWrittenAs(event, path) ? routes : []))
+    const isWritten = writtenAs(path)
+    app.all(path, (event) => answer(event, isWritten(event) ? routes : []))
   }
-  for (const path of OPS_PATHS)
+  for (const path of OPS_PATHS) {
+    const isWritten = writtenAs(path)
     app.all(path, (event) => {
-      const told = isWrittenAs(event, path) ? ops?.answer(event, path, 'api') : null
+      const told = isWritten(event) ? ops?.answer(event, path, 'api') : null
       return told ? sendOps(event, path, { answer: told, log, uuid: machine.uuid }) : answer(event, [])
     })
-  for (const path of DOCS_PATHS)
-    app.all(path, (event) => (isWrittenAs(event, path) ? answerDocs(event, path) : answer(event, [])))
+  }
+  for (const path of DOCS_PATHS) {
+    const isWritten = writtenAs(path)
+    app.all(path, (event) => (isWritten(event) ? answerDocs(event, path) : answer(event, [])))
+  }
   app.all('/**', (event) => answer(event, []))
   return app
 
@@ -111,9 +116,10 @@ export function createApp(options: AppOptions): H3 {
     if (isUseStale(caller, now)) noteUse(store, caller)
     const route = routeFor(event.req.method, routes)
     const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
-    const body = route.body ? await readBody(event.req, route.body) : undefined
     // A body takes as long as its sender likes, and the key may have ended meanwhile.
-    if (route.body || trail.turn.ready) await authenticate(store, authorization)
+    const mustWait = trail.turn.ready !== null || (route.body !== null && !hasArrived(event.req))
+    const body = route.body ? await readBody(event.req, route.body) : undefined
+    if (mustWait) await authenticate(store, authorization)
     const checked: Call<unknown> = {
       store,
       machine,

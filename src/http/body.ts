@@ -68,13 +68,18 @@ async function readBytes(request: H3Event['req']): Promise<Buffer> {
   return gather(request.runtime?.node?.req ?? Readable.from(request.body ?? []))
 }
 
+/** Whether all of a request is here already. */
+export const hasArrived = (request: H3Event['req']): boolean => request.runtime?.node?.req.complete === true
+
 /** From Node's own stream: each piece of a web stream would cost promises besides. */
 function gather(body: Readable): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
     // The client left in the middle of its request: nobody reads the answer, and it is not our failure.
-    const left = (): void => reject(new Refusal(400, 'Request body ended early.', { connection: 'close' }))
+    const left = (): void => {
+      if (!body.readableEnded) reject(new Refusal(400, 'Request body ended early.', { connection: 'close' }))
+    }
     if (body.destroyed) left()
     body.on('data', (chunk: Buffer) => {
       size += chunk.byteLength

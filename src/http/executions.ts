@@ -79,12 +79,9 @@ const NO_FILL: readonly unknown[] = ['failed', 'cancelled']
 const FILL: readonly unknown[] = ['filled', 'partial']
 
 /** Which fields a report needs depends on its status; without a valid one, only what every report has is checked. */
-const confirmBody = z.record(z.string(), z.unknown()).transform((input, context): Report => {
-  const schema = FILL.includes(input.status)
-    ? fillBody
-    : NO_FILL.includes(input.status)
-      ? noFillBody
-      : unknownBody
+const confirmBody = z.unknown().transform((input, context): Report => {
+  const { status } = input as { status?: unknown }
+  const schema = FILL.includes(status) ? fillBody : NO_FILL.includes(status) ? noFillBody : unknownBody
   const parsed = schema.safeParse(input)
   if (parsed.success) return reportOf(parsed.data as Body)
   for (const issue of parsed.error.issues) context.issues.push({ ...issue, input } as z.core.$ZodRawIssue)

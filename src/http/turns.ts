@@ -18,8 +18,9 @@ export type Turn = {
 
 /** Gives each call its turn. Throws a Refusal: 429, when the key has `callsPerKey` calls here already. */
 export function createTurns(callsPerKey: number): (keyId: string) => Turn {
-  const here = new Map<string, number>()
   const waiting = createLanes<() => void>()
+  /** Of every key that has called. */
+  const keys = new Map<string, { calls: number; wait: (go: () => void) => void }>()
   /** When the handling of this turn of the event loop is to end; null before its first call. */
   let endsAt: number | null = null
 
@@ -45,20 +46,26 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
     return waiting.size === 0 && endsAt !== null && performance.now() < endsAt
   }
 
+  function known(keyId: string) {
+    const key = keys.get(keyId)
+    if (key) return key
+    const added = { calls: 0, wait: waiting.open() }
+    keys.set(keyId, added)
+    return added
+  }
+
   return (keyId) => {
-    const calls = here.get(keyId) ?? 0
-    if (calls >= callsPerKey) {
+    const key = known(keyId)
+    if (key.calls >= callsPerKey) {
       throw new Refusal(429, `Too many calls at once: at most ${callsPerKey} for each key.`, {
         'retry-after': '1',
       })
     }
-    here.set(keyId, calls + 1)
+    key.calls += 1
     return {
-      ready: mayGoOn() ? null : new Promise((go) => waiting.add(keyId, go)),
+      ready: mayGoOn() ? null : new Promise(key.wait),
       leave() {
-        const left = (here.get(keyId) ?? 0) - 1
-        if (left > 0) here.set(keyId, left)
-        else here.delete(keyId)
+        key.calls -= 1
       },
     }
   }

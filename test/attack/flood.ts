@@ -143,6 +143,43 @@ async function serveInto(log: string, { stage, cwd, program }: Place): Promise<s
   throw new Error(`serve ended: ${readFileSync(log, 'utf8')}`)
 }
 
+type Scene = {
+  url: string
+  /** Runs an operator's command; answers how long it took. */
+  command: (...argv: string[]) => Promise<number>
+  attacker: string
+  other: string
+  /** A key to revoke. */
+  spare: () => Promise<{ keyId: string }>
+}
+
+/** What is noticed of one flood, as a multiple of the goal that it misses most. */
+async function noticed(what: string, { url, command, attacker, other, spare }: Scene): Promise<number> {
+  const { keyId } = await spare()
+  const flooding = await another(url, attacker, what)
+  // A process that has just been started compiles what it runs; that is over soon, and not what a flood does.
+  await wait(WARM_UP_MS)
+  const sampling = await another('sample', url, other)
+  const { read, write, health } = JSON.parse(sampling.said())
+  await sampling.end()
+  // What a command takes that only reads is what it costs to start one beside the flood.
+  const start = await command('key', 'list', 'gone')
+  const revoke = (await command('key', 'revoke', keyId)) - start
+  const disable = (await command('partner', 'disable', 'gone')) - start
+  const calls = flooding.said()
+  await flooding.end()
+  const ms = (value: number) => `${Math.round(value)} ms`.padStart(8)
+  process.stdout.write(
+    `${what.padEnd(22)} others' GET p99 ${ms(read)}, POST p99 ${ms(write)}, /healthz p99 ${ms(health)}, ` +
+      `key revoke ${ms(revoke)}, partner disable ${ms(disable)}, ${calls} calls\n`,
+  )
+  return Math.max(
+    Math.max(read, write) / GOALS_MS.other,
+    health / GOALS_MS.health,
+    Math.max(revoke, disable) / GOALS_MS.command,
+  )
+}
+
 async function attack(program: Program): Promise<boolean> {
   const cleanUps: (() => unknown)[] = []
   const stage = { after: (clean: () => unknown) => void cleanUps.push(clean) }
@@ -160,7 +197,7 @@ async function attack(program: Program): Promise<boolean> {
     await store.addPartner({ partnerSlug: slug, name: slug }, AUDIT)
   const [crowd, other] = [await keyOf('crowd'), await keyOf('other')]
   addCrowd(file, crowd.tenantId, { user: 'crowd', plans: CROWD, status: 'pending' })
-  const slow = await slowness()
+  let slow = await slowness()
   let held = true
   try {
     const url = await serveInto(join(cwd, 'serve.log'), { stage, cwd, program })
@@ -170,32 +207,20 @@ async function attack(program: Program): Promise<boolean> {
       if (code !== 0) throw new Error(`${argv.join(' ')}: ${code} ${err}`)
       return performance.now() - from
     }
+    const scene: Scene = {
+      url,
+      command,
+      attacker: crowd.secret,
+      other: other.secret,
+      spare: () => keyOf('gone'),
+    }
     for (const what of Object.keys(FLOODS)) {
-      const spare = await keyOf('gone')
-      const flooding = await another(url, crowd.secret, what)
-      // A process that has just been started compiles what it runs; that is over soon, and not what a flood does.
-      await wait(WARM_UP_MS)
-      const sampling = await another('sample', url, other.secret)
-      const { read, write, health } = JSON.parse(sampling.said())
-      await sampling.end()
-      // What a command takes that only reads is what it costs to start one beside the flood.
-      const start = await command('key', 'list', 'gone')
-      const revoke = (await command('key', 'revoke', spare.keyId)) - start
-      const disable = (await command('partner', 'disable', 'gone')) - start
-      const calls = flooding.said()
-      await flooding.end()
-      const worst = Math.max(read, write)
-      const missed = Math.max(
-        worst / GOALS_MS.other / slow,
-        health / GOALS_MS.health / slow,
-        Math.max(revoke, disable) / GOALS_MS.command / slow,
-      )
+      const times = await noticed(what, scene)
+      // It may have become busier than it was. What is flooded again would not be the same: a disable is done once.
+      if (times / slow >= BY_FAR) slow = Math.max(slow, await slowness())
+      const missed = times / slow
+      if (missed >= 1) process.stdout.write(`${what}: ${missed.toFixed(1)} times a goal\n`)
       held &&= missed < BY_FAR
-      const ms = (value: number) => `${Math.round(value)} ms`.padStart(8)
-      process.stdout.write(
-        `${what.padEnd(22)} others' GET p99 ${ms(read)}, POST p99 ${ms(write)}, /healthz p99 ${ms(health)}, ` +
-          `key revoke ${ms(revoke)}, partner disable ${ms(disable)}, ${calls} calls${missed < 1 ? '' : `: ${missed.toFixed(1)} times a goal`}\n`,
-      )
     }
   } finally {
     agent.destroy()

@@ -12,6 +12,7 @@ import { createClient } from '../fuzz/client.ts'
 import { head } from '../http/raw.ts'
 import { PROGRAM, type Program, type Started, startServe } from '../support/process.ts'
 import { me, withKey } from '../support/serve.ts'
+import { settled } from '../support/settled.ts'
 
 /** What this machine allows, 10,000 unless its limit of open files is low: serve comes to the same number. */
 const { connectionsMax: MOST, connectionsPerAddressMax: SHARE } = connectionLimitsOf({})
@@ -39,17 +40,8 @@ async function openIdle(t: TestContext, url: string, count: number, text = ''): 
     })
     await Promise.all(batch)
   }
-  await settle(() => held.size)
+  await settled(() => held.size)
   return [...held]
-}
-
-/** Whoever is turned away learns it a moment later. */
-async function settle(count: () => number): Promise<void> {
-  let before = -1
-  for (let same = 0; same < 4; same = count() === before ? same + 1 : 0) {
-    before = count()
-    await wait(250)
-  }
 }
 
 async function assertAnswered(url: string, key: string): Promise<void> {

@@ -247,7 +247,7 @@ test('pretty logs spell foreign text out, JSON logs have it exactly', () => {
     import { createLog } from './src/log.ts'
     const text = ${JSON.stringify(mark('plan'))}
     for (const format of ['pretty', 'json']) {
-      const log = createLog(format)
+      const log = createLog(format, () => 0)
       log.warn({ text, deep: [{ text }] }, text + '\\nforged line')
       log.error({ err: new Error(text) }, 'failed')
     }`

@@ -41,15 +41,20 @@ export async function startFront(t: TestContext, behind: string): Promise<Front>
     if (move === 'reset') return void socket.destroy()
     if (move === 'hang') return
     if (typeof move === 'object') return void response.writeHead(move.status, move.headers).end(move.body)
-    const answer = await fetch(behind + path, {
-      method,
-      headers: { authorization: headers.authorization ?? '' },
-      ...(method === 'POST' && { body }),
-    })
-    const text = await answer.text()
-    if (move === 'lose') return void socket.destroy()
-    const due = answer.headers.get('x-due-remaining')
-    response.writeHead(answer.status, due === null ? {} : { 'x-due-remaining': due }).end(text)
+    try {
+      const answer = await fetch(behind + path, {
+        method,
+        headers: { authorization: headers.authorization ?? '' },
+        ...(method === 'POST' && { body }),
+      })
+      const text = await answer.text()
+      if (move === 'lose') return void socket.destroy()
+      const due = answer.headers.get('x-due-remaining')
+      response.writeHead(answer.status, due === null ? {} : { 'x-due-remaining': due }).end(text)
+    } catch {
+      // The service has ended: at the end of a test, which may come while the last call is under way.
+      socket.destroy()
+    }
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.after(() => {

@@ -14,6 +14,7 @@ import {
   keptOf,
   openOf,
   ordersOf,
+  ordersToKnow,
   SAMPLES,
   type Stage,
   setStage,
@@ -22,28 +23,51 @@ import {
 } from './stage.ts'
 
 /** How many lives each partner has; PARTNER_LIVES=200 for a long look. */
-const LIVES = Number(process.env.PARTNER_LIVES ?? 6)
+const LIVES = Number(process.env.PARTNER_LIVES ?? 7)
 /** The venue takes its time, so that chance finds the moments around an order. */
-const ENV = { PAPER_DELAY_MS: '3', PAPER_OPEN_MS: '10', PAPER_PART: '0.2', PAPER_FAIL: '0.4' }
+const ENV = { PAPER_DELAY_MS: '3', PAPER_OPEN_MS: '10', PAPER_PART: '0.2', PAPER_FAIL: '0.2' }
 const SLOT_MS = 8 * HOUR_MS
-const PLANS = ['a', 'b', 'c', 'd']
+const PLANS = ['a', 'b', 'c', 'd', 'e']
 
 type Moment = 'intended' | 'ordered' | 'confirming' | 'confirmed' | 'any'
-const MOMENTS: Moment[] = ['intended', 'ordered', 'any', 'confirming', 'any', 'confirmed', 'any', 'any']
+const MOMENTS: Moment[] = ['any', 'confirming', 'any', 'confirmed', 'any', 'intended', 'ordered', 'any']
+/**
+ * The first lives. The plan that each leaves half bought is cancelled then: one that was meant and not ordered, one
+ * whose order is filled, and one whose order the venue refuses, which the service need not know of.
+ */
+const CANCELLED: { moment: Moment; env?: Record<string, string> }[] = [
+  { moment: 'intended' },
+  { moment: 'ordered', env: { PAPER_PART: '0', PAPER_FAIL: '0' } },
+  { moment: 'ordered', env: { PAPER_FAIL: '1' } },
+]
+/** How long a moment may let wait for itself: one of chance may have nothing to do, the first ones must come. */
+const MAY_COME_MS = 1_000
+const MUST_COME_MS = 30_000
 
-/** Runs a partner and kills it at the moment, or when that did not come for a second. */
-async function live(stage: Stage, moment: Moment, chance: () => number): Promise<void> {
+type Life = {
+  moment: Moment
+  env: Record<string, string> | undefined
+  mustCome: boolean
+  chance: () => number
+}
+
+/** Runs a partner and kills it at the moment. */
+async function live(stage: Stage, { moment, env, mustCome, chance }: Life): Promise<void> {
   const { front } = stage
   const known = new Set(journalOf(stage).map(({ execution_id: id }) => id))
   const ordered = ordersOf(stage).length
   const polled = front.sees(isPoll)
-  const partner = stage.launch(moment === 'intended' ? { ...ENV, PAPER_DELAY_MS: '200' } : ENV)
+  // What is intended stays so until the kill, however late that comes.
+  const partner = stage.launch({ ...ENV, ...env, ...(moment === 'intended' && { PAPER_DELAY_MS: '60000' }) })
   const kill = async () => {
     partner.child.kill('SIGKILL')
     await partner.ended
   }
   front.onCall(async (call) => {
-    if (!isConfirm(call) || !moment.startsWith('confirm')) return 'forward'
+    if (!isConfirm(call)) return 'forward'
+    // What is ordered stays unconfirmed until the kill.
+    if (moment === 'ordered') return 'hang'
+    if (!moment.startsWith('confirm')) return 'forward'
     if (moment === 'confirming') await kill()
     else setTimeout(kill, 1)
     return moment === 'confirming' ? 'reset' : 'lose'
@@ -60,7 +84,8 @@ async function live(stage: Stage, moment: Moment, chance: () => number): Promise
     any: () => true,
   }
   if (moment === 'any') await pause(chance() * 200)
-  await until(hasCome[moment], () => moment, 1_000).catch(() => {})
+  const come = until(hasCome[moment], () => moment, mustCome ? MUST_COME_MS : MAY_COME_MS)
+  await (mustCome ? come : come.catch(() => {}))
   await kill()
 }
 
@@ -78,17 +103,24 @@ async function killOften(t: TestContext, stage: Stage): Promise<void> {
     await plan(stage.service, id, id)
   }
   const chance = chanceOf(t)
+  const cancelled = new Set<string>()
   let between = 0
   for (let lives = 0; lives < LIVES; lives++) {
     // Both units of a slot fire; and what an earlier life left is delivered again.
     await stage.service.tick(LOW_PRICE)
-    const moment = MOMENTS[lives % MOMENTS.length] ?? 'any'
-    await live(stage, moment, chance)
+    const cancels = CANCELLED[lives]
+    const { moment, env } = cancels ?? {
+      moment: MOMENTS[(lives - CANCELLED.length) % MOMENTS.length] ?? 'any',
+    }
+    await live(stage, { moment, env, mustCome: cancels !== undefined, chance })
     const begun = plansBegun(stage, moment !== 'intended')
     if (moment !== 'intended' && begun.length > 0) between++
-    // What is cancelled now is never delivered again.
-    if (lives < 2)
-      await plan(stage.service, begun[0] ?? assert.fail(moment), begun[0] ?? '', { status: 'cancelled' })
+    if (cancels) {
+      // What is cancelled now is never delivered again.
+      const id = begun.find((plan) => !cancelled.has(plan)) ?? assert.fail(moment)
+      await plan(stage.service, id, id, { status: 'cancelled' })
+      cancelled.add(id)
+    }
     stage.service.advance(lives % 2 === 0 ? LEASE_MS : SLOT_MS)
   }
   t.diagnostic(`${LIVES} kills, ${between} of them between an order and its confirmation`)
@@ -104,8 +136,8 @@ async function finish(stage: Stage): Promise<void> {
   stage.front.onCall(() => 'forward')
   const partner = stage.launch(ENV)
   const what = () => `${JSON.stringify(journalOf(stage))} ${partner.out()}${partner.err()}`
-  const isKnown = () => ordersOf(stage).length === tradesOf(stage).length + keptOf(stage).length
-  await until(() => openOf(stage) === 0 && isKnown(), what, 15_000)
+  const isKnown = () => ordersToKnow(stage).length === tradesOf(stage).length + keptOf(stage).length
+  await until(() => openOf(stage) === 0 && isKnown(), what)
   partner.child.kill('SIGKILL')
   await partner.ended
 }
@@ -117,12 +149,17 @@ suite('a partner that is killed again and again', { concurrency: true }, () => {
       await killOften(t, stage)
       await finish(stage)
       assertSameBooks(stage)
-      // The first that was cancelled had been meant, and not ordered; the second had been ordered.
+      // The first that was cancelled had been meant, and not ordered; the others had been ordered.
       const [neverOrdered, ...others] = plansBegun(stage, false)
       assert.ok(neverOrdered !== undefined && others.length === 0)
       assert.ok(
         !ordersOf(stage).some(({ key }) => key.startsWith(`${neverOrdered}:`)),
         'nothing is bought for it',
+      )
+      assert.equal(
+        ordersOf(stage).length - ordersToKnow(stage).length,
+        1,
+        'one bought nothing after its cancel',
       )
       assert.deepEqual(await stage.service.store.findFaults(), [])
     })

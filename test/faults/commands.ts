@@ -102,7 +102,12 @@ let made: Promise<Templates> | undefined
 
 /** Made once in this process, and gone with it. */
 function templates(): Promise<Templates> {
-  made ??= make({ after: (end) => void process.once('exit', () => (end as () => void)()) })
+  if (made) return made
+  const ends: (() => void)[] = []
+  process.once('exit', () => {
+    for (const end of ends) end()
+  })
+  made = make({ after: (end) => void ends.push(end as () => void) })
   return made
 }
 

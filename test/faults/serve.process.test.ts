@@ -11,6 +11,7 @@ import { head } from '../http/raw.ts'
 import { finish, PROGRAM, type Program, startServe, WITH_OPS } from '../support/process.ts'
 import { withKey } from '../support/serve.ts'
 import { USER } from '../support/service.ts'
+import { settled } from '../support/settled.ts'
 import { hasTool } from '../support/tools.ts'
 import { type Fault, failingCalls } from './failing-calls.ts'
 import { MOUNTING, mayMount } from './mounts.ts'
@@ -137,14 +138,16 @@ suite('serve on a machine that fails', { concurrency: 3 }, () => {
     assert.equal((await link()).status, 200)
     const idle = Array.from({ length: 200 }, () => connect(Number(port), hostname).on('error', () => {}))
     t.after(() => idle.map((socket) => socket.destroy()))
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    const open = () => idle.filter((socket) => !socket.destroyed)
+    await settled(() => open().length)
     assert.ok(!served.hasEnded())
-    const letIn = idle.filter((socket) => !socket.destroyed)
+    const letIn = open()
     assert.ok(letIn.length > 0 && letIn.length < idle.length, `${letIn.length} were let in`)
     for (const socket of letIn)
       assert.equal(await statusOver(socket, key), 200, 'whoever was let in is answered')
     for (const socket of idle) socket.destroy()
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    // It learns a moment later that they are gone.
+    while ((await link().catch(() => null))?.status !== 200) assert.ok(!served.hasEnded())
     for (let n = 0; n < 5; n++) assert.equal((await link()).status, 200)
     await assertKept()
   })

@@ -113,9 +113,11 @@ suite('a process that is stopped', { concurrency: 3 }, () => {
     feed.tell()
     stopped.child.kill('SIGCONT')
     assert.equal(await stopped.ended, 0, stopped.err())
-    assert.equal(JSON.parse(stopped.out()).executions_created, 1)
     const again = await finish(t, ['tick', '--price', '60000', '--json'], { cwd })
-    assert.equal(JSON.parse(again.out).executions_created, 0)
+    const created = [stopped.out(), again.out].map((out) => JSON.parse(out).executions_created)
+    // Stopped for longer than a feed may take, it has no price to buy at, and leaves the purchase to the next tick.
+    const isLate = stopped.err().includes('answer within 3 s')
+    assert.deepEqual(created, isLate ? [0, 1] : [1, 0], stopped.err())
   })
 
   test('serve itself: what waits for it is answered when it goes on, and ticks go on meanwhile', async (t) => {

@@ -31,7 +31,7 @@ test('cron runs every line that init installs, and what the jobs say is in the l
     runuser -u ops -- env HOME=/home/ops tranche ${init} > /dev/null 2>&1
     cron
     while ! { grep -q 'tranche: .*backups' /var/log/syslog && grep -q 'tranche: ok' /var/log/syslog &&
-      [ "$(grep -c 'tranche: warning: price feed' /var/log/syslog)" = 2 ]; }; do sleep 0.2; done
+      [ "$(grep -c 'tranche: warning: price feed' /var/log/syslog)" -ge 2 ]; }; do sleep 0.2; done
     cat /var/log/syslog
     echo ---
     ls /var/lib/tranche/backups
@@ -50,7 +50,8 @@ test('cron runs every line that init installs, and what the jobs say is in the l
   assert.match(log, / tranche: warning: price feed 127\.0\.0\.1:9: connect \w+/)
   // Nothing was left to a mail server that is not there.
   assert.doesNotMatch(log, /No MTA installed/)
-  assert.match(backups, /^another\.db\ntranche-\d{8}T\d{6}Z\.db\n$/)
+  // On a slow machine a second minute begins meanwhile.
+  assert.match(backups, /^another\.db\n(tranche-\d{8}T\d{6}Z\.db\n)+$/)
   for (const status of statuses.trim().split('\n')) assert.notEqual(JSON.parse(status).last_tick_at, null)
 })
 

@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { CALLS_PER_TURN, createGate } from '../../src/http/listen/gate.ts'
+import { CALLS_PER_TURN, createGates } from '../../src/http/listen/gate.ts'
 
 test('a turn begins so many calls and no more, and leaves none behind', async () => {
-  const gate = createGate()
+  const gate = createGates()()
   const begun: number[] = []
-  for (let i = 0; i < 3 * CALLS_PER_TURN + 1; i++) gate(1, () => begun.push(i))
+  for (let i = 0; i < 3 * CALLS_PER_TURN + 1; i++) gate(() => begun.push(i))
   for (const turns of [1, 2, 3]) {
     assert.equal(begun.length, turns * CALLS_PER_TURN)
     await turn()
@@ -20,23 +20,25 @@ test('a turn begins so many calls and no more, and leaves none behind', async ()
 })
 
 test('a call of a quiet connection waits for one call of each busy one, not for all of theirs', async () => {
-  const gate = createGate()
-  const begun: number[] = []
-  for (let call = 0; call < 100; call++) for (const busy of [1, 2, 3]) gate(busy, () => begun.push(busy))
-  gate(4, () => begun.push(4))
+  const openGate = createGates()
+  const busy = [openGate(), openGate(), openGate()]
+  const quiet = openGate()
+  const begun: string[] = []
+  for (let call = 0; call < 100; call++) for (const gate of busy) gate(() => begun.push('busy'))
+  quiet(() => begun.push('quiet'))
   await turn()
-  assert.ok(begun.slice(CALLS_PER_TURN, CALLS_PER_TURN + 4).includes(4), begun.join())
+  assert.ok(begun.slice(CALLS_PER_TURN, CALLS_PER_TURN + 4).includes('quiet'), begun.join())
 })
 
 test('what comes while others wait does not overtake them', async () => {
-  const gate = createGate()
+  const gate = createGates()()
   const begun: string[] = []
-  for (let i = 0; i < CALLS_PER_TURN; i++) gate(1, () => {})
-  gate(1, () => {
+  for (let i = 0; i < CALLS_PER_TURN; i++) gate(() => {})
+  gate(() => {
     begun.push('first')
-    gate(1, () => begun.push('third'))
+    gate(() => begun.push('third'))
   })
-  gate(1, () => begun.push('second'))
+  gate(() => begun.push('second'))
   await turn()
   await turn()
   assert.deepEqual(begun, ['first', 'second', 'third'])

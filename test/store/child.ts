@@ -103,6 +103,7 @@ const VERBS: Record<string, () => Promise<void>> = {
 
   /** Opens a database that may not exist yet and adds a partner of its own. */
   async create() {
+    say('opening')
     const store = await open(true)
     await store.addPartner(
       { partnerSlug: argument, name: argument },

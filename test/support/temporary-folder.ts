@@ -5,9 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 
-/** A folder that is gone when the test ends. */
+/**
+ * A folder that is gone when the test ends. Its hooks run in the order in which they were made, and a process that still
+ * writes would be in the way: the last of them removes the folder, after whatever was started in it is ended.
+ */
 export function temporaryFolder(t: Pick<TestContext, 'after'>): string {
   const folder = mkdtempSync(join(tmpdir(), 'tranche-test-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  t.after(() => t.after(() => rmSync(folder, { recursive: true, force: true })))
   return folder
 }

@@ -5,20 +5,21 @@ import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import { createReader, Refused } from '../../src/cli/webhook/service-reader.ts'
 
 async function readerOf(t: TestContext, answer: RequestListener) {
   const server = createServer(answer).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const ended = new AbortController()
-  const troubles: string[] = []
+  const trouble = Promise.withResolvers<string>()
   const { port } = server.address() as AddressInfo
   const reader = createReader({
     url: `http://127.0.0.1:${port}`,
     key: 'sse_test_key',
     chance: () => 0,
     signal: ended.signal,
-    onTrouble: (text) => troubles.push(text),
+    onTrouble: trouble.resolve,
     onRecovery: () => {},
   })
   t.after(() => {
@@ -26,7 +27,7 @@ async function readerOf(t: TestContext, answer: RequestListener) {
     server.closeAllConnections()
     server.close()
   })
-  return { reader, troubles, ended }
+  return { reader, trouble: trouble.promise, ended }
 }
 
 test('an answer that does not end is refused, and takes no memory', async (t) => {
@@ -49,13 +50,14 @@ test('an answer that does not end is refused, and takes no memory', async (t) =>
 
 test('a wait longer than a timer holds is a long one, and not none', async (t) => {
   let asked = 0
-  const { reader, troubles, ended } = await readerOf(t, (_, response) => {
+  const { reader, trouble, ended } = await readerOf(t, (_, response) => {
     asked += 1
     response.writeHead(503, { 'retry-after': '99999999999' }).end()
   })
-  const reading = reader.patiently(() => reader.once('/me'))
-  setTimeout(() => ended.abort(), 300)
-  await assert.rejects(reading)
+  const ending = assert.rejects(reader.patiently(() => reader.once('/me')))
+  assert.match(await trouble, /trying again in 3600 s$/)
+  await pause(300)
+  ended.abort()
+  await ending
   assert.equal(asked, 1)
-  assert.match(troubles[0] ?? '', /trying again in 3600 s$/)
 })

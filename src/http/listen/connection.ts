@@ -24,7 +24,7 @@ type Call = { request: IncomingMessage; response: ServerResponse }
 
 export function createConnection(socket: Socket, handle: RequestListener, uuid: () => string): Connection {
   /** In the order of their arrival, which is that of their answers. */
-  const open = new Set<Call>()
+  const open: Call[] = []
   const waiting: Call[] = []
   let isPaused = false
   let isEnding = false
@@ -33,14 +33,14 @@ export function createConnection(socket: Socket, handle: RequestListener, uuid: 
   socket.destroySoon = () => takeLeave(socket)
 
   function begin(call: Call): void {
-    open.add(call)
+    open.push(call)
     // Whether it was answered or its client left.
     call.response.once('close', () => finish(call))
     handle(call.request, call.response)
   }
 
   function finish(call: Call): void {
-    open.delete(call)
+    open.splice(open.indexOf(call), 1)
     if (socket.destroyed) return
     if (!call.request.complete) discardRest(call.request)
     const next = waiting.shift()
@@ -57,22 +57,22 @@ export function createConnection(socket: Socket, handle: RequestListener, uuid: 
 
   function endWhenAnswered(): void {
     // A call whose own body is broken, or does not come, waits for bytes that are not going to be read.
-    const rest = [...open].filter(({ request, response }) => request.complete || response.headersSent)
+    const rest = open.filter(({ request, response }) => request.complete || response.headersSent)
     if (rest.length > 0 || waiting.length > 0 || isLeaving(socket)) return
     if (flaw !== null) refuse(socket, flaw, uuid())
-    else if (open.size === 0) takeLeave(socket)
+    else if (open.length === 0) takeLeave(socket)
   }
 
   return {
-    isBusy: () => open.size > 0,
+    isBusy: () => open.length > 0,
     take(request, response) {
       // What was sent after the end is not answered; the client knows from `Connection: close` that it was not done.
       if (isEnding || isLeaving(socket)) return
-      request.on('error', () => {})
-      response.on('error', () => {})
+      request.on('error', ignore)
+      response.on('error', ignore)
       // What follows may be part of it, for whoever sent it on.
       if (isFramedInDoubt(request)) isEnding = true
-      if (open.size < CALLS_MAX) return begin({ request, response })
+      if (open.length < CALLS_MAX) return begin({ request, response })
       if (waiting.length >= CALLS_AHEAD_MAX) return void socket.destroy()
       waiting.push({ request, response })
       isPaused = true
@@ -88,12 +88,15 @@ export function createConnection(socket: Socket, handle: RequestListener, uuid: 
       if (isLeaving(socket)) return
       isEnding = true
       waiting.length = 0
-      if (open.size === 0) return void socket.destroy()
-      const { response } = [...open].at(-1) as Call
+      if (open.length === 0) return void socket.destroy()
+      const { response } = open.at(-1) as Call
       if (!response.headersSent) response.setHeader('connection', 'close')
     },
   }
 }
+
+/** A connection that breaks ends its calls, and that is all. */
+function ignore(): void {}
 
 /** What is left of a body that was answered before its end. Whoever read it has stopped, and would hold it up. */
 function discardRest(request: IncomingMessage): void {

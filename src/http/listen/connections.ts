@@ -4,7 +4,7 @@ import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { type Connection, createConnection } from './connection.ts'
-import { createGate } from './gate.ts'
+import { createGates } from './gate.ts'
 import { flawOf, isLeaving } from './leave.ts'
 
 export type ConnectionLimits = {
@@ -45,8 +45,7 @@ export function createConnections(options: Options): Connections {
   const handshakes = new Map<string, NodeJS.Timeout>()
   const perAddress = new Map<string, number>()
   const turnAway = atMostEvery(TURNED_AWAY_EVERY_MS, options.onTurnedAway)
-  const gate = createGate()
-  let opened = 0
+  const openGate = createGates()
   let isDraining = false
 
   function comeIn(socket: Socket): void {
@@ -78,10 +77,9 @@ export function createConnections(options: Options): Connections {
 
   function speakHttp(socket: Socket): void {
     endHandshake(peerOf(socket))
-    opened += 1
-    const number = opened
+    const gate = openGate()
     const handleInTurn: RequestListener = (request, response) =>
-      gate(number, () => {
+      gate(() => {
         if (!socket.destroyed) handle(request, response)
       })
     connections.set(socket, createConnection(socket, handleInTurn, uuid))

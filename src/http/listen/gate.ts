@@ -6,8 +6,11 @@ import { createLanes } from '../../lanes.ts'
 /** A few milliseconds of work. */
 export const CALLS_PER_TURN = 32
 
-/** Begins calls as they come, and past that number in later turns, the connections in turn. */
-export function createGate(): (connection: number, begin: () => void) => void {
+/**
+ * Gives each connection a gate, which begins its calls as they come, and past that number in later turns, the
+ * connections in turn.
+ */
+export function createGates(): () => (begin: () => void) => void {
   const waiting = createLanes<() => void>()
   let begun = 0
 
@@ -26,8 +29,11 @@ export function createGate(): (connection: number, begin: () => void) => void {
     }
   }
 
-  return (connection, begin) => {
-    if (waiting.size === 0 && begun < CALLS_PER_TURN) enter(begin)
-    else waiting.add(connection, begin)
+  return () => {
+    const wait = waiting.open()
+    return (begin) => {
+      if (waiting.size === 0 && begun < CALLS_PER_TURN) enter(begin)
+      else wait(begin)
+    }
   }
 }

@@ -4,7 +4,7 @@ import { H3, type H3Event } from 'h3'
 import type { Log } from '../../log.ts'
 import { Refusal } from '../refusal.ts'
 import { openAnswer } from '../request-id.ts'
-import { flawOf, isWrittenAs } from '../request-line.ts'
+import { flawOf, writtenAs } from '../request-line.ts'
 import type { Ops } from './endpoints.ts'
 import { OPS_PATHS, type OpsAnswer, type OpsPath } from './paths.ts'
 
@@ -37,11 +37,13 @@ export function createOpsApp({ ops, log, uuid }: OpsParts): H3 {
     const flaw = flawOf(event.req)
     return flaw ? refuse(event, json(flaw.status, flaw.detail, flaw.headers)) : next()
   })
-  for (const path of OPS_PATHS)
+  for (const path of OPS_PATHS) {
+    const isWritten = writtenAs(path)
     app.all(path, (event) => {
-      const answer = isWrittenAs(event, path) ? ops.answer(event, path, 'ops') : null
+      const answer = isWritten(event) ? ops.answer(event, path, 'ops') : null
       return answer ? sendOps(event, path, { answer, log, uuid }) : refuse(event, NOT_FOUND)
     })
+  }
   app.all('/**', (event) => refuse(event, NOT_FOUND))
   return app
 }

@@ -40,17 +40,26 @@ export function createWriter(
     undo: db.prepare('rollback to job'),
   }
   const queue = createLanes<Job>()
+  const lanes = new Map<number, (job: Job) => void>()
   const share = createLockShare(db)
   let draining = false
 
   return (work, lane = HOUSE) =>
     new Promise((resolve, reject) => {
-      queue.add(lane, { work, resolve, reject })
+      laneOf(lane)({ work, resolve, reject })
       if (draining) return
       draining = true
       // Not at once: the other requests of this turn of the event loop join the same commit.
       setImmediate(drain)
     })
+
+  function laneOf(id: number): (job: Job) => void {
+    const lane = lanes.get(id)
+    if (lane) return lane
+    const opened = queue.open()
+    lanes.set(id, opened)
+    return opened
+  }
 
   async function drain(): Promise<void> {
     while (queue.size > 0) {
