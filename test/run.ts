@@ -21,6 +21,7 @@ import { spread } from './support/spread.ts'
 import { isMissing, TOOLS } from './support/tools.ts'
 
 const ROOT = join(import.meta.dirname, '..')
+const UNTRACKED = pathToFileURL(join(import.meta.dirname, 'support/untracked-promises.ts')).href
 const CORES = availableParallelism()
 
 /** They take next to no processor time, so they may run beside everything else. */
@@ -47,7 +48,15 @@ const files = all.filter((file) => !args.includes('--fast') || isQuick(file)).so
 const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
 try {
   const batches = writeBatches(folder, files)
-  const flags = ['--import', 'tsx', '--test', `--test-concurrency=${CORES + WAITING}`, ...options]
+  const flags = [
+    '--import',
+    'tsx',
+    '--import',
+    UNTRACKED,
+    '--test',
+    `--test-concurrency=${CORES + WAITING}`,
+    ...options,
+  ]
   const child = spawn(process.execPath, [...flags, ...batches], {
     cwd: ROOT,
     stdio: 'inherit',
