@@ -137,7 +137,10 @@ suite('serve on a machine that fails', { concurrency: 3 }, () => {
     assert.equal((await link()).status, 200)
     const idle = Array.from({ length: 200 }, () => connect(Number(port), hostname).on('error', () => {}))
     t.after(() => idle.map((socket) => socket.destroy()))
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+    // A busy machine takes its time before it turns the first of them away.
+    while (!served.hasEnded() && idle.every((socket) => !socket.destroyed)) await pause(20)
+    await pause(300)
     assert.ok(!served.hasEnded())
     const letIn = idle.filter((socket) => !socket.destroyed)
     assert.ok(letIn.length > 0 && letIn.length < idle.length, `${letIn.length} were let in`)
