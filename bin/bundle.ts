@@ -2,13 +2,14 @@
 //
 // What a start costs is mostly the size of its script, read or not: with all packages in it, 4 MB, `tranche version`
 // took twice as long. So a package that neither `version` nor an idle `tick` uses is a script of its own, embedded
-// beside the first and compiled when it is first asked for.
+// beside the first and loaded when it is first asked for, with a code cache of its own (bin/code-cache.ts).
 
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import { join, resolve } from 'node:path'
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild'
 import { THREAD_ASSET } from '../src/store/sqlite/file/checkpoints.ts'
+import { cacheOf } from './code-cache.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -19,13 +20,15 @@ const START_PACKAGES = ['commander', 'decimal.js', 'better-sqlite3']
 const LEFT_OUT = ['@parcel/watcher', '@parcel/watcher-wasm', 'crossws/*', 'jiti', 'tinyclip', 'untun']
 
 /** Modules of Node that take milliseconds to load, and that a start may never come to use. */
-const COSTLY_MODULES = ['child_process', 'crypto', 'zlib']
+const COSTLY_MODULES = ['child_process', 'crypto', 'http2', 'zlib']
 
 export type Bundle = {
   /** The script to start from. */
   main: string
   /** The others, of packages and of threads: the name each is embedded under, and its file. */
   others: Record<string, string>
+  /** Which of the others are of packages. */
+  packages: string[]
   /** The folders of the packages that have gone into any of them. */
   bundled: string[]
 }
@@ -37,18 +40,26 @@ export async function bundle(scratch: string): Promise<Bundle> {
   const start = `import { main } from './src/main.ts'\nmain()\n`
   const made = [await script(start, main, [packagesApart(apart), costlyModulesLater()])]
   const others: Record<string, string> = {}
+  const packages: string[] = []
   for (const name of [...apart].sort()) {
     const file = join(scratch, `${name.replaceAll('/', '-')}.cjs`)
-    made.push(await script(`module.exports = require('${name}')\n`, file, []))
+    made.push(await script(`module.exports = require('${name}')\n`, file, [costlyModulesLater()]))
+    wrap(file)
     others[assetOf(name)] = file
+    packages.push(assetOf(name))
   }
   const thread = join(scratch, 'thread.cjs')
   made.push(await script(`import './src/store/sqlite/file/checkpoint-thread.ts'\n`, thread, []))
   others[THREAD_ASSET] = thread
-  return { main, others, bundled: [...new Set(made.flatMap(packageFolders))].sort() }
+  return { main, others, packages, bundled: [...new Set(made.flatMap(packageFolders))].sort() }
 }
 
 const assetOf = (name: string): string => `packages/${name}.cjs`
+
+/** A package's script is a function, as Node's own modules are to V8. */
+function wrap(file: string): void {
+  writeFileSync(file, `(function (module, exports, require) {${readFileSync(file, 'utf8')}\n})`)
+}
 
 async function script(contents: string, outfile: string, plugins: Plugin[]): Promise<Metafile> {
   const options = {
@@ -91,13 +102,13 @@ function packagesApart(apart: Set<string>): Plugin {
       })
       onLoad({ filter: /.*/, namespace: 'apart' }, ({ path }) => ({
         contents: `
-          const { getAsset } = require('node:sea')
+          const { getAsset, getAssetKeys, getRawAsset } = require('node:sea')
           const { Script } = require('node:vm')
-          const source = getAsset(${JSON.stringify(assetOf(path))}, 'utf8')
-          const wrapped = new Script('(function (module, exports, require) {' + source + '\\n})', {
-            filename: ${JSON.stringify(assetOf(path))},
-          })
-          wrapped.runInThisContext()(module, exports, require)`,
+          const name = ${JSON.stringify(assetOf(path))}
+          const cache = ${JSON.stringify(cacheOf(assetOf(path)))}
+          const cachedData = getAssetKeys().includes(cache) ? new Uint8Array(getRawAsset(cache)) : undefined
+          const script = new Script(getAsset(name, 'utf8'), { filename: name, cachedData })
+          script.runInThisContext()(module, exports, require)`,
       }))
     },
   }

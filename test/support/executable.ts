@@ -35,7 +35,7 @@ function isStale(): boolean {
     'deploy/README.md',
     '*.md',
     'deploy/tranche*.{cron,env,service,timer}',
-    'bin/{build,bundle,licences,sbom,target}.ts',
+    'bin/{build,bundle,code-cache,licences,sbom,target}.ts',
     'package.json',
     'package-lock.json',
     'tsconfig.json',
