@@ -5,7 +5,7 @@ import { globSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import { join, relative, resolve } from 'node:path'
 import type { Metafile, Plugin } from 'esbuild'
-import { LOAD_ASSET, ROOT, script } from './script.ts'
+import { LOAD_ASSET, ROOT, script, wrap } from './script.ts'
 
 const ROOM = 'src/store/postgres/'
 const ASSET = 'rooms/postgres.cjs'
@@ -23,6 +23,7 @@ export async function writeRoom(scratch: string): Promise<Room> {
   const shared = new Set<string>()
   const modules = globSync(`${ROOM}**/*.ts`, { cwd: ROOT }).sort()
   const metafile = await script(`module.exports = {${entries(modules)}}`, file, [shareTheRest(shared)])
+  wrap(file)
   return { file, asset: ASSET, metafile, shared: [...shared].sort() }
 }
 

@@ -1,10 +1,10 @@
 // `npm test`: many test files in each of a few processes. Loading TypeScript anew for every file would take longer than
 // most files do.
 //
-//   node bin/with-node.mjs test/run.ts [--fast] [--store postgres] [--test-OPTION...] [FILE...]
+//   node bin/with-node.mjs test/run.ts [--fast] [--store postgres] [--record-costs] [--test-OPTION...] [FILE...]
 //
 // --fast leaves out the tests that start processes (*.process.test.ts), that wait (*.wait.test.ts) and that simulate
-// weeks or write many rows (*.long.test.ts).
+// weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down what it takes.
 //
 // --store postgres runs the suites of the whole service (test/support/whole-service.ts) with their databases on a server.
 //
@@ -17,7 +17,8 @@ import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { isQuick } from './support/kinds.ts'
+import { isQuick, isWaiting } from './support/kinds.ts'
+import { recordCosts } from './support/record-costs.ts'
 import { scratch } from './support/scratch.ts'
 import { spread } from './support/spread.ts'
 import { isMissing, TOOLS } from './support/tools.ts'
@@ -26,15 +27,20 @@ import { wholeService } from './support/whole-service.ts'
 const ROOT = join(import.meta.dirname, '..')
 const CORES = availableParallelism()
 
+/** What every process loads before its tests. */
+const LOADERS = [
+  'tsx',
+  pathToFileURL(join(import.meta.dirname, 'support/untracked-promises.ts')).href,
+].flatMap((loader) => ['--import', loader])
+
 /** They take next to no processor time, so they may run beside everything else. */
 const WAITING = 3
 
 /** The kinds of test files in the order they are started, and how many processes share the files of each. */
 const KINDS: { has: (file: string) => boolean; processes: number }[] = [
-  { has: (file) => file.endsWith('.wait.test.ts'), processes: WAITING },
+  { has: isWaiting, processes: WAITING },
   { has: (file) => file.endsWith('.process.test.ts'), processes: 2 * CORES },
-  { has: isQuick, processes: CORES },
-  { has: (file) => file.endsWith('.long.test.ts'), processes: CORES },
+  { has: (file) => isQuick(file) || file.endsWith('.long.test.ts'), processes: CORES },
 ]
 
 /** A test that takes longer has failed; a run that takes longer, because something stays open, is ended. */
@@ -50,33 +56,40 @@ const every = onServer ? wholeService(ROOT) : globSync('test/**/*.test.ts', { cw
 const all = named.length > 0 ? named : every
 const files = all.filter((file) => !args.includes('--fast') || isQuick(file)).sort()
 
-const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
-try {
-  const batches = writeBatches(folder, files)
-  const flags = ['--import', 'tsx', '--test', `--test-concurrency=${CORES + WAITING}`, ...options]
-  const child = spawn(process.execPath, [...flags, ...batches], {
-    cwd: ROOT,
-    stdio: 'inherit',
-    env: { ...process.env, TMPDIR: scratch(), ...(onServer && { TRANCHE_TEST_STORE: 'postgres' }) },
-  })
-  process.on('SIGINT', () => {}).on('SIGTERM', () => child.kill('SIGTERM'))
-  const limit = setTimeout(() => {
-    process.stderr.write(
-      `\nENDED after ${RUN_LIMIT_MS / 60_000} minutes: something in the tests stays open\n`,
-    )
-    child.kill('SIGTERM')
-  }, RUN_LIMIT_MS)
-  const [code] = await once(child, 'close')
-  clearTimeout(limit)
-  process.exitCode = code ?? 1
-} finally {
-  rmSync(folder, { recursive: true, force: true })
+const env = {
+  ...process.env,
+  TMPDIR: scratch(),
+  ...(onServer && { TRANCHE_TEST_STORE: 'postgres' }),
 }
-const missing = args.includes('--fast') || named.length > 0 ? [] : TOOLS.filter(isMissing)
-if (missing.length > 0) process.stderr.write(`\nNOT TESTED, because not installed: ${missing.join(', ')}\n`)
+
+if (args.includes('--record-costs')) recordCosts(files, LOADERS, env)
+else await runAll()
+
+async function runAll(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
+  try {
+    const flags = [...LOADERS, '--test', `--test-concurrency=${CORES + WAITING}`, ...options]
+    const argv = [...flags, ...writeBatches(folder)]
+    const child = spawn(process.execPath, argv, { cwd: ROOT, stdio: 'inherit', env })
+    process.on('SIGINT', () => {}).on('SIGTERM', () => child.kill('SIGTERM'))
+    const limit = setTimeout(() => {
+      process.stderr.write(
+        `\nENDED after ${RUN_LIMIT_MS / 60_000} minutes: something in the tests stays open\n`,
+      )
+      child.kill('SIGTERM')
+    }, RUN_LIMIT_MS)
+    const [code] = await once(child, 'close')
+    clearTimeout(limit)
+    process.exitCode = code ?? 1
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+  const missing = args.includes('--fast') || named.length > 0 ? [] : TOOLS.filter(isMissing)
+  if (missing.length > 0) process.stderr.write(`\nNOT TESTED, because not installed: ${missing.join(', ')}\n`)
+}
 
 /** A file of imports for each process, named in the order they are to be started. */
-function writeBatches(folder: string, files: readonly string[]): string[] {
+function writeBatches(folder: string): string[] {
   return KINDS.flatMap(({ has, processes }, kind) =>
     spread(files.filter(has), processes).map((batch, i) => {
       const name = join(folder, `${kind}-${i}.mjs`)

@@ -3,8 +3,7 @@
 
 import type { RequestListener, Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { H3 } from 'h3'
-import { toNodeHandler } from 'h3/node'
+import { type H3, toNodeHandler } from 'h3'
 import { type ConnectionLimits, createConnections, STALL_MS } from './listen/connections.ts'
 import { type Certificate, makeServer, secureContextOf, type Tls } from './listen/server.ts'
 

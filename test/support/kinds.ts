@@ -2,3 +2,6 @@
 
 /** Whether it belongs to `npm run test:fast`: it starts no process, waits for no time limit, and takes no seconds. */
 export const isQuick = (file: string): boolean => !/\.(process|wait|long)\.test\.ts$/.test(file)
+
+/** Whether its time goes by in waiting for the product's time limits, not in work. */
+export const isWaiting = (file: string): boolean => file.endsWith('.wait.test.ts')
