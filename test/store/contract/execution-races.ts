@@ -66,12 +66,30 @@ const ledgerOf = async ({ world: { store } }: Hosts, { executionId }: Execution)
   return { status: found.execution.status, order: found.trade?.report.partnerOrderId, reserved, spent }
 }
 
-const adjustOn = (store: Store, executionId: string, amount: string) =>
+const adjustOn = (store: Store, executionId: string, amount: string, meanwhile = () => {}) =>
   store.adjustTrade(
     executionId,
-    (seen, now) => adjust(seen, { usd: usd(amount), btc: btc('0.0002'), reason: 'wrong' }, now),
+    (seen, now) => {
+      meanwhile()
+      return adjust(seen, { usd: usd(amount), btc: btc('0.0002'), reason: 'wrong' }, now)
+    },
     () => AUDIT,
   )
+
+/**
+ * Does two things at once: `second` begins when `first` has read what it decides on and has written nothing yet, so that
+ * it reads the same unless it waits.
+ */
+async function during<A, B>(
+  first: (meanwhile: () => void) => Promise<A>,
+  second: () => Promise<B>,
+): Promise<[A, B]> {
+  let begun: Promise<B> | undefined
+  const made = await first(() => {
+    begun ??= second()
+  })
+  return [made, await (begun ?? second())]
+}
 
 export const executionRaceContract: Contract = {
   'one confirmation that reaches two hosts is recorded once, and replayed once': race(async (hosts, due) => {
@@ -148,14 +166,22 @@ export const executionRaceContract: Contract = {
   'an execution that is confirmed while an operator cancels it is one or the other': race(
     async (hosts, due) => {
       const { world, here, there } = hosts
-      for (const one of due) {
-        const [made, cancelled] = await Promise.all([
-          confirmOn(here, world, one, one.executionId),
+      for (const [i, one] of due.entries()) {
+        const cancel = (meanwhile = () => {}) =>
           refusal(
-            there.cancelExecution(one.executionId, (seen, at) => cancelByHand(seen, 'lost', at), AUDIT),
+            there.cancelExecution(
+              one.executionId,
+              (seen, at) => {
+                meanwhile()
+                return cancelByHand(seen, 'lost', at)
+              },
+              AUDIT,
+            ),
             'execution_recorded',
-          ),
-        ])
+          )
+        const tell = () => confirmOn(here, world, one, one.executionId)
+        const [cancelled, made] =
+          i % 2 === 0 ? await during(cancel, tell) : await Promise.all([cancel(), tell()])
         const { status, reserved, spent } = await ledgerOf(hosts, one)
         const expected = made.kind === 'recorded' ? ['filled', 0n, one.amount] : ['cancelled', 0n, 0n]
         assert.deepEqual([status, reserved, spent], expected)
@@ -176,10 +202,10 @@ export const executionRaceContract: Contract = {
       for (const [i, one] of due.entries()) {
         const other = next[i] as Execution
         assert.equal(other.windowId, one.windowId)
-        await Promise.all([
-          adjustOn(there, one.executionId, '3.00'),
-          confirmOn(here, world, other, other.executionId),
-        ])
+        await during(
+          (meanwhile) => adjustOn(there, one.executionId, '3.00', meanwhile),
+          () => confirmOn(here, world, other, other.executionId),
+        )
         const { reserved, spent } = await ledgerOf(hosts, one)
         assert.deepEqual([reserved, spent], [0n, (usd('3.00') + other.amount) as Usd])
       }
