@@ -1,6 +1,8 @@
-// An API key: the row and the value. The secret has no place in either.
+// An API key: the row and the value, and back. The secret has no place in either.
 
+import { type Instant, plus } from '../../core/instant.ts'
 import type { ApiKey } from '../../core/key.ts'
+import type { NewKey } from '../keys.ts'
 import { instant, instantOrNull } from './instant.ts'
 import { type TenantRow, tenantOf } from './tenant.ts'
 
@@ -24,4 +26,15 @@ export const keyOf = (row: KeyRow): ApiKey => ({
   expiresAt: instantOrNull(row.expires_at),
   revokedAt: instantOrNull(row.revoked_at),
   lastUsedAt: instantOrNull(row.last_used_at),
+})
+/** Of a key that is added at `now`. */
+export const keyParams = (key: NewKey, now: Instant) => ({
+  key_id: key.keyId,
+  tenant_id: key.tenant.tenantId,
+  key_sha256: key.sha256,
+  prefix: key.prefix,
+  last_four: key.lastFour,
+  label: key.label,
+  created_at: now,
+  expires_at: key.lifetimeMs === null ? null : plus(now, key.lifetimeMs),
 })

@@ -1,12 +1,12 @@
 // API keys, found by the hash of their secret: the secret itself is stored nowhere. Nothing is remembered of them: on
 // whatever host a key is revoked or its partner disabled, the next call on every host is refused.
 
-import { type Instant, plus } from '../../../core/instant.ts'
+import type { Instant } from '../../../core/instant.ts'
 import type { KeySeen } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
-import { type KeyRow, keyOf } from '../../rows/key.ts'
+import { type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
 import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
 import { together } from '../../together.ts'
 import { type Connection, ofTenant } from '../server/connection.ts'
@@ -79,16 +79,7 @@ export function createKeyStore(connection: Connection): KeyStore {
 
 async function insert(tx: Tx, key: NewKey, now: Instant) {
   const [, row] = await Promise.all([
-    tx.run(INSERT, {
-      key_id: key.keyId,
-      tenant_id: key.tenant.tenantId,
-      key_sha256: key.sha256,
-      prefix: key.prefix,
-      last_four: key.lastFour,
-      label: key.label,
-      created_at: now,
-      expires_at: key.lifetimeMs === null ? null : plus(now, key.lifetimeMs),
-    }),
+    tx.run(INSERT, keyParams(key, now)),
     tx.get(BY_ID, { key_id: key.keyId }),
   ])
   if (!row) throw new Error(`key ${key.keyId} was not kept`)

@@ -1,11 +1,11 @@
 // API keys, found by the hash of their secret: the secret itself is stored nowhere.
 
-import { type Instant, plus } from '../../../core/instant.ts'
+import type { Instant } from '../../../core/instant.ts'
 import type { ApiKey, KeySeen } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
-import { type KeyRow, keyOf } from '../../rows/key.ts'
+import { type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
 import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
 import { together } from '../../together.ts'
 import type { Connection } from '../file/connection.ts'
@@ -45,16 +45,7 @@ export function createKeyStore(
   }
 
   function insert(key: NewKey, now: Instant): ApiKey {
-    sql.insert.run({
-      key_id: key.keyId,
-      tenant_id: key.tenant.tenantId,
-      key_sha256: key.sha256,
-      prefix: key.prefix,
-      last_four: key.lastFour,
-      label: key.label,
-      created_at: now,
-      expires_at: key.lifetimeMs === null ? null : plus(now, key.lifetimeMs),
-    })
+    sql.insert.run(keyParams(key, now))
     return found(key.keyId)
   }
 
