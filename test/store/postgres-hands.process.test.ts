@@ -9,6 +9,9 @@ import pg from 'pg'
 import { price } from '../../src/core/money.ts'
 import { runPass } from '../../src/engine/pass.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
+import { openPool } from '../../src/store/postgres/server/pool.ts'
+import { freePort } from '../support/free-port.ts'
+import { startServer } from '../support/postgres-server.ts'
 import { start } from '../support/process.ts'
 import { open } from './postgres.ts'
 import { allExecutions, link, type Open, openWorld, problem, sendPlan, tick, type World } from './world.ts'
@@ -125,5 +128,19 @@ suite('PostgreSQL: hands that die', () => {
     assert.equal((await store.readScheduler()).lastFinishedAt, null)
     assert.equal((await tick(world, '60000')).executionsCreated, 3)
     await assertEachFiredOnce(world, 3)
+  })
+
+  test('a hand whose host has lost its power is gone within half a minute', async (t) => {
+    const port = await freePort()
+    const server = await startServer({ listen_addresses: '127.0.0.1', port: String(port) })
+    const pool = openPool(`postgres://tranche@127.0.0.1:${port}/postgres`)
+    t.after(() => pool.end().finally(server.stop))
+    const names = ['idle', 'interval', 'count'].map(
+      (name) => `current_setting('tcp_keepalives_${name}') as ${name}`,
+    )
+    const { rows } = await pool.query(`select ${names.join(', ')}`)
+    const [{ idle, interval, count }] = rows
+    // By its own settings a server would wait for two hours, and every pass with it.
+    assert.ok(Number(idle) > 0 && Number(idle) + Number(interval) * Number(count) <= 30)
   })
 })

@@ -12,11 +12,11 @@ const PASSES_AFTER = sql<PassRow>(
 )
 /** One row a tenant at most: few. */
 const WEBHOOKS = sql<Omit<WebhookCount, 'count'> & { count: bigint }>(
-  `select t.environment, w.status,
-     case when w.consecutive_failures > 0 then 'failed' when w.last_delivered_at is not null then 'delivered' end
+  `select t.environment, h.status,
+     case when h.consecutive_failures > 0 then 'failed' when h.last_delivered_at is not null then 'delivered' end
        as last,
      count(*) as count
-   from webhooks w join tenants t on t.tenant_id = w.tenant_id group by 1, 2, 3`,
+   from webhooks h join tenants t on t.tenant_id = h.tenant_id group by 1, 2, 3`,
 )
 
 export const passingReader = (

@@ -12,6 +12,8 @@ const STATEMENT_MAX_MS = 60_000
 /** A transaction that its process has forgotten holds its locks for so long. */
 const IDLE_TRANSACTION_MAX_MS = 10_000
 const CONNECT_MAX_MS = 10_000
+/** A host that lost its power says no goodbye. What its sessions hold is free after half a minute of silence. */
+const SILENCE = { idle: 15, interval: 5, count: 3 }
 const CONNECTIONS_MAX = 10
 
 /** Integers are bigint, whatever their size: as SQLite's rows are read. */
@@ -49,6 +51,8 @@ export function openPool(url: string, { max = CONNECTIONS_MAX } = {}): Pool {
     Client,
     application_name: 'tranche',
     connectionTimeoutMillis: CONNECT_MAX_MS,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: SILENCE.idle * 1_000,
     // A process that has nothing left to do ends.
     allowExitOnIdle: true,
     types: TYPES as never,
@@ -75,6 +79,9 @@ const SETTINGS = {
   default_transaction_isolation: 'read committed',
   // Statements here take milliseconds. Compiling one takes a hundred.
   jit: 'off',
+  tcp_keepalives_idle: SILENCE.idle,
+  tcp_keepalives_interval: SILENCE.interval,
+  tcp_keepalives_count: SILENCE.count,
 }
 const PREPARE = `select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
   current_setting('server_version_num')::int8 as version,
