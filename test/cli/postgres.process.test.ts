@@ -1,6 +1,8 @@
 // The program over a database on a server: from an empty one to a service that outlives its server's troubles.
 
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { runServer } from '../support/postgres-server.ts'
@@ -47,6 +49,22 @@ test('migrate begins a database, also when two begin it at once, and says what i
   assert.match(await succeed('migrate', '--status'), /^0001_start\.sql applied 20/)
   const rows = await server.ask('select name from tranche.migrations', 'app')
   assert.deepEqual(rows, [{ name: '0001_start.sql' }])
+})
+
+test('the password may be in ~/.pgpass or PGPASSWORD, and only there', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { succeed, cwd, port } = await onServer(t)
+  await succeed('migrate')
+  const list = (env: Record<string, string>) =>
+    finish(t, ['partner', 'list'], {
+      cwd,
+      env: { TRANCHE_DB: `postgres://app@127.0.0.1:${port}/app`, ...env },
+    })
+  const home = { HOME: cwd }
+  assert.match((await list(home)).err, /asks for a password/)
+  assert.equal((await list({ ...home, PGPASSWORD: PASSWORD })).code, 0)
+  writeFileSync(join(cwd, '.pgpass'), `127.0.0.1:${port}:app:app:${PASSWORD}\n`, { mode: 0o600 })
+  assert.equal((await list(home)).code, 0)
 })
 
 test('serve --no-create refuses an empty database, and without it begins one', async (t) => {

@@ -12,7 +12,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
 const MODULE = pathToFileURL(join(import.meta.dirname, '../support/postgres-server.ts')).href
-const START = `import('${MODULE}').then(async ({ startServer }) => {
+const START = `import(process.argv[1]).then(async ({ startServer }) => {
   const server = await startServer()
   console.log(server.folder)
   setInterval(() => {}, 60_000)
@@ -23,7 +23,7 @@ test('it is gone, with its folder, when its process is killed, however long the 
   const long = join(temporaryFolder(t), 'x'.repeat(120))
   mkdirSync(long)
   chmodSync(long, 0o700)
-  const child = spawn(process.execPath, ['--import', 'tsx', '-e', START], {
+  const child = spawn(process.execPath, ['--import', 'tsx', '-e', START, MODULE], {
     env: { ...process.env, TMPDIR: long },
     stdio: ['ignore', 'pipe', 'inherit'],
   })

@@ -1,5 +1,6 @@
 // The connections to a server: made as they are needed, looked at once when they are new, given back or ended.
 
+import type { Socket } from 'node:net'
 import pg from 'pg'
 import { Problem } from '../../../core/problem.ts'
 import { shownAddress } from '../../address.ts'
@@ -24,11 +25,30 @@ const TYPES = {
 
 export type Pool = pg.Pool
 
+/**
+ * Closes its socket when it cannot connect. The driver leaves it open when it has no password to give, and the process
+ * would stay as long as the server waits for one: a minute.
+ */
+class Client extends pg.Client {
+  constructor(config?: pg.ClientConfig) {
+    super(config)
+    const connect = super.connect.bind(this) as (told: Told) => void
+    // In the only form in which a pool calls it.
+    this.connect = ((told: Told) =>
+      connect((error) => {
+        if (error) (this as unknown as { connection: { stream: Socket } }).connection.stream.destroy()
+        told(error)
+      })) as typeof this.connect
+  }
+}
+type Told = (error?: Error) => void
+
 export function openPool(url: string, { max = CONNECTIONS_MAX } = {}): Pool {
   const pool = new pg.Pool({
     connectionString: verifying(url),
     max,
     pipeline: true,
+    Client,
     application_name: 'tranche',
     connectionTimeoutMillis: CONNECT_MAX_MS,
     keepAlive: true,
@@ -62,6 +82,9 @@ const SETTINGS = {
   default_transaction_isolation: 'read committed',
   // Statements here take milliseconds. Compiling one takes a hundred.
   jit: 'off',
+  tcp_keepalives_idle: SILENCE.idle,
+  tcp_keepalives_interval: SILENCE.interval,
+  tcp_keepalives_count: SILENCE.count,
 }
 const PREPARE = `select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
   current_setting('server_version_num')::int8 as version,
