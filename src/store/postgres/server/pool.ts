@@ -82,9 +82,6 @@ const SETTINGS = {
   default_transaction_isolation: 'read committed',
   // Statements here take milliseconds. Compiling one takes a hundred.
   jit: 'off',
-  tcp_keepalives_idle: SILENCE.idle,
-  tcp_keepalives_interval: SILENCE.interval,
-  tcp_keepalives_count: SILENCE.count,
 }
 const PREPARE = `select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
   current_setting('server_version_num')::int8 as version,
