@@ -2,17 +2,28 @@
 // asked is told which.
 
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type Connection, connect } from '../../src/store/postgres/server/connection.ts'
+import { migrate } from '../../src/store/postgres/server/migrate.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
 import { query } from '../../src/store/postgres/server/statement.ts'
 import { proxyTo } from '../support/cutting-proxy.ts'
-import { ourServer, ownDatabase, type Server, startServer, startStandby } from '../support/postgres-server.ts'
+import {
+  ourServer,
+  ownDatabase,
+  runServer,
+  type Server,
+  startServer,
+  startStandby,
+} from '../support/postgres-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
 const MARK = query('insert into marks (mark) values (:mark)')
 const WRONG = query('select 1 / 0')
+const XID = query<{ xid: string }>('select pg_current_xact_id()::text as xid')
 const PID = query<{ pid: bigint }>('select pg_backend_pid() as pid')
 
 const MARKS = 'create table tranche.marks (mark bigint)'
@@ -86,6 +97,23 @@ test('a commit that never arrived: the server says so, and it is done again', as
   assert.equal(await marks(), 1)
 })
 
+test('every connection of a pool that breaks in a commit: what became of it is known all the same', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { proxy, marks } = await stage(t)
+  const connection = connectTo(t, proxy.url, 1)
+  for (const [fate, runs] of [
+    ['answer lost', 1],
+    ['never arrives', 2],
+  ] as const) {
+    const began = performance.now()
+    const met = proxy.next(fate)
+    assert.equal(await mark(connection), runs)
+    await met
+    assert.ok(performance.now() - began < 5_000, 'it did not wait for its own place')
+  }
+  assert.equal(await marks(), 2)
+})
+
 test('a commit that is answered with another word than COMMIT has failed', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const { proxy } = await stage(t)
@@ -113,7 +141,6 @@ async function lostCommit(t: TestContext, change: (server: Server, standby: Serv
   t.after(server.stop)
   const url = server.url('postgres')
   const pool = openPool(url)
-  const { migrate } = await import('../../src/store/postgres/server/migrate.ts')
   await migrate(pool, 0 as never)
   await pool.end()
   await server.ask(MARKS)
@@ -142,6 +169,47 @@ test('a standby that is promoted in the middle of a commit cannot tell what beca
   assert.equal(marks, 0, 'it was not done again')
   assert.match(outcome?.message ?? '', /went away in the middle of a commit, and it is not known whether/)
 })
+
+test('a server that falls over in the middle of a commit, and gives its number to another', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  // What the transaction has written is in the memory of the server, and nowhere else.
+  const late = { wal_level: 'replica', wal_writer_delay: '10s', wal_writer_flush_after: '1GB' }
+  const server = await startServer(late)
+  t.after(server.stop)
+  const pool = openPool(server.url('postgres'))
+  await migrate(pool, 0 as never)
+  await pool.end()
+  await server.ask(MARKS)
+  const proxy = await proxyTo(t, server, 'postgres')
+  const connection = connectTo(t, proxy.url)
+  let xid = 0n
+  const met = proxy.next('never arrives', async () => {
+    server.kill('SIGQUIT')
+    await hasEnded(server)
+    const again = await runServer(server.folder, late)
+    t.after(again.stop)
+    while ((await nextXid(again)) < xid);
+    proxy.leadTo(again)
+  })
+  const write = connection.write(async (tx) => {
+    xid = BigInt((await tx.get(XID))?.xid ?? 0)
+    await tx.run(MARK, { mark: 1 })
+  })
+  await assert.rejects(write, { code: 'storage_failed', message: /it is not known whether/ })
+  await met
+  const [row] = await server.ask<{ marks: string }>('select count(*) as marks from tranche.marks')
+  assert.equal(row?.marks, '0', 'the number was given to another')
+})
+
+/** Commits a transaction; answers its number. */
+async function nextXid(server: Server): Promise<bigint> {
+  const [row] = await server.ask<{ xid: string }>('select pg_current_xact_id()::text as xid')
+  return BigInt(row?.xid ?? 0)
+}
+
+async function hasEnded({ folder }: Server): Promise<void> {
+  while (existsSync(join(folder, 'data/postmaster.pid'))) await new Promise((end) => setTimeout(end, 20))
+}
 
 test('a pool whose connections are all in use says so after ten seconds', async (t) => {
   if (!hasTool(t, 'postgres')) return

@@ -1,8 +1,7 @@
 // Committing, so that it is known what was committed: the server can refuse with a success, or go away in the middle.
 
 import { Problem } from '../../../core/problem.ts'
-import { isLost } from './errors.ts'
-import { type Mark, TIMELINE_SQL } from './gate.ts'
+import { MEMORY_SQL, type Mark, TIMELINE_SQL } from './gate.ts'
 import type { Pool } from './pool.ts'
 import { query } from './statement.ts'
 import { type Pipeline, pipelineOn } from './transaction.ts'
@@ -21,42 +20,36 @@ export async function commit(tx: Pipeline): Promise<void> {
   if (command !== 'COMMIT') throw new Error(`a commit was answered with ${command}`)
 }
 
-/**
- * Commits a write. Should the connection break meanwhile, another one is asked what became of it: then it counts, or it
- * throws what may be tried again. Throws storage_failed when nobody can tell.
- */
-export async function commitWritten(
-  tx: Pipeline,
-  mark: Mark,
-  at: { pool: Pool; server: string },
-): Promise<void> {
-  try {
-    await commit(tx)
-  } catch (error) {
-    if (!isLost(error) || !(await wasCommitted(mark, at))) throw error
-  }
-}
-
-type Fate = { timeline: string; status: string | null }
+type Fate = { timeline: string; memory: string; status: string | null }
 const FATE = query<Fate>(
-  `select ${TIMELINE_SQL} as timeline,
+  `select ${TIMELINE_SQL} as timeline, ${MEMORY_SQL} as memory,
      case when :xid::xid8 < pg_snapshot_xmax(pg_current_snapshot()) then pg_xact_status(:xid::xid8) end as status`,
 )
 
-async function wasCommitted({ xid, timeline }: Mark, { pool, server }: { pool: Pool; server: string }) {
+/**
+ * Whether a write was committed whose connection broke meanwhile: another one is asked. The broken one has been given
+ * back: many break at once, and each would wait for the place of another. Throws storage_failed when nobody can tell.
+ */
+export async function wasCommitted(
+  { xid, timeline, memory }: Mark,
+  { pool, server }: { pool: Pool; server: string },
+): Promise<boolean> {
   for (let asked = 1; asked <= ASKED_MAX; asked++) {
     await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS * asked))
     const fate = await ask(pool, xid).catch(() => undefined)
     // A promoted standby gives the same number to another transaction.
     if (fate && fate.timeline !== timeline) break
-    if (fate?.status === 'committed') return true
     if (fate?.status === 'aborted') return false
+    if (fate?.status !== 'committed') continue
+    // It may be another transaction's. What is undone is undone, whoever has the number: ours would have kept it.
+    if (fate.memory !== memory) break
+    return true
   }
   throw new OutcomeUnknown(server)
 }
 
 /** Nobody can tell whether a transaction was committed: it must not be tried again. */
-export class OutcomeUnknown extends Problem {
+class OutcomeUnknown extends Problem {
   constructor(server: string) {
     super(
       'storage_failed',

@@ -5,9 +5,9 @@ import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
-import { commit, commitWritten, OutcomeUnknown } from './commit.ts'
+import { commit, wasCommitted } from './commit.ts'
 import { explained, isLost, isTransient } from './errors.ts'
-import { enter, type Scope, type Times } from './gate.ts'
+import { enter, type Mark, type Scope, type Times } from './gate.ts'
 import type { Pool } from './pool.ts'
 import { firstError, type Pipeline, pipelineOn, type Tx } from './transaction.ts'
 
@@ -53,6 +53,24 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     }
   }
 
+  async function written<T>(client: PoolClient, work: (tx: WriteTx) => Promise<T>, scope: Scope): Promise<T> {
+    let sent: { value: T; mark: Mark } | undefined
+    try {
+      return await inTransaction(client, BEGIN_WRITE, async (tx) => {
+        const entered = enter(tx, scope, clock.parameter())
+        const times = entered.then((gate) => gate.times)
+        times.catch(() => {})
+        const value = await work({ ...tx, times })
+        sent = { value, mark: (await entered).mark }
+        await commit(tx)
+        return value
+      })
+    } catch (error) {
+      if (sent && isLost(error) && (await wasCommitted(sent.mark, { pool, server }))) return sent.value
+      throw error
+    }
+  }
+
   return {
     server,
     pool,
@@ -66,17 +84,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
           return value
         }),
       ),
-    write: (work, scope = {}) =>
-      onClient((client) =>
-        inTransaction(client, BEGIN_WRITE, async (tx) => {
-          const entered = enter(tx, scope, clock.parameter())
-          const times = entered.then((gate) => gate.times)
-          times.catch(() => {})
-          const value = await work({ ...tx, times })
-          await commitWritten(tx, (await entered).mark, { pool, server })
-          return value
-        }),
-      ),
+    write: (work, scope = {}) => onClient((client) => written(client, work, scope)),
     async close() {
       if (!pool.ending) await pool.end()
     },
@@ -101,8 +109,7 @@ async function inTransaction<T>(
     client.release()
     return value
   } catch (error) {
-    // That the connection broke is known by then, and would have it tried again.
-    const first = error instanceof OutcomeUnknown ? error : await firstError(tx, error)
+    const first = await firstError(tx, error)
     if (tx.hasFailed() || isLost(first)) client.release(true)
     else await undo(client)
     throw first

@@ -17,7 +17,7 @@ export type Scope = { tenants?: readonly number[]; alone?: 'tenants' | 'all' }
 export type Times = { real: Instant; of: (tenantId: number) => Instant }
 
 /** What names a transaction to a server that is asked what became of it. */
-export type Mark = { xid: string; timeline: string }
+export type Mark = { xid: string; timeline: string; memory: string }
 
 /** Takes the locks of a scope, then reads the clock. */
 export async function enter(
@@ -40,7 +40,8 @@ export async function enter(
       return shift ? later(plus(real, shift.offset_ms), shift.reported_until as Instant) : real
     },
   }
-  return { times, mark: { xid: row.xid, timeline: row.timeline } }
+  const { xid, timeline, memory } = row
+  return { times, mark: { xid, timeline, memory } }
 }
 
 const lock = (how: string, which: number, id: string): Query<unknown> =>
@@ -53,10 +54,16 @@ const TENANT_ALONE = lock('', LOCK.tenant, ':tenant::int')
 /** The history of a server: another one after a standby was promoted, where numbers of transactions begin to differ. */
 export const TIMELINE_SQL = 'left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)'
 
+/**
+ * Another one after a server fell over, as it then begins its statistics anew: it has forgotten the numbers that were
+ * not on its disk, and gives them to other transactions.
+ */
+export const MEMORY_SQL = `coalesce(pg_stat_get_bgwriter_stat_reset_time()::text, '')`
+
 type Shift = { tenant_id: number; offset_ms: number; reported_until: number }
 const TIMES: Query<Mark & { real: bigint; shifts: Shift[] }> = query(
   `select greatest(${NOW_SQL}, (select at from reported_until)) as real,
-     pg_current_xact_id()::text as xid, ${TIMELINE_SQL} as timeline,
+     pg_current_xact_id()::text as xid, ${TIMELINE_SQL} as timeline, ${MEMORY_SQL} as memory,
      coalesce((select json_agg(json_build_object('tenant_id', tenant_id, 'offset_ms', offset_ms,
        'reported_until', reported_until)) from sandboxes where tenant_id = any(:tenants::bigint[])), '[]') as shifts`,
 )
