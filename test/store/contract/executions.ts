@@ -33,6 +33,28 @@ const windowOf = async ({ store }: World, executionId: string) => {
 }
 
 export const executionContract: Contract = {
+  'a name with a NUL in it, which none has, is of nothing that there is': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId, amount } = await firstTranche(world)
+    for (const name of ['\0', 'p1\0']) {
+      assert.deepEqual(await store.findPlans(name), [])
+      assert.equal(await store.readPlan(acme, name), null)
+      assert.equal(await store.findUser(acme, name), null)
+      assert.equal(await store.findExecution(executionId + name), null)
+      await assert.rejects(setUser(store, acme, name, 'disabled'), problem('user_not_found'))
+    }
+    const plans = await store.readPlans(acme, { after: '\0', limit: 9 })
+    assert.deepEqual(plans, await store.readPlans(acme, { after: null, limit: 9 }))
+    // It shares a transaction with one that is answered for itself.
+    const [unknown, known] = await Promise.allSettled([
+      report(store, acme, `${executionId}\0`, filled(amount, 'o1')),
+      report(store, acme, executionId, filled(amount, 'o2')),
+    ])
+    assert.equal(unknown.status === 'rejected' && unknown.reason.code, 'execution_not_found')
+    assert.equal(known.status, 'fulfilled')
+  },
+
   'a lease lasts five minutes to the millisecond; then the same execution is delivered again': async (
     t,
     open,

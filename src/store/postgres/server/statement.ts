@@ -24,9 +24,20 @@ export function query<Row = never>(source: string): Query<Row> {
   return { name: `q${defined}`, text, params }
 }
 
+/**
+ * PostgreSQL's text has no NUL, and who looks something up may name it all the same: in a path, say. It becomes another
+ * control character, which no id has either, so that nothing is found.
+ */
+const known = (value: unknown): unknown =>
+  typeof value === 'string'
+    ? value.replaceAll('\0', '\u0001')
+    : Array.isArray(value)
+      ? value.map(known)
+      : value
+
 /** The values of a statement in the order of its parameters. One that is missing is a mistake of the caller's. */
 export const valuesOf = ({ text, params: names }: Query<unknown>, params: Params): unknown[] =>
   names.map((name) => {
     if (!(name in params)) throw new Error(`no value for :${name} of ${text}`)
-    return params[name]
+    return known(params[name])
   })
