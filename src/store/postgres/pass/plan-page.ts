@@ -24,8 +24,8 @@ export const PAGE_PLANS = 250
 
 // Whoever changes a window or an execution of a plan that has a schedule has locked that one first, and so has whoever
 // changes the plan. What is then read is read by a later statement: it sees what was committed meanwhile.
-const LOCK_SCHEDULES = query(
-  `select from schedules where plan_id = any(:plan_ids::bigint[]) and awake = 1
+const LOCK_SCHEDULES = query<{ plan_id: bigint }>(
+  `select plan_id from schedules where plan_id = any(:plan_ids::bigint[]) and awake = 1
    order by plan_id for no key update`,
 )
 const LOCK_WINDOWS = query(
@@ -121,14 +121,16 @@ export async function runPage(
   times: Times | Promise<Times>,
 ): Promise<Page> {
   const plans = { plan_ids: planIds }
-  const [{ real, of: timeOf }, , , rows, latest] = await Promise.all([
+  const [{ real, of: timeOf }, locked, , rows, latest] = await Promise.all([
     times,
-    tx.run(LOCK_SCHEDULES, plans),
+    tx.all(LOCK_SCHEDULES, plans),
     tx.run(LOCK_WINDOWS, plans),
     tx.all(AWAKE, plans),
     tx.get(LATEST_ID),
   ])
-  const seen = rows.map((row) => seenOf(row, timeOf))
+  // What woke while the locks were waited for is nobody's, and due again.
+  const ours = new Set(locked.map(({ plan_id }) => plan_id))
+  const seen = rows.filter(({ plan_id }) => ours.has(plan_id)).map((row) => seenOf(row, timeOf))
   const rolled = await rollWindows(tx, seen, roll)
   let executionId = (latest?.id ?? null) as ExecutionId | null
   const decided = seen.map(({ schedule: current, window, tenant, now }): Decided => {

@@ -1,7 +1,7 @@
 // Committing, so that it is known what was committed: the server can refuse with a success, or go away in the middle.
 
 import { Problem } from '../../../core/problem.ts'
-import { MEMORY_SQL, type Mark, TIMELINE_SQL } from './gate.ts'
+import { type Mark, MEMORY_SQL, TIMELINE_SQL } from './gate.ts'
 import type { Pool } from './pool.ts'
 import { query } from './statement.ts'
 import { type Pipeline, pipelineOn } from './transaction.ts'
