@@ -3,7 +3,8 @@
 import { Problem } from '../core/problem.ts'
 
 const SERVER = /^postgres(ql)?:\/\//i
-const URL_OF_ANY_KIND = /^[a-z][a-z0-9+.-]*:\/\//i
+/** A URL of any kind, also in quotes that a shell would have taken off, or what PostgreSQL's own programs take for one. */
+const ADDRESS_OF_ANY_KIND = /^["'\s]*([a-z][a-z0-9+.-]*:\/\/|postgres(ql)?:)|(^|\s)password\s*=/i
 /** The parameters of an address that are secrets. */
 const SECRETS = ['password', 'sslpassword']
 const HIDDEN = 'postgres://***'
@@ -13,7 +14,7 @@ export const isServer = (db: string): boolean => SERVER.test(db)
 
 /** The same as it may be shown and logged: without a password, and otherwise unchanged. */
 export function shownAddress(db: string): string {
-  if (!URL_OF_ANY_KIND.test(db)) return db
+  if (!ADDRESS_OF_ANY_KIND.test(db)) return db
   const url = URL.parse(db)
   // Where a password with a slash ends is anybody's guess.
   if (!isServer(db) || !url || /@/.test(url.pathname + url.search + url.hash)) return HIDDEN
@@ -35,7 +36,7 @@ export const withoutSecrets = (text: string): string =>
 
 /** Throws usage for what looks like an address and is none of a PostgreSQL database. */
 export function refuseNoAddress(db: string): void {
-  if (!URL_OF_ANY_KIND.test(db)) return
+  if (!ADDRESS_OF_ANY_KIND.test(db)) return
   if (!isServer(db))
     throw new Problem(
       'usage',

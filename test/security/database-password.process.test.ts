@@ -145,7 +145,30 @@ const ADDRESSES = [
   `postgres://app:${PASSWORD}@db:port/x`,
   `postgres:///x?host=/run&password=${PASSWORD}`,
   `mysql://app:${PASSWORD}@db/x`,
+  // As a file of variables leaves it, where quotes are not taken off.
+  `"postgres://app:${PASSWORD}@db/x"`,
+  ` postgres://app:${PASSWORD}@db/x`,
 ]
+
+/** What is neither an address nor a file's name, though it might be taken for one. */
+const CONNECTION_TEXTS = [
+  `postgres:app:${PASSWORD}@db/x`,
+  `host=db user=app password=${PASSWORD}`,
+  `password = '${PASSWORD}'`,
+]
+
+for (const db of CONNECTION_TEXTS) {
+  test(`it is refused, and its password not shown: ${db.replaceAll(PASSWORD, '')}`, async () => {
+    hunt.assertClean(shownAddress(db), 'the address as shown')
+    const { code, out, err } = await runHere(['--db', db, 'status'])
+    assert.equal(code, 2)
+    assert.match(
+      err,
+      /^error: --db takes a file or an address that begins with postgres:\/\/, and this is neither/m,
+    )
+    hunt.assertClean(out + err, 'status')
+  })
+}
 
 for (const db of ADDRESSES) {
   test(`an address is shown without its password, wherever it is misplaced: ${db.replaceAll(PASSWORD, '')}`, async () => {
