@@ -33,9 +33,12 @@ const CANCEL = query(CANCEL_EXECUTION)
 const OF_TENANT_PAGE = query<ExecutionRow>(EXECUTIONS_OF_TENANT)
 const LIST = query<ListedExecutionRow>(LIST_EXECUTIONS)
 const NEWEST = query<{ execution_id: string }>(NEWEST_EXECUTION)
+// Without the order and the offset the planner may look for the least id among all that there is: each tenant that has
+// none would cost as much as the whole table.
 const EARLIEST = query<{ first: string | null }>(
-  `select min((select min(e.execution_id) from executions e
-     where e.tenant_id = t.tenant_id and e.created_at >= :since)) as first
+  `select min((select min(e.execution_id) from (
+     select o.execution_id from executions o where o.tenant_id = t.tenant_id and o.created_at >= :since
+     order by o.created_at, o.execution_id offset 0) e)) as first
    from tenants t where ${OF_TENANT}`,
 )
 
