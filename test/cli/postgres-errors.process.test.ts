@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
+import type { Problem } from '../../src/core/problem.ts'
+import { explained } from '../../src/store/postgres/server/errors.ts'
 import { refuseUnfit } from '../../src/store/postgres/server/pool.ts'
 import { runHere } from '../support/command.ts'
 import { freePort } from '../support/free-port.ts'
@@ -145,6 +147,17 @@ test('a standby', async (t) => {
     code: 'storage_failed',
     says: /is a standby, which takes no writes: name the primary\./,
   })
+})
+
+test('a statement that took too long is no lock that others keep', () => {
+  const error = new pg.DatabaseError('canceling statement due to statement timeout', 1, 'error')
+  error.code = '57014'
+  const { code, message } = explained(error, 'db') as Problem
+  assert.equal(code, 'database_locked')
+  assert.equal(
+    message,
+    'db was not done in time (canceling statement due to statement timeout): see what keeps it busy in pg_stat_activity, and run it again.',
+  )
 })
 
 test('a server that is too old', () => {

@@ -37,9 +37,15 @@ type Meaning = { is: RegExp; code: ProblemCode; words: (server: string, message:
 /** By SQLSTATE; the first that fits. */
 const MEANINGS: Meaning[] = [
   {
-    is: /^(55P03|57014)$/,
+    is: /^55P03$/,
     code: 'database_locked',
     words: (server) => `The database ${server} stayed locked by others for too long: run it again.`,
+  },
+  {
+    is: /^57014$/,
+    code: 'database_locked',
+    words: (server, message) =>
+      `${server} was not done in time (${message}): see what keeps it busy in pg_stat_activity, and run it again.`,
   },
   {
     is: /^53300$/,
