@@ -172,9 +172,7 @@ test('a standby that is promoted in the middle of a commit cannot tell what beca
 
 test('a server that falls over in the middle of a commit, and gives its number to another', async (t) => {
   if (!hasTool(t, 'postgres')) return
-  // What the transaction has written is in the memory of the server, and nowhere else.
-  const late = { wal_level: 'replica', wal_writer_delay: '10s', wal_writer_flush_after: '1GB' }
-  const server = await startServer(late)
+  const server = await startServer()
   t.after(server.stop)
   const pool = openPool(server.url('postgres'))
   await migrate(pool, 0 as never)
@@ -182,11 +180,17 @@ test('a server that falls over in the middle of a commit, and gives its number t
   await server.ask(MARKS)
   const proxy = await proxyTo(t, server, 'postgres')
   const connection = connectTo(t, proxy.url)
+  // What the transaction has written is in the memory of the server, and nowhere else.
+  const [writer] = await server.ask<{ pid: number }>(
+    `select pid from pg_stat_activity where backend_type = 'walwriter'`,
+  )
+  assert.ok(writer)
+  process.kill(writer.pid, 'SIGSTOP')
   let xid = 0n
   const met = proxy.next('never arrives', async () => {
     server.kill('SIGQUIT')
     await hasEnded(server)
-    const again = await runServer(server.folder, late)
+    const again = await runServer(server.folder)
     t.after(again.stop)
     while ((await nextXid(again)) < xid);
     proxy.leadTo(again)
