@@ -160,6 +160,14 @@ test('a statement that took too long is no lock that others keep', () => {
   )
 })
 
+test('a certificate that is not where the address says is no server that is down', async () => {
+  await assertFails('postgres://app@127.0.0.1:1/x?sslmode=require&sslrootcert=/nowhere.pem', {
+    exit: 1,
+    code: 'storage_failed',
+    says: /A file that the address of .* names cannot be read \(ENOENT.*\/nowhere\.pem'\): put the right one/,
+  })
+})
+
 test('a server that is too old', () => {
   const seen = { standby: false, commits: 'on', version: 150_000n }
   refuseUnfit(seen, 'db')

@@ -102,6 +102,11 @@ export function explained(error: unknown, server: string): unknown {
       'database_locked',
       `No connection to ${server} was free or could be made in time: run it again.`,
     )
+  if ((error as NodeJS.ErrnoException).syscall === 'open')
+    return new Problem(
+      'storage_failed',
+      `A file that the address of ${server} names cannot be read (${message}): put the right one into it.`,
+    )
   if (isLost(error))
     return new Problem(
       'storage_failed',
