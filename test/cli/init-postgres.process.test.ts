@@ -82,7 +82,7 @@ END
   assert.match(said, /done {5}postgres:\/\/app:\*\*\*@localhost/)
   assert.equal(
     files,
-    '.local/share/tranche ops 700\n.local/share/tranche/tranche.env ops 600\n./.local/share/tranche/tranche.env\n',
+    '.local/share/tranche ops 700\n.local/share/tranche/backups ops 700\n.local/share/tranche/tranche.env ops 600\n./.local/share/tranche/tranche.env\n',
   )
   assert.match(crontab, /tranche\.env; .*tick/)
   assert.match(JSON.parse(rest.trimEnd().split('\n').at(-1) ?? '').last_tick_at, /^20/)
@@ -94,6 +94,7 @@ test('for systemd root is shown units that do not hold the password, and none th
   chmodSync(server.folder, 0o755)
   const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
   const script = `
+    mkdir -p /run/systemd/system
     TRANCHE_DB='${db}' "$TRANCHE" init --yes --dry-run --scheduler systemd --price-feed static:60000 2>&1
     ls -d /etc/tranche /var/lib/tranche 2> /dev/null || true`
   const { code, out, err } = await onOwnMachine(t, script)

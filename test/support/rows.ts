@@ -55,8 +55,8 @@ export async function refuse(
     return () => rows('drop trigger refuse')
   }
   await rows(
-    `create function refuse() returns trigger language plpgsql as $$ begin raise exception '${message}'; end $$`,
+    `create function refuse_for_test() returns trigger language plpgsql as $$ begin raise exception '${message}'; end $$`,
   )
-  await rows(`${on} for each row execute function refuse()`)
+  await rows(`${on} for each row execute function refuse_for_test()`)
   return () => rows(`drop trigger refuse on ${table}`)
 }
