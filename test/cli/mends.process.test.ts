@@ -28,7 +28,13 @@ test('each command shows the plan that the finding is about', async (t) => {
   assert.equal(commands.length, 2 * NAMES.length, out)
 
   const script = `tranche() { "$PROGRAM" --json "$@" | tr -d '\\n'; echo; }\n${commands.join('\n')}\n`
-  const env = { PATH: process.env.PATH, ...CACHE, PROGRAM: EXECUTABLE, HOME: '/nobody' }
+  const env = {
+    ...process.env,
+    TRANCHE_TEST_STORE: undefined,
+    ...CACHE,
+    PROGRAM: EXECUTABLE,
+    HOME: '/nobody',
+  }
   const { stdout, stderr } = spawnSync('bash', ['-c', script], { env, encoding: 'utf8' })
   assert.equal(stderr, '')
   const shown = stdout
