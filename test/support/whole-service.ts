@@ -2,7 +2,7 @@
 
 import { globSync } from 'node:fs'
 
-const SUITES = 'test/{billing,cli,http,levers,sandbox,webhook}/**/*.test.ts'
+const SUITES = 'test/{billing,cli,http,levers,openapi,sandbox,webhook}/**/*.test.ts'
 
 /** Those of them that put rows into the file, or read them there, to make or to see what no command does. */
 const LOOK_INTO_THE_FILE = [
