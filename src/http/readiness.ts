@@ -41,11 +41,11 @@ async function failureOf(probe: Promise<unknown>): Promise<string | null> {
   }
 }
 
-/** What is wrong with the file as a whole is neither read nor written: said once, it is said. */
+const OF_THE_WHOLE = ['database_gone', 'database_damaged', 'storage_failed', 'schema_newer']
+
+/** What is wrong with the database as a whole is neither read nor written: said once, it is said. */
 const worded = (error: Error, otherwise: string): string =>
-  error instanceof Problem && ['database_gone', 'database_damaged', 'storage_failed'].includes(error.code)
-    ? error.message
-    : otherwise + error.message
+  error instanceof Problem && OF_THE_WHOLE.includes(error.code) ? error.message : otherwise + error.message
 
 /** Rejects when the work takes longer; the work itself goes on. */
 async function within<T>(ms: number, work: Promise<T>): Promise<T> {

@@ -35,6 +35,11 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
   database_locked: { detail: 'The database is busy; send the call again.', retryAfter: '1' },
   database_damaged: CANNOT_BE_USED,
   storage_failed: CANNOT_BE_USED,
+  // On a server another host may have been upgraded, and its migration run, while this one still serves.
+  schema_newer: {
+    detail: 'This host is older than its database; send the call again later.',
+    retryAfter: '10',
+  },
 }
 
 /** Problems an operator's command can meet but a request cannot are 500: were one to appear here, it is a bug. */
@@ -76,6 +81,6 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   database_in_use: 500,
   database_damaged: 503,
   storage_failed: 503,
-  schema_newer: 500,
+  schema_newer: 503,
   usage: 500,
 }

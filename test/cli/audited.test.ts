@@ -2,13 +2,12 @@
 // that changes nothing of a partner, a key, a tier, an execution or a plan.
 
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { everyCommand } from '../../src/cli/every-command.ts'
 import { DAY_MS } from '../../src/core/instant.ts'
 import { commandTree } from '../support/command.ts'
 import { fill, PLAN, USER } from '../support/service.ts'
-import { openShell, type Shell, succeed, withPartner } from '../support/shell.ts'
+import { openShell, type Shell, succeed } from '../support/shell.ts'
 
 type Scene = {
   shell: Shell
@@ -153,14 +152,6 @@ test('each command that changes something adds a line to the audit log', async (
     const added = new Set(after.slice(before.length))
     assert.deepEqual([...added], [command.replace(' ', '.')], command)
   }
-})
-
-test('so does a restore, to the log that it brings back', async (t) => {
-  const shell = await withPartner(t)
-  const copy = join(shell.folder, 'copy.db')
-  await succeed(shell, 'backup', copy)
-  await succeed(shell, 'restore', copy)
-  assert.deepEqual(await actionsOf(shell), ['partner.create', 'database.restore'])
 })
 
 test('every command there is has been asked, or changes nothing that belongs there', () => {

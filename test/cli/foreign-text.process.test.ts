@@ -11,8 +11,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { everyCommand } from '../../src/cli/every-command.ts'
 import { drawScreen } from '../../src/cli/status/watch-screen.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
 import { commandTree } from '../support/command.ts'
+import { isOnServer, openAgain } from '../support/database.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 
 /** Turned, without width, a filler, a tag: each is a letter of its own to a program, and nothing to a reader. */
@@ -119,7 +119,8 @@ function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Lin
     [['price', 'import', file('prices.csv')], null],
     [['price', 'list'], null],
     [['backtest', file('prices.csv')], null],
-    [['backup', file('copy.db'), '--force'], mark('copy.db')],
+    // On a server neither is for tranche to do.
+    [['backup', file('copy.db'), '--force'], isOnServer ? null : mark('copy.db')],
     [['restore', file('no-copy.db')], null],
     [['migrate', '--status'], null],
     [['health', '--url', hostile], null],
@@ -215,7 +216,7 @@ test('every command there is has been asked for foreign text, or has none to sho
 
 test('the screen of status --watch shows foreign text spelled out', async (t) => {
   const { shell } = await stage(openShell(t))
-  const store = await openStore(shell.file, { clock: shell.machine.clock, create: false })
+  const store = await openAgain(shell.file, shell.machine.clock)
   t.after(() => store.close())
   const at = shell.machine.clock()
   const stock = await store.takeStock(at)

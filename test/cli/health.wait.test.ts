@@ -1,7 +1,7 @@
 // tranche health, as a container's health check runs it: a process of its own, beside the service.
 
 import assert from 'node:assert/strict'
-import { readdirSync, renameSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { createServer as createTcpServer, type Server } from 'node:net'
 import { join } from 'node:path'
@@ -34,16 +34,6 @@ test('a service with TLS is asked on this machine whatever its certificate is fo
   const served = await startServe(t, tls, { cwd })
   const url = `https://127.0.0.1:${new URL(served.url).port}`
   assert.equal((await finish(t, ['health', '--url', url], { cwd })).out, 'ok\n')
-})
-
-test('a service whose database is gone is up and not ready', async (t) => {
-  const cwd = temporaryFolder(t)
-  const { url } = await startServe(t, [], { cwd })
-  for (const name of readdirSync(cwd)) renameSync(join(cwd, name), join(cwd, `was-${name}`))
-  const asked = (...more: string[]) => finish(t, ['health', '--url', url, ...more], { cwd })
-  const [up, ready, json] = await Promise.all([asked(), asked('--ready'), asked('--ready', '--json')])
-  assert.deepEqual([up.code, ready.code, ready.out], [0, 1, `${url}/readyz: HTTP 503\n`])
-  assert.deepEqual(JSON.parse(json.out), { ok: false, url: `${url}/readyz`, answer: 'HTTP 503' })
 })
 
 test('a token that is wanted for it is no sign of being ready', async (t) => {

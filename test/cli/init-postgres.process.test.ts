@@ -50,3 +50,56 @@ test('root has jobs made that find the server by the settings, which hold the pa
   assert.equal(folder, 'backups\n')
   assert.match(JSON.parse(status).last_tick_at, /^20/)
 })
+
+test('a user has settings that only they can read, and a crontab that finds the server by them', async (t) => {
+  if (!hasTool(t, 'postgres') || !hasOwnMachine(t) || !hasTool(t, 'cron')) return
+  const { server, port } = await withPasswords(t)
+  chmodSync(server.folder, 0o755)
+  const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
+  const script = `
+    useradd --create-home ops
+    cat > /mnt/ops.sh <<'END'
+      cd "$HOME"
+      TRANCHE_DB='${db}' "$TRANCHE" init --yes --scheduler cron --price-feed static:60000 > said 2>&1
+      cat said
+      echo ---
+      stat -c '%n %U %a' .local/share/tranche .local/share/tranche/*
+      grep -rl '${PASSWORD}' .
+      echo ---
+      crontab -l
+      echo ---
+      crontab -l | grep 'tick' | grep -o '{.*' > job
+      sed 's/ 2>&1 |.*//; s/ | logger.*//' job
+      set -a; . .local/share/tranche/tranche.env; set +a
+      "$TRANCHE" tick
+      "$TRANCHE" --json status
+END
+    runuser -u ops -- env HOME=/home/ops sh /mnt/ops.sh`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  const [said = '', files, crontab = '', rest = ''] = out.split('---\n')
+  assert.doesNotMatch(said + crontab, new RegExp(PASSWORD))
+  assert.match(said, /done {5}postgres:\/\/app:\*\*\*@localhost/)
+  assert.equal(
+    files,
+    '.local/share/tranche ops 700\n.local/share/tranche/backups ops 700\n.local/share/tranche/tranche.env ops 600\n./.local/share/tranche/tranche.env\n',
+  )
+  assert.match(crontab, /tranche\.env; .*tick/)
+  assert.match(JSON.parse(rest.trimEnd().split('\n').at(-1) ?? '').last_tick_at, /^20/)
+})
+
+test('for systemd root is shown units that do not hold the password, and none that backs up', async (t) => {
+  if (!hasTool(t, 'postgres') || !hasOwnMachine(t)) return
+  const { server, port } = await withPasswords(t)
+  chmodSync(server.folder, 0o755)
+  const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
+  const script = `
+    mkdir -p /run/systemd/system
+    TRANCHE_DB='${db}' "$TRANCHE" init --yes --dry-run --scheduler systemd --price-feed static:60000 2>&1
+    ls -d /etc/tranche /var/lib/tranche 2> /dev/null || true`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  assert.doesNotMatch(out, new RegExp(PASSWORD))
+  assert.match(out, /would.*tranche-tick\.timer/)
+  assert.doesNotMatch(out, /backup\.(service|timer)|^\/(etc|var)/m)
+})

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
-import SQLite from 'better-sqlite3'
 import { EXECUTABLE } from '../support/executable.ts'
 import { CACHE } from '../support/process.ts'
+import { rowsOf } from '../support/rows.ts'
 import { PLAN, USER } from '../support/service.ts'
 import { openShell, succeed } from '../support/shell.ts'
 
@@ -21,15 +21,20 @@ test('each command shows the plan that the finding is about', async (t) => {
     await post('users', USER)
     for (const partner_plan_id of NAMES) await post('plans', { ...PLAN, partner_plan_id })
   }
-  const db = new SQLite(shell.file)
-  db.exec("update plans set status = 'cancelled'")
-  db.close()
+  const rows = await rowsOf(t, shell.file)
+  await rows("update plans set status = 'cancelled'")
   const { out } = await shell.tranche(['check'])
   const commands = [...out.matchAll(/^ +> (tranche .*)$/gm)].map(([, command]) => command ?? '')
   assert.equal(commands.length, 2 * NAMES.length, out)
 
   const script = `tranche() { "$PROGRAM" --json "$@" | tr -d '\\n'; echo; }\n${commands.join('\n')}\n`
-  const env = { ...process.env, ...CACHE, PROGRAM: EXECUTABLE, HOME: '/nobody' }
+  const env = {
+    ...process.env,
+    TRANCHE_TEST_STORE: undefined,
+    ...CACHE,
+    PROGRAM: EXECUTABLE,
+    HOME: '/nobody',
+  }
   const { stdout, stderr } = spawnSync('bash', ['-c', script], { env, encoding: 'utf8' })
   assert.equal(stderr, '')
   const shown = stdout

@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
+import { addressIn } from '../support/database.ts'
 import { finish, startServe } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -51,7 +52,7 @@ test('a tick that went well calls the address, and one that failed its /fail wit
     { line: 'POST /ping/secret/fail?rid=1&x=%20', body: absent.err.replace(/^error: (.*)\n$/, '$1') },
     { line: 'GET /ping/secret/?rid=1&x=%20', body: '' },
   ])
-  assert.match(calls[0]?.body ?? '', /There is no database/)
+  assert.match(calls[0]?.body ?? '', /There is (no database|nothing of tranche)/)
 })
 
 test('a monitor that refuses, is gone or never answers is a warning, without what is secret of its address', async (t) => {
@@ -63,7 +64,7 @@ test('a monitor that refuses, is gone or never answers is a warning, without wha
   const dripping = await monitor(t, (response) => response.write('x'))
   const tick = (url: string, db: string) => finish(t, ['tick', '--ping', url, '--db', db], { cwd })
   const ended = await Promise.all([
-    tick(`${refusing.origin}/secret`, 'tranche.db'),
+    tick(`${refusing.origin}/secret`, addressIn(cwd)),
     // These have no database: a pass would have kept the other from running.
     tick(`${silent.origin}/secret`, 'absent.db'),
     tick(`${dripping.origin}/secret`, 'absent.db'),

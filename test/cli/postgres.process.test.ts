@@ -77,20 +77,33 @@ test('serve --no-create refuses an empty database, and without it begins one', a
   await serve.line('there was no database here, so a new one was made')
 })
 
-test('a process of before an upgrade makes no new connection after it', async (t) => {
+test('a process of before an upgrade makes no new connection after it, and says why', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const guarded = await onServer(t)
   const { succeed, server, cwd, env } = guarded
   await succeed('partner', 'create', 'acme', '--name', 'Acme')
   const key = (await succeed('key', 'create', 'acme', '--env', 'test')).trim()
-  const { url } = await startServe(t, [], { cwd, env })
+  const { url, opsUrl, line } = await startServe(t, [...WITH_OPS], { cwd, env })
   assert.equal((await me(url, key)).status, 200)
   await server.ask("insert into tranche.migrations values ('9999_later.sql', 'x', 0)", 'app')
   const { code, err } = await guarded.run('status')
   assert.equal(code, 12)
   assert.match(err, /migration 9999_later\.sql, which this version of tranche does not know: upgrade it\./)
   await endAll(guarded)
-  assert.equal((await becomes(500, () => me(url, key))).status, 500)
+  const refused = await becomes(503, () => me(url, key))
+  assert.match(refused.headers.get('retry-after') ?? '', /^\d+$/)
+  assert.deepEqual(await refused.json(), {
+    detail: 'This host is older than its database; send the call again later.',
+  })
+  const { level, error } = JSON.parse(await line('"msg":"request failed"'))
+  assert.equal(level, 'error')
+  assert.match(
+    error,
+    /has migration 9999_later\.sql, which this version of tranche does not know: upgrade it/,
+  )
+  const unready = await becomes(503, () => fetch(`${opsUrl}/readyz`))
+  assert.match(await unready.text(), /9999_later/)
+  assert.equal((await fetch(`${url}/healthz`)).status, 200)
 })
 
 test('serve outlives the end of every connection, and a server that falls over and comes back', async (t) => {

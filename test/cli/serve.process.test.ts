@@ -1,9 +1,7 @@
 // serve as a process: when it says it listens, how it stops, the scheduler inside it, and what its log holds.
 
 import assert from 'node:assert/strict'
-import { readdirSync } from 'node:fs'
 import { Agent, request } from 'node:http'
-import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { finish, start, startServe } from '../support/process.ts'
 import { halfSent, me, withKey } from '../support/serve.ts'
@@ -102,24 +100,6 @@ suite('serve', { concurrency: 4 }, () => {
       assert.equal(await served.ended, 130)
     })
   }
-
-  test('a folder without a database gets one, which is said loudly; --no-create refuses, with the path', async (t) => {
-    const cwd = temporaryFolder(t)
-    const refused = await finish(t, ['serve', '--no-create', '--port', '0'], { cwd })
-    assert.deepEqual([refused.code, readdirSync(cwd)], [4, []])
-    assert.equal(
-      refused.err,
-      `error: There is no database at ${join(cwd, 'tranche.db')}: name the right one with --db, or begin one with \`tranche partner create\`.\n`,
-    )
-    const first = await startServe(t, [], { cwd })
-    const { level, db, msg } = JSON.parse(await first.line('this database has no partner yet'))
-    assert.deepEqual([level, db], ['warn', join(cwd, 'tranche.db')])
-    assert.match(msg, /^there was no database here, so a new one was made; /)
-    first.child.kill('SIGTERM')
-    assert.equal(await first.ended, 0)
-    const second = await startServe(t, ['--no-create'], { cwd })
-    assert.match(JSON.parse(await second.line('this database has no partner yet')).msg, /^this database/)
-  })
 
   test('one SIGINT stops as gently, and exits 130', async (t) => {
     const served = await startServe(t, [], { cwd: temporaryFolder(t) })

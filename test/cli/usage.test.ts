@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
-import SQLite from 'better-sqlite3'
+import { rowsOf } from '../support/rows.ts'
 import { errorOf, openShell, type Shell, withPartner } from '../support/shell.ts'
 
 const SLUG = ['partner', 'create', 'acme', '--name', 'Acme']
@@ -140,61 +140,14 @@ test('tick says nothing unless on a terminal or asked for JSON', async (t) => {
   assert.deepEqual(Object.keys(JSON.parse(out)), [...fields, ...more])
 })
 
-test('a tick that meets another one does nothing, says so, and exits 0', async (t) => {
-  const shell = await withPartner(t)
-  const other = new SQLite(`${shell.file}-tick`)
-  t.after(() => other.close())
-  other.exec('begin immediate')
-  const { code, out } = await shell.tranche(['tick', '--json'])
-  assert.equal(code, 0)
-  assert.equal(JSON.parse(out).skipped, true)
-  assert.deepEqual(await shell.tranche(['tick']), { code: 0, out: '', err: '' })
-})
-
-test('exit 11 when another process keeps the database locked', async (t) => {
-  const shell = await withPartner(t)
-  const other = new SQLite(shell.file)
-  t.after(() => other.close())
-  other.exec('begin immediate')
-  // The wait is over by the clock: it goes on with the timers, or this would be a real wait of fifteen busy seconds.
-  let now = performance.now()
-  t.mock.method(performance, 'now', () => now)
-  t.mock.timers.enable({ apis: ['setTimeout'] })
-  const held = shell.tranche(['partner', 'disable', 'beta', '--json'])
-  let waiting = true
-  held.then(() => {
-    waiting = false
-  })
-  while (waiting) {
-    now += 1_000
-    t.mock.timers.tick(1_000)
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-  const { code, out, err } = await held
-  assert.deepEqual([code, out, errorOf(err).code], [11, '', 'database_locked'])
-})
-
 test('exit 12 when the schema is newer than the program', async (t) => {
   const shell = await withPartner(t)
-  const db = new SQLite(shell.file)
-  db.exec("insert into migrations values ('0999_later.sql', 'x', 0)")
-  db.close()
+  const rows = await rowsOf(t, shell.file)
+  await rows("insert into migrations values ('0999_later.sql', 'x', 0)")
   for (const words of ['status', 'migrate', 'migrate --status', 'tick', 'partner list']) {
     const { code, out, err } = await shell.tranche([...words.split(' '), '--json'])
     assert.deepEqual([code, out, errorOf(err).code], [12, '', 'schema_newer'], words)
   }
-})
-
-test('a file that is no database of ours is refused and left alone', async (t) => {
-  const shell = openShell(t)
-  const db = new SQLite(shell.file)
-  db.exec('create table notes (text)')
-  db.close()
-  const before = imprint(shell)
-  const { code, err } = await shell.tranche(SLUG)
-  assert.equal(code, 2)
-  assert.match(err, /^error: .+\n$/)
-  assert.equal(imprint(shell), before)
 })
 
 for (const [answer, status] of [

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import Database from 'better-sqlite3'
+import { rowsOf } from '../support/rows.ts'
 import { type Service, startService, USER } from '../support/service.ts'
 import {
   assertSound,
@@ -207,10 +207,12 @@ test('every consent ever seen is kept, each once', async (t) => {
   })
   assert.equal(refused.status, 400)
 
-  const file = new Database(service.file, { readonly: true })
-  t.after(() => file.close())
-  const kept = file.prepare('select consent_version from consents order by consent_id').pluck().all()
-  assert.deepEqual(kept, ['v1', 'v2', 'v3', 'v1'])
+  const rows = await rowsOf(t, service.file)
+  const kept = await rows('select consent_version from consents order by consent_id')
+  assert.deepEqual(
+    kept.map(({ consent_version }) => consent_version),
+    ['v1', 'v2', 'v3', 'v1'],
+  )
 })
 
 test('a disable that meets a poll and a confirm at once leaves each execution in one state', async (t) => {

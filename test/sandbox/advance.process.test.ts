@@ -5,13 +5,14 @@ import { test } from 'node:test'
 import { DAY_MS } from '../../src/core/instant.ts'
 import { assertSound, executionsOf, link, plan, windowsOf } from '../http/steps.ts'
 import { start } from '../support/process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startBench } from './bench.ts'
 
 test('one advance at a time, beside the ticks of a scheduler, and nothing fires twice', async (t) => {
   const bench = await startBench(t)
   await link(bench, 'u1')
   for (const id of ['p1', 'p2']) await plan(bench, 'u1', id)
-  const cwd = bench.file.replace(/\/[^/]*$/, '')
+  const cwd = temporaryFolder(t)
   const tranche = (...argv: string[]) => start(t, ['--db', bench.file, ...argv], { cwd })
   const advances = [1, 2].map(() => tranche('sandbox', 'advance', 'acme', '3d', '--price', '60000'))
   const ticks = [1, 2, 3].map(() => tranche('tick', '--price', '60000'))
@@ -36,7 +37,7 @@ test('an advance that is killed has gone less far, and can be repeated', async (
   const bench = await startBench(t)
   await link(bench, 'u1')
   await plan(bench, 'u1', 'p1')
-  const cwd = bench.file.replace(/\/[^/]*$/, '')
+  const cwd = temporaryFolder(t)
   const child = start(t, ['--db', bench.file, 'sandbox', 'advance', 'acme', '3000d'], { cwd })
   while ((await bench.store.listSandboxes()).length === 0) {
     assert.ok(!child.hasEnded(), child.err())

@@ -3,26 +3,23 @@
 
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import Database from 'better-sqlite3'
 import { price } from '../../src/core/money.ts'
 import type { Environment, Tenant } from '../../src/core/partner.ts'
 import { type Advanced, advanceSandbox, fireInSandbox } from '../../src/engine/sandbox.ts'
 import { machineAt } from '../../src/machine.ts'
+import { type Rows, rowsOf } from '../support/rows.ts'
 import { AUDIT, type Service, startService } from '../support/service.ts'
 
 export type Bench = Service & {
   tenant: (slug: string, environment: Environment) => Promise<Tenant>
   goAhead: (tenant: Tenant, byMs: number, priceUsd?: string) => Promise<Advanced>
   fire: (tenant: Tenant, planId: string) => ReturnType<typeof fireInSandbox>
-  /** Reads the file as somebody with a shell would. */
-  rows: (sql: string, ...params: unknown[]) => Record<string, unknown>[]
+  rows: Rows
 }
 
 export async function startBench(t: Pick<TestContext, 'after'>): Promise<Bench> {
   const service = await startService(t)
   const { store } = service
-  const db = new Database(service.file, { readonly: true })
-  t.after(() => db.close())
   const options = (tenant: Tenant, priceUsd?: string) => ({
     store,
     machine: { ...machineAt(service.now()).machine, clock: service.now },
@@ -40,7 +37,7 @@ export async function startBench(t: Pick<TestContext, 'after'>): Promise<Bench> 
     goAhead: (tenant, byMs, priceUsd) =>
       advanceSandbox({ ...options(tenant, priceUsd), byMs, onProgress: () => {} }),
     fire: (tenant, planId) => fireInSandbox(planId, options(tenant)),
-    rows: (sql, ...params) => db.prepare(sql).all(...params) as Record<string, unknown>[],
+    rows: await rowsOf(t, service.file),
   }
 }
 
@@ -63,16 +60,19 @@ const SHARED = ['prices', 'volatility', 'ticks', 'reported_until', 'closed_month
 const IDS = /"(?:execution_id|partner_order_id|digest|\w*_id|key_sha256|prefix|last_four)":("[^"]*"|\d+),?/g
 
 /** Every byte that tenants have, and what is shared by all. */
-export function everythingOf({ rows }: Bench, tenants: readonly Tenant[]): string {
+export async function everythingOf({ rows }: Bench, tenants: readonly Tenant[]): Promise<string> {
   const own = tenants.flatMap(({ tenantId }) =>
-    Object.entries(OF_TENANT).map(([table, sql]) => [table, rows(sql, tenantId)]),
+    Object.entries(OF_TENANT).map(async ([table, sql]) => [table, await rows(inOrder(sql), tenantId)]),
   )
-  return JSON.stringify([...own, ...SHARED.map((table) => [table, rows(`select * from ${table}`)])])
+  const shared = SHARED.map(async (table) => [table, await rows(inOrder(`select * from ${table}`))])
+  return JSON.stringify(await Promise.all([...own, ...shared]))
 }
 
+const inOrder = (sql: string): string => (sql.includes('order by') ? sql : `${sql} order by 1, 2`)
+
 /** The same without the ids, which chance makes and which count over all tenants. */
-export const comparable = (bench: Bench, tenants: readonly Tenant[]): string =>
-  everythingOf(bench, tenants).replaceAll(IDS, '')
+export const comparable = async (bench: Bench, tenants: readonly Tenant[]): Promise<string> =>
+  (await everythingOf(bench, tenants)).replaceAll(IDS, '')
 
 /** Compares two long texts and shows no more than where they part. */
 export function assertSame(actual: string, expected: string, what: string): void {

@@ -120,9 +120,9 @@ suite('a sandbox', () => {
           const bills = []
           for (const step of sequence) {
             const ofSandbox = SANDBOX.includes(step.kind)
-            const before = everythingOf(world.bench, world.others)
+            const before = await everythingOf(world.bench, world.others)
             const outcome = await play(world, step)
-            if (ofSandbox) assertSame(everythingOf(world.bench, world.others), before, step.kind)
+            if (ofSandbox) assertSame(await everythingOf(world.bench, world.others), before, step.kind)
             // The control world lives through the same without a sandbox ever being touched.
             else if (step.kind === 'bill') bills.push([outcome, await play(control, step)])
             else await play(control, step)
@@ -131,8 +131,8 @@ suite('a sandbox', () => {
           const { others } = control
           const ticks = /\["ticks",\[.*?\]\]/
           assertSame(
-            comparable(world.bench, world.others).replace(ticks, ''),
-            comparable(control.bench, others).replace(ticks, ''),
+            (await comparable(world.bench, world.others)).replace(ticks, ''),
+            (await comparable(control.bench, others)).replace(ticks, ''),
             'the world without a sandbox',
           )
           await assertSound(world.bench)
@@ -153,18 +153,18 @@ suite('a sandbox', () => {
     await work(bench, bench.key)
     await billsOf(bench, [bench.key])
     for (const key of keys) await work(bench, key)
-    const [own] = bench.rows(
+    const [own] = await bench.rows(
       'select min(recorded_at) as at from trades where tenant_id = ?',
       sandbox.tenantId,
     )
     assert.equal(own?.at, T0 + 27 * 24 * HOUR_MS)
-    const [rest] = bench.rows(
+    const [rest] = await bench.rows(
       'select max(recorded_at) as at from trades where tenant_id <> ?',
       sandbox.tenantId,
     )
     assert.equal(rest?.at, T0)
-    assert.deepEqual(bench.rows('select * from closed_months'), [])
-    assert.ok(bench.rows('select at from reported_until').every(({ at }) => Number(at) <= T0 + 1))
+    assert.deepEqual(await bench.rows('select * from closed_months'), [])
+    assert.ok((await bench.rows('select at from reported_until')).every(({ at }) => Number(at) <= T0 + 1))
     // Its own January is over for good, that of the others is not.
     const january = '/partner/v1/billing/monthly?month=2026-01'
     assert.equal((await succeed(bench, 'GET', january)).final, true)

@@ -16,15 +16,16 @@ const KEPT = ['api_keys', 'polls', 'webhooks', 'sandboxes', 'tenants']
 
 test('every table that hangs on a tenant is either wiped or kept, children before their parents', async (t) => {
   const bench = await startBench(t)
-  const tables = bench
-    .rows("select name from sqlite_schema where type = 'table'")
-    .map(({ name }) => String(name))
-  const parents = new Map(
-    tables.map((table) => [
+  const schema = await bench.rows("select name from sqlite_schema where type = 'table'")
+  const tables = schema.map(({ name }) => String(name))
+  const parents = new Map<string, string[]>()
+  for (const table of tables) {
+    const keys = await bench.rows(`pragma foreign_key_list(${table})`)
+    parents.set(
       table,
-      bench.rows(`pragma foreign_key_list(${table})`).map((row) => String(row.table)),
-    ]),
-  )
+      keys.map((key) => String(key.table)),
+    )
+  }
   const hangs = (table: string): boolean =>
     table === 'tenants' || (parents.get(table) ?? []).some((parent) => parent !== table && hangs(parent))
   const wiped = WIPED.map(([table]) => table)
@@ -56,16 +57,18 @@ test('a reset takes all of the test environment, and nothing else of anybody', a
   assert.equal((await bench.call('POST', confirmPath(late.execution_id), fill('o2', '10.00'))).status, 409)
 
   const others = [await bench.tenant('acme', 'live'), await bench.tenant('bolt', 'test')]
-  const before = everythingOf(bench, others)
+  const before = await everythingOf(bench, others)
   const wiped = await bench.store.resetSandbox(acme, { ...AUDIT, action: 'sandbox.reset' })
   assert.deepEqual({ ...wiped, executions: 0 }, { users: 1, plans: 1, windows: 3, executions: 0, trades: 1 })
-  assertSame(everythingOf(bench, others), before, 'the others')
+  assertSame(await everythingOf(bench, others), before, 'the others')
   for (const [table, rows] of WIPED) {
-    const left = bench.rows(`select * from ${table} where ${rows.replace(':tenant', String(acme.tenantId))}`)
+    const left = await bench.rows(
+      `select * from ${table} where ${rows.replace(':tenant', String(acme.tenantId))}`,
+    )
     assert.deepEqual(left, [], table)
   }
   await assertSound(bench)
-  assert.equal(bench.rows("select * from audit where action = 'sandbox.reset'").length, 1)
+  assert.equal((await bench.rows("select * from audit where action = 'sandbox.reset'")).length, 1)
   assert.equal((await succeed(bench, 'GET', '/partner/v1/webhooks')).url, 'https://127.0.0.1:1/hook')
 
   // It begins again under the same names, later than anything it had.
@@ -85,9 +88,9 @@ test('a reset that fails half-way has not happened', async (t) => {
   const db = new Database(bench.file)
   t.after(() => db.close())
   db.exec("create trigger stop before delete on users begin select raise(abort, 'stop') ; end")
-  const before = everythingOf(bench, [acme])
+  const before = await everythingOf(bench, [acme])
   await assert.rejects(bench.store.resetSandbox(acme, AUDIT), /stop/)
-  assertSame(everythingOf(bench, [acme]), before, 'the sandbox')
+  assertSame(await everythingOf(bench, [acme]), before, 'the sandbox')
   db.exec('drop trigger stop')
   // Foreign keys are back, after a failure and after a success: what refers to nothing is refused again.
   const { record } = issueKey({ tenant: { ...acme, tenantId: 999 }, label: null, lifetimeMs: null }, machine)

@@ -81,7 +81,7 @@ test('a lease runs out in sandbox time, and the instruction comes again', async 
   assert.equal(again.delivered_count, 2)
   assert.equal(again.lease_expires_at, formatInstant(plus(T0, 10 * MINUTE_MS)))
   await succeed(bench, 'POST', confirmPath(again.execution_id), fill('o1', '10.00'))
-  const [trade] = bench.rows('select recorded_at from trades')
+  const [trade] = await bench.rows('select recorded_at from trades')
   assert.equal(trade?.recorded_at, T0 + 5 * MINUTE_MS)
 })
 
@@ -200,8 +200,8 @@ test('polls of a sandbox and of the live environment do not see each other', asy
   assert.equal((await poll(bench, { key })).size, 0)
   assert.equal((await poll(bench)).size, 1)
   // The price given to the sandbox is nobody's.
-  assert.deepEqual(bench.rows('select * from prices'), [])
-  assert.deepEqual(bench.rows('select * from ticks'), [])
+  assert.deepEqual(await bench.rows('select * from prices'), [])
+  assert.deepEqual(await bench.rows('select * from ticks'), [])
 })
 
 test('a poll and the backlog count the same, and no sandbox looks late', async (t) => {

@@ -2,7 +2,7 @@
 
 import { globSync } from 'node:fs'
 
-const SUITES = 'test/{billing,cli,http,levers,sandbox,webhook}/**/*.test.ts'
+const SUITES = 'test/{billing,cli,http,levers,openapi,sandbox,webhook}/**/*.test.ts'
 
 /** Those of them that put rows into the file, or read them there, to make or to see what no command does. */
 const LOOK_INTO_THE_FILE = [
@@ -22,13 +22,11 @@ const LOOK_INTO_THE_FILE = [
   'test/http/ops-page.long.test.ts',
   'test/http/ops.test.ts',
   'test/http/readiness.wait.test.ts',
-  'test/http/user-states.test.ts',
   'test/levers/adjust.test.ts',
   'test/levers/adjust.process.test.ts',
   'test/levers/months.long.test.ts',
   'test/sandbox/reset.test.ts',
   'test/sandbox/time.test.ts',
-  'test/webhook/counters.test.ts',
   'test/webhook/events.test.ts',
   'test/webhook/follow.test.ts',
 ]
@@ -36,7 +34,10 @@ const LOOK_INTO_THE_FILE = [
 /** Those that are about the file itself: its backups, its bytes, what is beside it, how it fails. */
 const OF_THE_FILE = [
   'test/cli/bad-database.process.test.ts',
+  'test/cli/demo.process.test.ts',
+  'test/cli/file.process.test.ts',
   'test/cli/init.process.test.ts',
+  'test/cli/outputs.test.ts',
   'test/cli/serve-opening.process.test.ts',
   'test/cli/start.process.test.ts',
   'test/levers/erase.test.ts',

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import Database from 'better-sqlite3'
 import type { Instant } from '../../src/core/instant.ts'
 import { type Attempt, noteAttempt, type Webhook } from '../../src/core/webhook.ts'
 import { runHere } from '../support/command.ts'
 import { freePort } from '../support/free-port.ts'
+import { refuse, rowsOf } from '../support/rows.ts'
 import { T0 } from '../support/service.ts'
 import { type Answering, startReceiver } from './receiver.ts'
 import { AT_T0, deliverer, deliveryTo, startStage, WEBHOOKS } from './stage.ts'
@@ -245,9 +245,8 @@ test('attempts under way at the pause warn of it once', async (t) => {
 test('a store that cannot enter an attempt is a warning: the wake-up was sent, and counts as sent', async (t) => {
   const { stage, receiver, passAnswering } = await withReceiver(t)
   await stage.register(receiver.port)
-  const db = new Database(stage.file)
-  t.after(() => db.close())
-  db.exec(`create trigger refuse before insert on webhooks begin select raise(abort, 'no room'); end`)
+  const rows = await rowsOf(t, stage.file)
+  await refuse(rows, { verb: 'insert', table: 'webhooks', message: 'no room' })
   assert.deepEqual(await passAnswering(204), { sent: 1, failed: 0 })
   assert.equal(receiver.received.length, 1)
   assert.deepEqual(

@@ -4,10 +4,10 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import Database from 'better-sqlite3'
 import { machine } from '../../src/machine.ts'
 import { runHere } from '../support/command.ts'
 import { finish, start, startServe } from '../support/process.ts'
+import { refuse, rowsOf } from '../support/rows.ts'
 import { type Answering, type Receiver, startMute, startReceiver } from './receiver.ts'
 import { LOOPBACK, PRICE, type Stage, startStage } from './stage.ts'
 
@@ -98,9 +98,8 @@ const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
     const receiver = await receive()
     await stage.register(receiver.port)
     await stage.addPlan('u1')
-    const db = new Database(stage.file)
-    t.after(() => db.close())
-    db.exec(`create trigger refuse before update on webhook_events begin select raise(abort, 'no room'); end`)
+    const rows = await rowsOf(t, stage.file)
+    await refuse(rows, { verb: 'update', table: 'webhook_events', message: 'no room' })
     const { code, out, err } = await finish(t, [...tickArgv, ...flags], shell)
     assert.equal(code, 0)
     assert.equal(JSON.parse(out).executions_created, 1)

@@ -57,6 +57,30 @@ export const userContract: Contract = {
     assert.equal(found?.consentVersion, 'v3')
   },
 
+  'an id that no user can have is found by nobody, and harms no call beside it': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    await sendPlan(store, acme)
+    await tick(world, '60000')
+    const [execution] = await poll(store, acme)
+    assert.ok(execution)
+    for (const id of ['u1\0', '\0', 'u1\u0001']) {
+      assert.equal(await store.findUser(acme, id), null)
+      assert.equal(await store.readPlan(acme, id), null)
+      await assert.rejects(setUser(store, acme, id, 'disabled'), problem('user_not_found'))
+      // Confirmations of the same moment may share a transaction.
+      const said: PromiseSettledResult<unknown>[] = await Promise.allSettled([
+        report(store, acme, `${execution.executionId}${id}`, filled(execution.amount, 'o1')),
+        report(store, acme, execution.executionId, filled(execution.amount, 'o1')),
+      ])
+      assert.deepEqual(
+        said.map(({ status }) => status),
+        ['rejected', 'fulfilled'],
+      )
+    }
+  },
+
   'a disable ends open executions of paused plans too': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme } = world

@@ -1,0 +1,97 @@
+// What commands do about a database because it is a file: where there is none, where there was one, what locks it.
+
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { finish, startServe } from '../support/process.ts'
+import { errorOf, openShell, succeed, withPartner } from '../support/shell.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+test('a folder without a database gets one, which is said loudly; --no-create refuses, with the path', async (t) => {
+  const cwd = temporaryFolder(t)
+  const refused = await finish(t, ['serve', '--no-create', '--port', '0'], { cwd })
+  assert.deepEqual([refused.code, readdirSync(cwd)], [4, []])
+  assert.equal(
+    refused.err,
+    `error: There is no database at ${join(cwd, 'tranche.db')}: name the right one with --db, or begin one with \`tranche partner create\`.\n`,
+  )
+  const first = await startServe(t, [], { cwd })
+  const { level, db, msg } = JSON.parse(await first.line('this database has no partner yet'))
+  assert.deepEqual([level, db], ['warn', join(cwd, 'tranche.db')])
+  assert.match(msg, /^there was no database here, so a new one was made; /)
+  first.child.kill('SIGTERM')
+  assert.equal(await first.ended, 0)
+  const second = await startServe(t, ['--no-create'], { cwd })
+  assert.match(JSON.parse(await second.line('this database has no partner yet')).msg, /^this database/)
+})
+
+test('a service whose database is gone is up and not ready', async (t) => {
+  const cwd = temporaryFolder(t)
+  const { url } = await startServe(t, [], { cwd })
+  for (const name of readdirSync(cwd)) renameSync(join(cwd, name), join(cwd, `was-${name}`))
+  const asked = (...more: string[]) => finish(t, ['health', '--url', url, ...more], { cwd })
+  const [up, ready, json] = await Promise.all([asked(), asked('--ready'), asked('--ready', '--json')])
+  assert.deepEqual([up.code, ready.code, ready.out], [0, 1, `${url}/readyz: HTTP 503\n`])
+  assert.deepEqual(JSON.parse(json.out), { ok: false, url: `${url}/readyz`, answer: 'HTTP 503' })
+})
+
+test('a restore adds a line to the audit log that it brings back', async (t) => {
+  const shell = await withPartner(t)
+  const copy = join(shell.folder, 'copy.db')
+  await succeed(shell, 'backup', copy)
+  await succeed(shell, 'restore', copy)
+  const audit: { action: string }[] = JSON.parse(await succeed(shell, 'audit', '--json'))
+  assert.deepEqual(
+    audit.map(({ action }) => action),
+    ['partner.create', 'database.restore'],
+  )
+})
+
+test('a tick that meets another one does nothing, says so, and exits 0', async (t) => {
+  const shell = await withPartner(t)
+  const other = new SQLite(`${shell.file}-tick`)
+  t.after(() => other.close())
+  other.exec('begin immediate')
+  const { code, out } = await shell.tranche(['tick', '--json'])
+  assert.equal(code, 0)
+  assert.equal(JSON.parse(out).skipped, true)
+  assert.deepEqual(await shell.tranche(['tick']), { code: 0, out: '', err: '' })
+})
+
+test('exit 11 when another process keeps the database locked', async (t) => {
+  const shell = await withPartner(t)
+  const other = new SQLite(shell.file)
+  t.after(() => other.close())
+  other.exec('begin immediate')
+  // The wait is over by the clock: it goes on with the timers, or this would be a real wait of fifteen busy seconds.
+  let now = performance.now()
+  t.mock.method(performance, 'now', () => now)
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const held = shell.tranche(['partner', 'disable', 'beta', '--json'])
+  let waiting = true
+  held.then(() => {
+    waiting = false
+  })
+  while (waiting) {
+    now += 1_000
+    t.mock.timers.tick(1_000)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  const { code, out, err } = await held
+  assert.deepEqual([code, out, errorOf(err).code], [11, '', 'database_locked'])
+})
+
+test('a file that is no database of ours is refused and left alone', async (t) => {
+  const shell = openShell(t)
+  const db = new SQLite(shell.file)
+  db.exec('create table notes (text)')
+  db.close()
+  const before = readFileSync(shell.file)
+  const { code, err } = await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
+  assert.equal(code, 2)
+  assert.match(err, /^error: .+\n$/)
+  assert.deepEqual(readFileSync(shell.file), before)
+  assert.deepEqual(readdirSync(shell.folder), ['tranche.db'])
+})
