@@ -21,7 +21,6 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { findPages, HASHES_ASSET, PAGES_ASSET, VIEWER, VIEWER_FILES, viewerAsset } from '../src/resources.ts'
 import { ADDON_ASSET } from '../src/store/sqlite/file/addon.ts'
 import { type Bundle, bundle } from './bundle.ts'
-import { codeCaches } from './code-cache.ts'
 import { licenceNotice } from './licences.ts'
 import { billOfMaterials } from './sbom.ts'
 import { type Target, targetOf } from './target.ts'
@@ -53,7 +52,7 @@ try {
   rmSync(scratch, { recursive: true, force: true })
 }
 
-function embed({ main, others, packages }: Bundle, { node, addon, isForeign }: Target): string {
+function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): string {
   const executable = join(scratch, 'executable')
   const pages = join(scratch, PAGES_ASSET)
   writeFileSync(pages, brotliCompressSync(JSON.stringify(findPages(ROOT))))
@@ -61,7 +60,6 @@ function embed({ main, others, packages }: Bundle, { node, addon, isForeign }: T
   const files: Record<string, string> = {
     ...Object.fromEntries(texts.map((name) => [name, join(ROOT, name)])),
     ...others,
-    ...(!isForeign && codeCaches(Object.fromEntries(packages.map((name) => [name, others[name] ?? ''])))),
     ...zippedViewer(),
     [ADDON_ASSET]: addon,
     [PAGES_ASSET]: pages,
@@ -76,7 +74,7 @@ function embed({ main, others, packages }: Bundle, { node, addon, isForeign }: T
     output: executable,
     disableExperimentalSEAWarning: true,
     // V8 then starts from compiled functions instead of compiling the script at every tick. Compiled functions are of
-    // one processor: another one's V8 would refuse them, as it would those of the packages.
+    // one processor: another one's V8 would refuse them.
     useCodeCache: !isForeign,
     // A NODE_OPTIONS meant for another program must not change what this one does with money.
     execArgvExtension: 'none',

@@ -3,7 +3,7 @@
 //
 // What a start costs is mostly the size of its script, read or not: with all packages in it, 4 MB, `tranche version`
 // took twice as long. So a package that neither `version` nor an idle `tick` uses is a script of its own, embedded
-// beside the first and loaded when it is first asked for, with a code cache of its own (bin/code-cache.ts).
+// beside the first and compiled when it is first asked for.
 
 import { readFileSync } from 'node:fs'
 import { builtinModules } from 'node:module'
@@ -24,8 +24,6 @@ export type Bundle = {
   main: string
   /** The others, of packages and of threads: the name each is embedded under, and its file. */
   others: Record<string, string>
-  /** Which of the others are of packages. */
-  packages: string[]
   /** The folders of the packages that have gone into any of them. */
   bundled: string[]
 }
@@ -39,18 +37,16 @@ export async function bundle(scratch: string): Promise<Bundle> {
   const plugins = [roomApart(room), packagesApart(apart), costlyModulesLater()]
   const made = [room.metafile, await script(start, main, plugins)]
   const others: Record<string, string> = { [room.asset]: room.file }
-  const packages: string[] = []
   for (const name of [...apart].sort()) {
     const file = join(scratch, `${name.replaceAll('/', '-')}.cjs`)
     made.push(await script(`module.exports = require('${name}')\n`, file, [costlyModulesLater()]))
     wrap(file)
     others[assetOf(name)] = file
-    packages.push(assetOf(name))
   }
   const thread = join(scratch, 'thread.cjs')
   made.push(await script(`import './src/store/sqlite/file/checkpoint-thread.ts'\n`, thread, []))
   others[THREAD_ASSET] = thread
-  return { main, others, packages, bundled: [...new Set(made.flatMap(packageFolders))].sort() }
+  return { main, others, bundled: [...new Set(made.flatMap(packageFolders))].sort() }
 }
 
 const assetOf = (name: string): string => `packages/${name}.cjs`

@@ -3,22 +3,17 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild'
-import { CACHE } from './code-cache.ts'
 
 export const ROOT = join(import.meta.dirname, '..')
 
 /** What listhen asks for only to watch files, to tunnel, to copy an address or to speak WebSocket: never done here. */
 const LEFT_OUT = ['@parcel/watcher', '@parcel/watcher-wasm', 'crossws/*', 'jiti', 'tinyclip', 'untun']
 
-/** Defines `load(asset)`: the function that an embedded script is (wrap), from its code cache if it has one. */
+/** Defines `load(asset)`: the function that an embedded script is (wrap). */
 export const LOAD_ASSET = `
-const { getAsset, getAssetKeys, getRawAsset } = require('node:sea')
+const { getAsset } = require('node:sea')
 const { Script } = require('node:vm')
-const load = (name) => {
-  const cache = name + ${JSON.stringify(CACHE)}
-  const cachedData = getAssetKeys().includes(cache) ? new Uint8Array(getRawAsset(cache)) : undefined
-  return new Script(getAsset(name, 'utf8'), { filename: name, cachedData }).runInThisContext()
-}`
+const load = (name) => new Script(getAsset(name, 'utf8'), { filename: name }).runInThisContext()`
 
 /** Makes a script a function, as Node's own modules are to V8. */
 export function wrap(file: string): void {

@@ -101,7 +101,7 @@ if (process.getuid?.() === 0) {
   test('a folder that may not be entered is not taken for an empty one', async (t) => {
     const file = await filled(t)
     const closed = `the folder ${dirname(file)} belongs to root (mode 700) and may not be entered; run the command as that user, with \`sudo -u root\` before it`
-    for (const argv of [['status'], ['serve'], ['partner', 'create', 'beta', '--name', 'B']]) {
+    for (const argv of [['status'], ['serve', '--port', '0'], ['partner', 'create', 'beta', '--name', 'B']]) {
       const { status, stderr } = asNobody(file, ...argv)
       assert.deepEqual(
         [status, stderr],
