@@ -4,7 +4,7 @@ import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Instant } from '../../core/instant.ts'
 import type { Database } from '../database.ts'
-import { explained } from './file/explain.ts'
+import { explained, refuseUnreachable } from './file/explain.ts'
 import { isMissing, refuseDatabaseFile } from './file/own-files.ts'
 import { openStore, readMigrationStates } from './open.ts'
 
@@ -13,7 +13,10 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
   shownInFull: resolve(file),
   open: (options) => openStore(file, { clock, ...options }),
   explained: (error) => explained(error, file),
-  isMissing: async () => isMissing(file),
+  async isMissing() {
+    refuseUnreachable(file)
+    return isMissing(file)
+  },
   migrationStates: () => readMigrationStates(file),
   // SQLite works on them without a break.
   migratesAside: true,
