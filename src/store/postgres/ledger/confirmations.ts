@@ -12,11 +12,11 @@ import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import { amountParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import { SELECT_EXECUTION } from '../../sql/expressions.ts'
 import { latestRecordedAt } from '../sandbox/tenant-time.ts'
-import { arraysOf, type Columns, rowsIn } from '../server/rows-in.ts'
+import { arraysOf, type Columns, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 import { type Asked, type ConfirmationBatch, createBatch } from './confirmation-batch.ts'
-import { lateReports } from './late-reports.ts'
+import { lateReports, REPORTED } from './late-reports.ts'
 
 // The plus keeps the planner from going through all that a tenant has: it knows little of tables that have just begun to
 // grow, and keeps to its plan.
@@ -44,19 +44,13 @@ const SETTLE = query(
 const TRADED = {
   execution_id: 'text',
   plan_id: 'bigint',
-  partner_order_id: 'text',
-  status: 'text',
-  usd_amount: 'bigint',
-  btc_amount: 'bigint',
-  execution_price: 'bigint',
-  partner_fee_usd: 'bigint',
-  executed_at: 'bigint',
+  ...REPORTED,
   failure_reason: 'text',
   recorded_at: 'bigint',
   digest: 'text',
 } satisfies Columns
 const INSERT_TRADES = query(
-  `insert into trades (tenant_id, user_id, ${Object.keys(TRADED).join(', ')})
+  `insert into trades (tenant_id, user_id, ${namesOf(TRADED)})
    select :tenant, p.user_id, r.* from ${rowsIn(TRADED, 'r')} join plans p on p.plan_id = r.plan_id`,
 )
 const AMOUNTS = {

@@ -14,7 +14,7 @@ import {
   DECIDE_REPORTS,
   LATE_REPORTS,
 } from '../../sql/records.ts'
-import { arraysOf, type Columns, rowsIn } from '../server/rows-in.ts'
+import { arraysOf, type Columns, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 
@@ -25,9 +25,8 @@ const DECIDE = query(DECIDE_REPORT)
 const DECIDE_ALL = query(DECIDE_REPORTS)
 const COUNT_NONE = query(COUNT_NO_REPORTS)
 
-const KEPT = {
-  execution_id: 'text',
-  fingerprint: 'text',
+/** What a report says of a fill: of those that were kept and, with other columns, of those that were recorded. */
+export const REPORTED = {
   partner_order_id: 'text',
   status: 'text',
   usd_amount: 'bigint',
@@ -35,10 +34,10 @@ const KEPT = {
   execution_price: 'bigint',
   partner_fee_usd: 'bigint',
   executed_at: 'bigint',
-  reason: 'text',
 } satisfies Columns
+const KEPT = { execution_id: 'text', fingerprint: 'text', ...REPORTED, reason: 'text' } satisfies Columns
 const KEEP = query(
-  `insert into late_reports (tenant_id, received_at, ${Object.keys(KEPT).join(', ')})
+  `insert into late_reports (tenant_id, received_at, ${namesOf(KEPT)})
    select :tenant, :now, r.* from ${rowsIn(KEPT, 'r')}`,
 )
 const COUNTED = { execution_id: 'text' } satisfies Columns

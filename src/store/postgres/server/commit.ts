@@ -1,7 +1,7 @@
 // Committing, so that it is known what was committed: the server can refuse with a success, or go away in the middle.
 
 import { Problem } from '../../../core/problem.ts'
-import { type Mark, MEMORY_SQL, TIMELINE_SQL } from './gate.ts'
+import { HISTORY_SQL, type History, type Mark } from './gate.ts'
 import type { Pool } from './pool.ts'
 import { query } from './statement.ts'
 import { type Pipeline, pipelineOn } from './transaction.ts'
@@ -20,9 +20,9 @@ export async function commit(tx: Pipeline): Promise<void> {
   if (command !== 'COMMIT') throw new Error(`a commit was answered with ${command}`)
 }
 
-type Fate = { timeline: string; memory: string; status: string | null }
+type Fate = History & { status: string | null }
 const FATE = query<Fate>(
-  `select ${TIMELINE_SQL} as timeline, ${MEMORY_SQL} as memory,
+  `select ${HISTORY_SQL},
      case when :xid::xid8 < pg_snapshot_xmax(pg_current_snapshot()) then pg_xact_status(:xid::xid8) end as status`,
 )
 

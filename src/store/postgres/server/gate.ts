@@ -5,7 +5,7 @@
 // than its wait.
 
 import { type Instant, later, plus } from '../../../core/instant.ts'
-import { NOW_SQL } from './clock.ts'
+import { PRESENT_SQL } from './clock.ts'
 import { LOCK } from './locks.ts'
 import { type Query, query } from './statement.ts'
 import type { Pipeline } from './transaction.ts'
@@ -17,7 +17,7 @@ export type Scope = { tenants?: readonly number[]; alone?: 'tenants' | 'all' }
 export type Times = { real: Instant; of: (tenantId: number) => Instant }
 
 /** What names a transaction to a server that is asked what became of it. */
-export type Mark = { xid: string; timeline: string; memory: string }
+export type Mark = { xid: string } & History
 
 /** Takes the locks of a scope, then reads the clock. */
 export async function enter(
@@ -51,19 +51,19 @@ const ALL_ALONE = lock('', LOCK.all, '0')
 const TENANT = lock('_shared', LOCK.tenant, ':tenant::int')
 const TENANT_ALONE = lock('', LOCK.tenant, ':tenant::int')
 
-/** The history of a server: another one after a standby was promoted, where numbers of transactions begin to differ. */
-export const TIMELINE_SQL = 'left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)'
-
 /**
- * Another one after a server fell over, as it then begins its statistics anew: it has forgotten the numbers that were
- * not on its disk, and gives them to other transactions.
+ * What a server has been through. `timeline` is another one after a standby was promoted, where numbers of transactions
+ * begin to differ. `memory` is another one after a server fell over, as it then begins its statistics anew: it has
+ * forgotten the numbers that were not on its disk, and gives them to other transactions.
  */
-export const MEMORY_SQL = `coalesce(pg_stat_get_bgwriter_stat_reset_time()::text, '')`
+export type History = { timeline: string; memory: string }
+/** Its columns. */
+export const HISTORY_SQL = `left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) as timeline,
+  coalesce(pg_stat_get_bgwriter_stat_reset_time()::text, '') as memory`
 
 type Shift = { tenant_id: number; offset_ms: number; reported_until: number }
 const TIMES: Query<Mark & { real: bigint; shifts: Shift[] }> = query(
-  `select greatest(${NOW_SQL}, (select at from reported_until)) as real,
-     pg_current_xact_id()::text as xid, ${TIMELINE_SQL} as timeline, ${MEMORY_SQL} as memory,
+  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, ${HISTORY_SQL},
      coalesce((select json_agg(json_build_object('tenant_id', tenant_id, 'offset_ms', offset_ms,
        'reported_until', reported_until)) from sandboxes where tenant_id = any(:tenants::bigint[])), '[]') as shifts`,
 )
