@@ -6,13 +6,23 @@ import type { Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
-import { explained, isLost, isTransient } from './errors.ts'
+import { explained, isLost, isTransient, noneFree } from './errors.ts'
 import { enter, type Mark, type Scope, type Times } from './gate.ts'
-import type { Pool } from './pool.ts'
+import { createPlaces } from './places.ts'
+import { CONNECT_MAX_MS, type Pool } from './pool.ts'
 import { firstError, type Pipeline, pipelineOn, type Tx } from './transaction.ts'
 
 /** Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited. */
 export type WriteTx = Tx & { times: Promise<Times> }
+
+/** On whose behalf the server is asked. */
+export type Errand = {
+  /** The tenant whose call waits for the answer: it has its share of the connections (places.ts). */
+  caller?: number
+}
+
+/** A connection of one's own until it is given back. */
+export type Session = { client: PoolClient; giveBack: (isBroken?: boolean) => void }
 
 export type Connection = {
   /** The address without a password. */
@@ -20,14 +30,16 @@ export type Connection = {
   pool: Pool
   clock: ServerClock
   /** Asks for one thing only, without a transaction around it. */
-  look<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  look<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
   /** Runs `work` on one consistent snapshot. */
-  read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  read<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
   /**
    * Runs `work` in a transaction behind the gate of months (gate.ts) and resolves once it is committed; what throws undoes
    * it. `work` may run more than once: the last run counts.
    */
-  write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope): Promise<T>
+  write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope & Errand): Promise<T>
+  /** For what a session holds beyond a transaction. */
+  session(): Promise<Session>
   close(): Promise<void>
 }
 
@@ -37,18 +49,36 @@ const TRY_AGAIN_MS = 50
 
 export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ tenants: [tenantId] })
 
+/** The same for a call of the tenant. */
+export const callOf = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope & { caller: number } => ({
+  tenants: [tenantId],
+  caller: tenantId,
+})
+
 /** A null `clock` takes the server's, so that hosts whose clocks disagree write as one. */
 export function connect(pool: Pool, url: string, given: (() => Instant) | null): Connection {
   const server = shownAddress(url)
   const clock = createServerClock(given)
 
-  async function onClient<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+  const places = createPlaces({
+    max: pool.options.max,
+    waitMaxMs: CONNECT_MAX_MS,
+    refusal: () => noneFree(server),
+  })
+
+  async function onClient<T>(
+    work: (client: PoolClient) => Promise<T>,
+    { caller = null }: { caller?: number | null },
+  ): Promise<T> {
     for (let tried = 1; ; tried++) {
+      const giveBack = await places.take(caller)
       try {
         return await work(await pool.connect())
       } catch (error) {
         if (tried === TRIES_MAX || !(isTransient(error) || isLost(error))) throw explained(error, server)
         await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS * tried))
+      } finally {
+        giveBack()
       }
     }
   }
@@ -75,16 +105,34 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     server,
     pool,
     clock,
-    look: (work) => onClient((client) => alone(client, work)),
-    read: (work) =>
-      onClient((client) =>
-        inTransaction(client, BEGIN_READ, async (tx) => {
-          const value = await work(tx)
-          await commit(tx)
-          return value
-        }),
+    look: (work, errand = {}) => onClient((client) => alone(client, work), errand),
+    read: (work, errand = {}) =>
+      onClient(
+        (client) =>
+          inTransaction(client, BEGIN_READ, async (tx) => {
+            const value = await work(tx)
+            await commit(tx)
+            return value
+          }),
+        errand,
       ),
-    write: (work, scope = {}) => onClient((client) => written(client, work, scope)),
+    write: (work, scope = {}) => onClient((client) => written(client, work, scope), scope),
+    async session() {
+      const leave = await places.take(null)
+      try {
+        const client = await pool.connect()
+        return {
+          client,
+          giveBack(isBroken = false) {
+            client.release(isBroken)
+            leave()
+          },
+        }
+      } catch (error) {
+        leave()
+        throw explained(error, server)
+      }
+    },
     async close() {
       if (!pool.ending) await pool.end()
     },

@@ -89,6 +89,13 @@ const MEANINGS: Meaning[] = [
   },
 ]
 
+/** That all connections of this process were in use for too long. */
+export const noneFree = (server: string): Problem =>
+  new Problem(
+    'database_locked',
+    `No connection to ${server} was free or could be made in time: run it again.`,
+  )
+
 /** An error of the server as a Problem that names it; any other as it is. `server` is the address without a password. */
 export function explained(error: unknown, server: string): unknown {
   if (error instanceof Problem || !(error instanceof Error)) return error
@@ -97,11 +104,7 @@ export function explained(error: unknown, server: string): unknown {
   const message = (error.message || codeOf(error)).replace(/\.$/, '')
   const meaning = MEANINGS.find(({ is }) => state !== null && is.test(state))
   if (meaning) return new Problem(meaning.code, meaning.words(server, message))
-  if (NONE_FREE.test(message))
-    return new Problem(
-      'database_locked',
-      `No connection to ${server} was free or could be made in time: run it again.`,
-    )
+  if (NONE_FREE.test(message)) return noneFree(server)
   if ((error as NodeJS.ErrnoException).syscall === 'open')
     return new Problem(
       'storage_failed',

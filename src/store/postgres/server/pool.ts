@@ -11,7 +11,8 @@ const LOCK_WAIT_MAX_MS = 15_000
 const STATEMENT_MAX_MS = 60_000
 /** A transaction that its process has forgotten holds its locks for so long. */
 const IDLE_TRANSACTION_MAX_MS = 10_000
-const CONNECT_MAX_MS = 10_000
+/** How long anybody waits for a connection, new or in use by others. */
+export const CONNECT_MAX_MS = 10_000
 /** A host that lost its power says no goodbye. What its sessions hold is free after half a minute of silence. */
 const SILENCE = { idle: 15, interval: 5, count: 3 }
 const CONNECTIONS_MAX = 10
