@@ -6,6 +6,7 @@ import { PRESENT_SQL } from '../server/clock.ts'
 import { commit } from '../server/commit.ts'
 import type { Connection, Session } from '../server/connection.ts'
 import { explained } from '../server/errors.ts'
+import { PATIENCE } from '../server/limits.ts'
 import { LOCK } from '../server/locks.ts'
 import { query } from '../server/statement.ts'
 import { firstError, type Pipeline, pipelineOn, type Tx } from '../server/transaction.ts'
@@ -79,7 +80,7 @@ function partOf(session: Session, { server, clock }: Connection): Pick<PassHand,
     async leave() {
       if (!isIn) return
       isIn = false
-      const left = await pipelineOn(session.client)
+      const left = await pipelineOn(session.client, PATIENCE.work)
         .get(LEAVE)
         .catch(() => undefined)
       session.giveBack(left === undefined)
@@ -93,7 +94,7 @@ async function atTheDoor<T>(
   server: string,
   work: (tx: Pipeline) => Promise<T>,
 ): Promise<T> {
-  const tx = pipelineOn(client)
+  const tx = pipelineOn(client, PATIENCE.work)
   try {
     tx.send('begin').catch(() => {})
     tx.run(DOOR).catch(() => {})

@@ -2,6 +2,7 @@
 
 import type { Connection } from './connection.ts'
 import { explained } from './errors.ts'
+import { PATIENCE } from './limits.ts'
 import { query } from './statement.ts'
 import { pipelineOn } from './transaction.ts'
 
@@ -15,7 +16,7 @@ export async function takeSessionLock(
 ): Promise<(() => Promise<void>) | null> {
   const { client, giveBack } = await session()
   try {
-    const tx = pipelineOn(client)
+    const tx = pipelineOn(client, PATIENCE.work)
     if (!(await tx.get(TRY, { which }))?.taken) {
       giveBack()
       return null
