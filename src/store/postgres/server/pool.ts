@@ -4,14 +4,10 @@ import type { Socket } from 'node:net'
 import pg from 'pg'
 import { Problem } from '../../../core/problem.ts'
 import { shownAddress } from '../../address.ts'
+import { CONNECT_MAX_MS, IDLE_TRANSACTION_MAX_MS, LOCK_WAIT_MAX_MS, STATEMENT_MAX_MS } from './limits.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
+import { impatient } from './silence.ts'
 
-/** How long a statement waits for a lock, or for its own end, before it gives up: as long as on a file. */
-const LOCK_WAIT_MAX_MS = 15_000
-const STATEMENT_MAX_MS = 60_000
-/** A transaction that its process has forgotten holds its locks for so long. */
-const IDLE_TRANSACTION_MAX_MS = 10_000
-const CONNECT_MAX_MS = 10_000
 /** A host that lost its power says no goodbye. What its sessions hold is free after half a minute of silence. */
 const SILENCE = { idle: 15, interval: 5, count: 3 }
 const CONNECTIONS_MAX = 10
@@ -92,10 +88,11 @@ const PREPARE = `select pg_is_in_recovery() as standby, current_setting('synchro
 /** Makes a new connection ours, and refuses a server that cannot keep what it is given, or knows more than we. */
 async function prepare(client: pg.ClientBase, server: string): Promise<void> {
   client.on('error', () => {})
-  const { rows } = await client.query(PREPARE)
+  const asked = impatient(client)
+  const { rows } = await asked.query(PREPARE)
   refuseUnfit(rows[0], server)
   // Throws schema_newer: another host may have been upgraded since this process began.
-  await migrationStates(client)
+  await migrationStates(asked)
 }
 
 /** What a server says of itself. */
