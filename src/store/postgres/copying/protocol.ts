@@ -36,14 +36,13 @@ abstract class Copy {
     wire.query(this.#text)
   }
 
-  /** Called at the end of it, well or not. */
   handleReadyForQuery(): void {
     this.#end()
   }
   handleError(error: Error): void {
     this.error ??= error
-    // A connection that is gone says nothing more.
-    if (!('severity' in error)) this.#end()
+    // The driver tells nothing more of what has failed.
+    this.#end()
   }
   handleRowDescription(): void {}
   handleDataRow(): void {}
@@ -124,7 +123,7 @@ class CopyIn extends Copy {
           wire.sendCopyFromChunk(Buffer.from(text))
           if (wire.stream.writableNeedDrain) await Promise.race([drained(wire.stream), this.ended])
         }
-      wire?.endCopyFrom()
+      if (!this.error) wire?.endCopyFrom()
     } catch (error) {
       wire?.sendCopyFail('the source could not be read')
       await this.ended
