@@ -3,18 +3,35 @@
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { suite, test } from 'node:test'
-import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { TABLES } from '../../src/store/copying/tables.ts'
+import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { ourServer } from '../support/postgres-server.ts'
 import { hasTool } from '../support/tools.ts'
 import { ends } from './ends.ts'
 
-type Printed = { rows: number; closed_months: number; sealed_at: string | null; tables: { name: string; rows: number }[] }
+type Printed = {
+  rows: number
+  closed_months: number
+  sealed_at: string | null
+  tables: { name: string; rows: number }[]
+}
 
 const bytes = (file: string): Buffer => readFileSync(file)
 
 /** Text and numbers in every form that a line of a copy could mistake. */
-const NASTY = ['\\N', '\\', 'a\tb\\tc', 'two\nlines\r\n', '\b\f\v', '', ' ', 'Ünï ☃ 𝄞', '\\\\n', "'quoted\"", '\u0001\u007f\u0085']
+const NASTY = [
+  '\\N',
+  '\\',
+  'a\tb\\tc',
+  'two\nlines\r\n',
+  '\b\f\v',
+  '',
+  ' ',
+  'Ünï ☃ 𝄞',
+  '\\\\n',
+  '\'quoted"',
+  '\u0001\u007f\u0085',
+]
 const REALS = [0, 1e-7, 1.5e-300, 1e21, 123456789.123456789, 0.1, 5e-324, 1.7976931348623157e308]
 
 function makeNasty(file: string): void {
@@ -24,7 +41,8 @@ function makeNasty(file: string): void {
     `insert into users (tenant_id, partner_user_id, email, consent_version, consent_timestamp, status, created_at, updated_at)
      values (?, ?, ?, ?, ?, 'linked', 0, 0)`,
   )
-  for (const [n, text] of NASTY.entries()) add.run(tenant, `nasty-${n} ${text}`, text, text, 2n ** 62n + BigInt(n))
+  for (const [n, text] of NASTY.entries())
+    add.run(tenant, `nasty-${n} ${text}`, text, text, 2n ** 62n + BigInt(n))
   const set = db.prepare('update schedules set reference_price = 1, half_width = ? where plan_id = ?')
   const plans = db.prepare('select plan_id from schedules order by plan_id limit ?').pluck().all(REALS.length)
   assert.equal(plans.length, REALS.length)
@@ -59,9 +77,13 @@ suite('copy', { concurrency: 2 }, () => {
     assert.equal(Buffer.compare(bytes(beside('again.db')), straight), 0)
 
     const copied = openFile(beside('straight.db'))
-    const users = copied.prepare("select email from users where partner_user_id glob 'nasty-*' order by user_id").pluck()
+    const users = copied
+      .prepare("select email from users where partner_user_id glob 'nasty-*' order by user_id")
+      .pluck()
     assert.deepEqual(users.all(), NASTY)
-    const widths = copied.prepare('select half_width from schedules where reference_price = 1 order by plan_id').pluck()
+    const widths = copied
+      .prepare('select half_width from schedules where reference_price = 1 order by plan_id')
+      .pluck()
     assert.deepEqual(widths.all(), REALS)
     copied.close()
     assert.deepEqual(
