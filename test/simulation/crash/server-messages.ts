@@ -13,7 +13,11 @@ export type Messages = {
   settled: () => Promise<void>
 }
 
-type Wire = { stream: { destroy: () => void }; once: (event: string, told: (told: never) => void) => void }
+type Wire = {
+  stream: { destroy: () => void }
+  once: (event: string, told: (told: never) => void) => void
+  emit: (event: string, ...told: unknown[]) => boolean
+}
 type Statement = { text: string }
 type Submit = (this: Statement, wire: Wire) => Error | null
 type Complete = (this: Statement, told: unknown, wire: Wire) => void
@@ -49,7 +53,7 @@ export async function watchMessages(
   function meet(wire: Wire, fate: Fate): void {
     const pid = pids.get(wire)
     if (pid !== undefined) ended.push(pid)
-    if (fate === 'network') wire.stream.destroy()
+    if (fate === 'network') cut(wire)
   }
   /** Has the server end the session before anything else is said to it. */
   function hold(wire: Wire): void {
@@ -107,6 +111,13 @@ export async function watchMessages(
       ended.length = 0
     },
   }
+}
+
+/** Ends a connection from this side. What has arrived with what is being read now is not read any more either. */
+function cut(wire: Wire): void {
+  const emit = wire.emit.bind(wire)
+  wire.emit = (event, ...told) => (event === 'end' || event === 'error' ? emit(event, ...told) : false)
+  wire.stream.destroy()
 }
 
 const SESSION = 'select from pg_stat_activity where pid = $1'
