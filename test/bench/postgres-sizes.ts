@@ -16,7 +16,7 @@ import { startServer } from '../support/postgres-server.ts'
 
 const [plans = 5_000, days = 3, checkpoints = 0] = process.argv.slice(2).map(Number)
 /** As the server has them by default; what tests set to be fast changes what is written. */
-const DEFAULTS = { full_page_writes: 'on', max_wal_size: '1GB', synchronous_commit: 'on' }
+const DEFAULTS = { fsync: 'on', full_page_writes: 'on', max_wal_size: '1GB', synchronous_commit: 'on' }
 const GROUP = 64
 
 const server = await startServer(DEFAULTS)
@@ -42,6 +42,7 @@ try {
     inGroups(names, (name) => sendPlan(store, acme, { partnerUserId: name, partnerPlanId: `plan-${name}` })),
   )
   const begun = await wal()
+  const beganAt = performance.now()
   for (let hour = 0; hour < days * 24; hour++) {
     setClock(plus(T0, hour * HOUR_MS))
     if (checkpoints > 0) await server.ask('checkpoint')
@@ -58,11 +59,20 @@ try {
     }
   }
   const bytesOfLog = (await wal()) - begun
+  const seconds = (performance.now() - beganAt) / 1_000
   const fullPages = await images()
   await server.ask('vacuum analyze')
   const tranches = total.tranche?.n ?? 0
   const log = Object.entries(total).map(([what, { n, bytes }]) => [what, Math.round(bytes / n)])
-  const figures = { plans, days, tranches, fullPages, log: Object.fromEntries(log), tables: await sizes() }
+  const figures = {
+    plans,
+    days,
+    tranches,
+    tranchesASecond: Math.round(tranches / seconds),
+    fullPages,
+    log: Object.fromEntries(log),
+    tables: await sizes(),
+  }
   process.stdout.write(
     `${JSON.stringify({ ...figures, logOfATranche: Math.round(bytesOfLog / tranches) }, null, 2)}\n`,
   )

@@ -14,6 +14,8 @@ export const TOOLS = [
   'docker-compose',
   'fish',
   'groff',
+  'haproxy',
+  'ip',
   'mandoc',
   'nginx',
   'postgres',
