@@ -10,15 +10,14 @@ export type Verdict = { kind: 'found' | 'survived' | 'broken'; first: string }
 export type Store = 'sqlite' | 'postgres'
 
 export type Finder = {
-  /** The arguments of node, for a bug in what every store uses or in that of one. */
-  args: (store: Store) => string[]
+  /** The arguments of node, for a bug in what every store uses or in that of one. It may take so long. */
+  args: (store: Store, limitMs: number) => string[]
   /** The first thing that a failing run found, null when it names none. */
   firstFinding: (output: string) => string | null
 }
 
-/** How long each may look for one bug; the simulator ends a little earlier, so that it can say what it found. */
-export const LIMIT_MS = 60_000
-const SIMULATED_MS = 0.9 * LIMIT_MS
+/** The simulator ends a little before its time, so that it can say what it found. */
+const SIMULATED = 0.9
 
 const CONTRACT: Record<Store, string> = {
   sqlite: 'test/store/sqlite.test.ts',
@@ -27,12 +26,12 @@ const CONTRACT: Record<Store, string> = {
 
 export const FINDERS: Record<string, Finder> = {
   simulate: {
-    args: (store) => [
+    args: (store, limitMs) => [
       '--import',
       'tsx',
       'test/simulation/simulate.ts',
       '--minutes',
-      String(SIMULATED_MS / 60_000),
+      String((SIMULATED * limitMs) / 60_000),
       '--no-shrink',
       '--store',
       store,
