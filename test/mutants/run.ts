@@ -60,7 +60,10 @@ async function hunt(mutant: Mutant, finder: Finder): Promise<Verdict> {
   const refused = apply(mutant, tree)
   if (refused !== null) return { kind: 'broken', first: refused }
   const compiling = runNode(tree, ['node_modules/typescript/bin/tsc'], COMPILER_LIMIT_MS)
-  const [types, run] = await Promise.all([compiling, runNode(tree, finder.args(storeOf(mutant), limitMs), limitMs)])
+  const [types, run] = await Promise.all([
+    compiling,
+    runNode(tree, finder.args(storeOf(mutant), limitMs), limitMs),
+  ])
   const stuck = apply(mutant, tree, '--reverse')
   if (stuck !== null) throw new Error(`${mutant.name} cannot be taken back: ${stuck}`)
   return judge(finder, run, typeErrors(types))

@@ -7,7 +7,16 @@ import type { Chance } from '../chance.ts'
 import { Difference } from '../difference.ts'
 import { differenceOf, judge } from '../judge.ts'
 import { learnIds, learnNumbers } from '../learn.ts'
-import { actOn, type LifeOptions, type Lived, live, look, type OpenStage, replay, resolvable } from '../life.ts'
+import {
+  actOn,
+  type LifeOptions,
+  type Lived,
+  live,
+  look,
+  type OpenStage,
+  replay,
+  resolvable,
+} from '../life.ts'
 import { statesOnTheWay } from '../model/on-the-way.ts'
 import { recordOf } from '../model/record.ts'
 import type { State } from '../model/state.ts'
