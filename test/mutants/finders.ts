@@ -9,13 +9,20 @@ export type Verdict = { kind: 'found' | 'survived' | 'broken'; first: string }
 export type Finder = {
   /** The arguments of node. */
   args: string[]
+  /** How many bugs there are for it at least. */
+  bugs: number
+  /** How long it may look for one. */
+  limitMs: number
   /** The first thing that a failing run found, null when it names none. */
   firstFinding: (output: string) => string | null
 }
 
-/** How long each may look for one bug; the simulator ends a little earlier, so that it can say what it found. */
-export const LIMIT_MS = 60_000
+/** The simulator ends a little earlier, so that it can say what it found. */
+const LIMIT_MS = 60_000
 const SIMULATED_MS = 0.9 * LIMIT_MS
+
+/** Those that start no executable, which would have to be built anew for every bug. */
+const COPY_TESTS = ['copy', 'seal', 'backup'].map((name) => `test/copy/${name}.process.test.ts`)
 
 export const FINDERS: Record<string, Finder> = {
   simulate: {
@@ -27,12 +34,23 @@ export const FINDERS: Record<string, Finder> = {
       String(SIMULATED_MS / 60_000),
       '--no-shrink',
     ],
+    bugs: 20,
+    limitMs: LIMIT_MS,
     firstFinding: (output) => /^SEED=\d+ fails.*$/m.exec(output)?.[0] ?? null,
   },
   contract: {
     args: ['--import', 'tsx', '--test', '--test-reporter=tap', 'test/store/sqlite.test.ts'],
+    bugs: 20,
+    limitMs: LIMIT_MS,
     // Indented: a promise of the contract. At the margin stands a file that did not even load.
     firstFinding: (output) => /^ {4}not ok \d+ - (.*)$/m.exec(output)?.[1] ?? null,
+  },
+  copy: {
+    args: ['--import', 'tsx', '--test', '--test-reporter=tap', ...COPY_TESTS],
+    bugs: 10,
+    // Servers are started, and databases copied many times.
+    limitMs: 4 * LIMIT_MS,
+    firstFinding: (output) => /^ *not ok \d+ - (?!.*\.test\.ts$)(.*)$/m.exec(output)?.[1] ?? null,
   },
 }
 

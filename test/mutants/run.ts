@@ -4,7 +4,7 @@
 // its patch does not apply any more, or when it only breaks the program.
 
 import { optionsOrExit, runner } from '../support/runner.ts'
-import { FINDERS, type Finder, judge, LIMIT_MS, type Run, type Verdict } from './finders.ts'
+import { FINDERS, type Finder, judge, type Run, type Verdict } from './finders.ts'
 import { apply, type Mutant, mutantsOf } from './patches.ts'
 import { copyTree, runNode } from './tree.ts'
 
@@ -18,7 +18,7 @@ const tree = copyTree()
 
 // What fails without a bug finds none.
 const begun = performance.now()
-const sound = await runNode(tree, finder.args, 2 * LIMIT_MS)
+const sound = await runNode(tree, finder.args, 2 * finder.limitMs)
 if (sound.code !== 0) {
   say(sound.output)
   say(`${name} fails without a planted bug: it proves nothing`)
@@ -57,7 +57,7 @@ async function hunt(mutant: Mutant, finder: Finder): Promise<Verdict> {
   const refused = apply(mutant, tree)
   if (refused !== null) return { kind: 'broken', first: refused }
   const compiling = runNode(tree, ['node_modules/typescript/bin/tsc'], COMPILER_LIMIT_MS)
-  const [types, run] = await Promise.all([compiling, runNode(tree, finder.args, LIMIT_MS)])
+  const [types, run] = await Promise.all([compiling, runNode(tree, finder.args, finder.limitMs)])
   const stuck = apply(mutant, tree, '--reverse')
   if (stuck !== null) throw new Error(`${mutant.name} cannot be taken back: ${stuck}`)
   return judge(finder, run, typeErrors(types))

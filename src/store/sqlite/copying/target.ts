@@ -58,7 +58,7 @@ export async function newFile(
   }
   try {
     // Nobody else knows it, and what a crash leaves of it is thrown away.
-    for (const setting of ['journal_mode = memory', 'synchronous = off', 'cache_size = -262144'])
+    for (const setting of ['journal_mode = memory', 'synchronous = off', 'cache_size = -65536'])
       db.pragma(setting)
     // Its own name has no locks to take and nothing to keep a copy of.
     await migrate(db, ':memory:', () => now)
