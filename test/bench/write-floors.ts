@@ -28,24 +28,30 @@ export const WRITE_GOAL: Goal = { ratio: `rate to ${IN_SERIES}`, atLeast: 0.6 }
 export const LONE_RATIOS: Ratio[] = [rateTo(ALONE, ALONE), rateTo(`h3 and ${ALONE}, in series`, 'h3', ALONE)]
 export const LONE_GOAL: Goal = { ratio: `rate to ${ALONE}`, atLeast: 0.6 }
 
-type Written = { on: Backend; raw: Raw; work: RawJob['work']; database: string; calls: number }
+type Written = {
+  on: Backend
+  raw: Raw
+  work: RawJob['work']
+  database: string
+  calls: number
+  /** How ours commits on a server: many together, or each for itself on a connection of its own. */
+  onServer: typeof TOGETHER | typeof MANY
+}
 
-/** The write by hand on a copy of a database: one a commit, and over many connections also many. */
-export function byHand({ on, raw, work, database, calls }: Written, connections: number): Contestant[] {
+/** The write by hand on a copy of a database: one a commit, and over many connections as ours does it. */
+export function byHand(written: Written, connections: number): Contestant[] {
+  const { on, raw, work, database, calls, onServer } = written
   const take =
     (count: number, perCommit: number, connections = 1) =>
     async () =>
       raw({ work, database: await on.copyOf(database, 'raw'), count, perCommit, connections })
-  if (connections === 1) return [{ name: ALONE, role: 'floor', take: take(calls, 1) }]
-  return [
+  const floor = (name: string, take: Contestant['take']): Contestant => ({ name, role: 'floor', take })
+  if (connections === 1) return [floor(ALONE, take(calls, 1))]
+  const together = floor(TOGETHER, take(calls, SHARED))
+  if (on.store === 'file')
     // One sync each takes its time: where it is not what is compared, fewer of them tell the rate.
-    { name: ALONE, role: 'floor', take: take(calls / 6, 1) },
-    { name: TOGETHER, role: 'floor', take: take(calls, SHARED) },
-    // A file has one writer.
-    ...(on.store === 'file'
-      ? []
-      : [{ name: MANY, role: 'floor' as const, take: take(calls, 1, CONNECTIONS) }]),
-  ]
+    return [floor(ALONE, take(calls / 6, 1)), together]
+  return [onServer === TOGETHER ? together : floor(MANY, take(calls, 1, CONNECTIONS))]
 }
 
 /** The call alone, bare and with its duties; over one connection bare only. */

@@ -9,7 +9,15 @@ import { ours, withWal } from '../ours.ts'
 import { serve } from '../program.ts'
 import type { Prepared, Row, Scale, Stage } from '../row.ts'
 import { counted } from '../words.ts'
-import { byHand, calledOnly, LONE_GOAL, LONE_RATIOS, WRITE_GOAL, WRITE_RATIOS } from '../write-floors.ts'
+import {
+  byHand,
+  calledOnly,
+  LONE_GOAL,
+  LONE_RATIOS,
+  TOGETHER,
+  WRITE_GOAL,
+  WRITE_RATIOS,
+} from '../write-floors.ts'
 
 const CONNECTIONS = 64
 
@@ -68,7 +76,7 @@ async function prepare(stage: Stage, scale: Scale, size: Size): Promise<Prepared
     on: `${counted(plans)} executions that are out, ${counted(calls)} a turn`,
     contestants: [
       ...contestants,
-      ...byHand({ on, raw, work: 'confirmations', database, calls }, connections),
+      ...byHand({ on, raw, work: 'confirmations', database, calls, onServer: TOGETHER }, connections),
       ...(await calledOnly(stage, load, confirmation(calls, 0))),
     ],
   }

@@ -7,7 +7,7 @@ import { ours, withWal } from '../ours.ts'
 import { serve } from '../program.ts'
 import type { Row } from '../row.ts'
 import { counted } from '../words.ts'
-import { byHand, calledOnly, WRITE_RATIOS } from '../write-floors.ts'
+import { byHand, calledOnly, MANY, WRITE_RATIOS } from '../write-floors.ts'
 
 const CONNECTIONS = 64
 const USERS = 1_000
@@ -58,7 +58,7 @@ export const plan: Row = {
       on: `${counted(USERS)} users, ${counted(calls)} plans a turn`,
       contestants: [
         ...contestants,
-        ...byHand({ on, raw, work: 'plans', database, calls }, CONNECTIONS),
+        ...byHand({ on, raw, work: 'plans', database, calls, onServer: MANY }, CONNECTIONS),
         ...(await calledOnly(stage, load, created('')(calls, 0))),
       ],
     }
