@@ -9,10 +9,15 @@ const LEASE_MS = 300_000
 
 const DUE = {
   name: 'due',
-  text: `select e.*, p.partner_plan_id, u.partner_user_id
-    from executions e join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id
-    where e.tenant_id = $1 and e.status in ('pending', 'sent') and coalesce(e.lease_expires_at, 0) = 0
-    order by e.created_at, e.execution_id limit ${PAGE} for no key update of e skip locked`,
+  // The page first: joined before it is cut, all that waits would be joined and sorted.
+  text: `with page as materialized (
+      select * from executions e
+      where e.tenant_id = $1 and e.status in ('pending', 'sent') and coalesce(e.lease_expires_at, 0) = 0
+      order by coalesce(e.lease_expires_at, 0), e.created_at, e.execution_id limit ${PAGE}
+      for no key update skip locked)
+    select page.*, p.partner_plan_id, u.partner_user_id
+    from page join plans p on p.plan_id = page.plan_id join users u on u.user_id = p.user_id
+    order by page.created_at, page.execution_id`,
 }
 const LEASE = {
   name: 'lease',
