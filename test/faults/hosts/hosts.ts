@@ -11,7 +11,7 @@ export type Host = {
   /** Empty for one that only ticks. */
   url: string
   child: () => Started['child']
-  /** When it was last killed or stopped by a test, on the clock of `performance`. */
+  /** Until when it was last dead or stopped by a test, on the clock of `performance`. */
   disturbedAt: number
   kill: () => Promise<boolean>
   /** Throws when it has ended by itself, or said what no host should say. */
@@ -55,8 +55,8 @@ export async function startService(name: string, place: Place, argv: readonly st
 
     async kill() {
       assertRuns()
+      host.disturbedAt = Number.POSITIVE_INFINITY
       started.child.kill('SIGKILL')
-      host.disturbedAt = performance.now()
       await within(END_MAX_MS, `${name} is dead`, started.ended)
       started = begin()
       await isReady()

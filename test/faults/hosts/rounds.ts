@@ -27,7 +27,7 @@ const ADVANCE_DAYS = 9
 /** Runs rounds on one pair of servers. Throws with the round that failed and with what the server was about. */
 export async function hostRounds(
   rounds: number,
-  { seed, onRound = () => {} }: { seed: number; onRound?: (round: number) => void },
+  { seed, onRound = () => {} }: { seed: number; onRound?: (round: number, struck: string) => void },
 ): Promise<Hosted> {
   const scene = await openScene(seed)
   const tallies = new Map<string, Tally>()
@@ -47,7 +47,7 @@ export async function hostRounds(
         if (round % WHOLE_EVERY === 0) await assertAll(scene)
       }
       await within(ROUND_MAX_MS, doing, work())
-      onRound(round)
+      onRound(round, strike.name)
     }
     doing = 'at the end'
     await within(ROUND_MAX_MS, doing, finish(scene, months))

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { seededRandom } from '../../../src/core/seeded-random.ts'
 import { machine } from '../../../src/machine.ts'
-import { type Proxy, proxyTo } from '../../support/cutting-proxy.ts'
+import { proxyTo } from '../../support/cutting-proxy.ts'
 import { finish, type Started, start } from '../../support/process.ts'
 import { within } from '../within.ts'
 import { createCalls } from './calls.ts'
@@ -17,7 +17,7 @@ import { createPartner, type Partner } from './partner.ts'
 export type Scene = {
   cluster: Cluster
   /** The way of the first service and the first ticker to the server. */
-  proxy: Proxy
+  proxy: Awaited<ReturnType<typeof proxyTo>>
   services: readonly Host[]
   tickers: readonly Host[]
   partners: readonly [live: Partner, test: Partner]

@@ -6,13 +6,15 @@ import type { Pool } from './pool.ts'
 import { query } from './statement.ts'
 import { type Pipeline, pipelineOn } from './transaction.ts'
 
-/** How often, and how long after each other, a server is asked what became of a transaction: some ten seconds in all. */
-const ASKED_MAX = 20
+/** How long a commit may take: it waits for the standby, and one that is away is waited for without end. */
+const COMMIT_MAX_MS = 20_000
+/** How long a server is asked what became of a transaction, and how long after each other. */
+const ASKED_MAX_MS = 12_000
 const ASK_AGAIN_MS = 50
 
 /** Commits, and throws whatever has failed before it. */
 export async function commit(tx: Pipeline): Promise<void> {
-  const end = tx.send('commit')
+  const end = tx.send('commit', COMMIT_MAX_MS)
   end.catch(() => {})
   await tx.settled()
   // The server answers a commit of what has failed with ROLLBACK, and not with an error.
@@ -21,8 +23,10 @@ export async function commit(tx: Pipeline): Promise<void> {
 }
 
 type Fate = History & { status: string | null }
+// A commit whose session was ended while it waited for the standby stands on the primary alone, and would be lost with it.
+// The message makes this answer a commit of its own, which comes only when the standby has both.
 const FATE = query<Fate>(
-  `select ${HISTORY_SQL},
+  `select ${HISTORY_SQL}, pg_logical_emit_message(true, 'tranche', ''),
      case when :xid::xid8 < pg_snapshot_xmax(pg_current_snapshot()) then pg_xact_status(:xid::xid8) end as status`,
 )
 
@@ -34,7 +38,8 @@ export async function wasCommitted(
   { xid, timeline, memory }: Mark,
   { pool, server }: { pool: Pool; server: string },
 ): Promise<boolean> {
-  for (let asked = 1; asked <= ASKED_MAX; asked++) {
+  const until = performance.now() + ASKED_MAX_MS
+  for (let asked = 1; performance.now() < until; asked++) {
     await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS * asked))
     const fate = await ask(pool, xid).catch(() => undefined)
     // A promoted standby gives the same number to another transaction.
@@ -61,8 +66,11 @@ class OutcomeUnknown extends Problem {
 async function ask(pool: Pool, xid: string): Promise<Fate | undefined> {
   const client = await pool.connect()
   try {
-    return await pipelineOn(client).get(FATE, { xid })
-  } finally {
+    const fate = await pipelineOn(client, ASKED_MAX_MS).get(FATE, { xid })
     client.release()
+    return fate
+  } catch (error) {
+    client.release(true)
+    throw error
   }
 }

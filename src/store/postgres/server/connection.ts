@@ -9,7 +9,7 @@ import { commit, wasCommitted } from './commit.ts'
 import { explained, isLost, isTransient } from './errors.ts'
 import { enter, type Mark, type Scope, type Times } from './gate.ts'
 import type { Pool } from './pool.ts'
-import { firstError, type Pipeline, pipelineOn, type Tx } from './transaction.ts'
+import { ANSWER_MAX_MS, firstError, type Pipeline, pipelineOn, type Tx } from './transaction.ts'
 
 /** Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited. */
 export type WriteTx = Tx & { times: Promise<Times> }
@@ -21,8 +21,8 @@ export type Connection = {
   clock: ServerClock
   /** Asks for one thing only, without a transaction around it. */
   look<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  /** Runs `work` on one consistent snapshot. */
-  read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  /** Runs `work` on one consistent snapshot. What reads whole tables is `unhurried`: no limit of time holds for it. */
+  read<T>(work: (tx: Tx) => Promise<T>, how?: { unhurried: boolean }): Promise<T>
   /**
    * Runs `work` in a transaction behind the gate of months (gate.ts) and resolves once it is committed; what throws undoes
    * it. `work` may run more than once: the last run counts.
@@ -38,7 +38,12 @@ const TRY_AGAIN_MS = 50
 export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ tenants: [tenantId] })
 
 /** A null `clock` takes the server's, so that hosts whose clocks disagree write as one. */
-export function connect(pool: Pool, url: string, given: (() => Instant) | null): Connection {
+export function connect(
+  pool: Pool,
+  url: string,
+  given: (() => Instant) | null,
+  { answerMaxMs = ANSWER_MAX_MS } = {},
+): Connection {
   const server = shownAddress(url)
   const clock = createServerClock(given)
 
@@ -56,7 +61,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
   async function written<T>(client: PoolClient, work: (tx: WriteTx) => Promise<T>, scope: Scope): Promise<T> {
     let sent: { value: T; mark: Mark } | undefined
     try {
-      return await inTransaction(client, BEGIN_WRITE, async (tx) => {
+      return await inTransaction(client, { begin: BEGIN_WRITE, answerMaxMs }, async (tx) => {
         const entered = enter(tx, scope, clock.parameter())
         const times = entered.then((gate) => gate.times)
         times.catch(() => {})
@@ -75,10 +80,10 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     server,
     pool,
     clock,
-    look: (work) => onClient((client) => alone(client, work)),
-    read: (work) =>
+    look: (work) => onClient((client) => alone(client, answerMaxMs, work)),
+    read: (work, { unhurried } = { unhurried: false }) =>
       onClient((client) =>
-        inTransaction(client, BEGIN_READ, async (tx) => {
+        inTransaction(client, unhurried ? UNHURRIED : { begin: BEGIN_READ, answerMaxMs }, async (tx) => {
           const value = await work(tx)
           await commit(tx)
           return value
@@ -95,14 +100,15 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
 // on to do so when it is large; and what a write reads lies along indexes.
 const BEGIN_WRITE = 'begin; set local enable_seqscan = off'
 const BEGIN_READ = 'begin isolation level repeatable read read only'
+const UNHURRIED = { begin: `${BEGIN_READ}; set local statement_timeout = 0`, answerMaxMs: null }
 
 /** Runs it to its end and gives the connection back, or ends a connection of which nothing is known any more. */
 async function inTransaction<T>(
   client: PoolClient,
-  begin: string,
+  { begin, answerMaxMs }: { begin: string; answerMaxMs: number | null },
   run: (tx: Pipeline) => Promise<T>,
 ): Promise<T> {
-  const tx = pipelineOn(client)
+  const tx = pipelineOn(client, answerMaxMs)
   try {
     tx.send(begin).catch(() => {})
     const value = await run(tx)
@@ -118,15 +124,15 @@ async function inTransaction<T>(
 
 async function undo(client: PoolClient): Promise<void> {
   try {
-    await client.query('rollback')
+    await pipelineOn(client).send('rollback')
     client.release()
   } catch {
     client.release(true)
   }
 }
 
-async function alone<T>(client: PoolClient, work: (tx: Tx) => Promise<T>): Promise<T> {
-  const tx = pipelineOn(client)
+async function alone<T>(client: PoolClient, answerMaxMs: number, work: (tx: Tx) => Promise<T>): Promise<T> {
+  const tx = pipelineOn(client, answerMaxMs)
   try {
     const value = await work(tx)
     await tx.settled()

@@ -23,12 +23,12 @@ const codeOf = (error: unknown): string => String((error as NodeJS.ErrnoExceptio
 /** Whether the connection is gone, or the server takes no work: what was under way is undone unless it was committed. */
 export function isLost(error: unknown): boolean {
   const state = sqlState(error)
-  if (state !== null) return /^(08|57P0)/.test(state) || ['53300', '25006'].includes(state)
+  if (state !== null) return /^(08|57P0)/.test(state) || ['53300', '25006', '25P03'].includes(state)
   if (!(error instanceof Error)) return false
   return OF_SOCKETS.test(codeOf(error)) || LOST.test(error.message)
 }
 
-const LOST = /Connection (terminated|ended)|connection error and is not queryable/
+const LOST = /Connection (terminated|ended)|connection error and is not queryable|Query read timeout/
 /** What the pool says when none of its connections was free, or none could be made, in time. */
 const NONE_FREE = /timeout exceeded when trying to connect/
 

@@ -92,7 +92,7 @@ const PREPARE = `select pg_is_in_recovery() as standby, current_setting('synchro
 /** Makes a new connection ours, and refuses a server that cannot keep what it is given, or knows more than we. */
 async function prepare(client: pg.ClientBase, server: string): Promise<void> {
   client.on('error', () => {})
-  const { rows } = await client.query(PREPARE)
+  const { rows } = await client.query({ text: PREPARE, query_timeout: CONNECT_MAX_MS } as pg.QueryConfig)
   refuseUnfit(rows[0], server)
   // Throws schema_newer: another host may have been upgraded since this process began.
   await migrationStates(client)
