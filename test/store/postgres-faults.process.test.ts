@@ -80,8 +80,8 @@ test('a connection that ends inside a transaction: it is done again, and counts 
 
 test('a transaction that the server ended because its process stood still: it is done again', async (t) => {
   if (!hasTool(t, 'postgres')) return
-  const { url, marks } = await stage(t)
-  const connection = connectTo(t, url)
+  const { proxy, marks } = await stage(t)
+  const connection = connectTo(t, proxy.url)
   let runs = 0
   await connection.write(async (tx) => {
     runs += 1
