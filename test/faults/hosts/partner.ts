@@ -39,11 +39,20 @@ export type Partner = {
   pollAndBuy: (all: boolean) => Promise<number>
 }
 
+type Working = {
+  calls: Calls
+  random: () => number
+  /** The wall's clock. */
+  clock: () => number
+  /** When it has so many, it adds none. */
+  plansMax: number
+}
+
 const CANCELLED = /cancelled/
 
 export function createPartner(
   environment: Partner['environment'],
-  { calls, random, clock }: { calls: Calls; random: () => number; clock: () => number },
+  { calls, random, clock, plansMax }: Working,
 ): Partner {
   const partner: Partner = {
     environment,
@@ -90,7 +99,7 @@ export function createPartner(
   async function step(): Promise<void> {
     const kind = random()
     if (kind < 0.45) await pollAndBuy(false)
-    else if (kind < 0.6) await enrol(3)
+    else if (kind < 0.6 && partner.plans.size < plansMax) await enrol(3)
     else if (kind < 0.75) await changePlan()
     else if (kind < 0.85) await buyLeft()
     else if (kind < 0.95) await confirmAgain()

@@ -15,12 +15,12 @@ export type Hosted = { tallies: Map<string, Tally>; answered: Record<string, num
 
 /** A round that takes longer hangs somewhere. */
 const ROUND_MAX_MS = 240_000
-const LIVE_WORKERS = 4
+const LIVE_WORKERS = 3
 const TEST_WORKERS = 2
-const LEAD_MS = 150
+const LEAD_MS = 100
 /** After so many rounds everything is looked at, and the sandbox goes on by days. */
-const RULES_EVERY = 10
-const ADVANCE_EVERY = 12
+const RULES_EVERY = 20
+const ADVANCE_EVERY = 25
 const WHOLE_EVERY = 100
 const ADVANCE_DAYS = 9
 

@@ -31,6 +31,8 @@ export type Scene = {
 }
 
 const COMMAND_MAX_MS = 120_000
+/** An advance takes a sandbox's plans through days. */
+const PLANS_MAX = { live: Number.POSITIVE_INFINITY, test: 40 }
 
 export async function openScene(seed: number): Promise<Scene> {
   const folder = mkdtempSync(join(tmpdir(), 'tranche-hosts-'))
@@ -73,6 +75,7 @@ export async function openScene(seed: number): Promise<Scene> {
       calls: createCalls(keys[environment], services, working),
       random: working,
       clock: machine.clock,
+      plansMax: PLANS_MAX[environment],
     })
   return {
     cluster,

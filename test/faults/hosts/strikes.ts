@@ -16,7 +16,7 @@ export type Strike = {
 
 const DEAD_MAX_MS = 60_000
 /** How long something is kept from its work; one in so many times longer than the server bears an idle transaction. */
-const STOPPED_MS = 900
+const STOPPED_MS = 600
 const STOPPED_LONG_MS = 11_000
 const LONG_ONE_IN = 25
 
@@ -24,6 +24,7 @@ const anyOf = <T>({ random }: Scene, of: readonly T[]): T => of[Math.floor(rando
 const aWhile = ({ random }: Scene): Promise<void> => pause(50 + random() * STOPPED_MS)
 
 async function standStill(scene: Scene, host: Host): Promise<boolean> {
+  await host.ready()
   const child = host.child()
   child.kill('SIGSTOP')
   try {
@@ -50,7 +51,7 @@ const MET_MAX_MS = 2_000
 export const STRIKES: readonly Strike[] = [
   {
     name: 'serve killed',
-    times: 6,
+    times: 5,
     strike: async (scene) => anyOf(scene, scene.services).kill(),
   },
   {
@@ -60,7 +61,7 @@ export const STRIKES: readonly Strike[] = [
   },
   {
     name: 'ticker killed',
-    times: 4,
+    times: 3,
     async strike(scene) {
       const killed = anyOf(scene, scene.tickers).kill()
       const isOpen = await passIsOpen(scene)
@@ -124,7 +125,7 @@ export const STRIKES: readonly Strike[] = [
   },
   {
     name: 'failover',
-    times: 2,
+    times: 1,
     strike: async (scene) => scene.cluster.failOver(anyOf(scene, ['killed', 'frozen'])).then(() => false),
   },
   {
