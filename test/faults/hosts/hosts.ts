@@ -19,12 +19,15 @@ export type Host = {
   ready: () => Promise<void>
   /** Throws when it has ended by itself, or said what no host should say. */
   assertSound: () => void
+  /** The last it has said on stderr. */
+  said: () => string
   /** Ends it as an operator would; does not throw for how it ended when something has `failed` before. */
   end: (failed: boolean) => Promise<void>
 }
 
 export type Place = { folder: string; db: string; follow: (started: Started) => Started }
 
+const SAID_MAX = 3_000
 const START_MAX_MS = 90_000
 const END_MAX_MS = 60_000
 const FEED = ['--price-feed', 'static:60000']
@@ -77,6 +80,7 @@ export async function startService(name: string, place: Place, argv: readonly st
     },
 
     ready: () => ready,
+    said: () => started.err().slice(-SAID_MAX),
 
     assertSound() {
       if (host.disturbedAt !== Number.POSITIVE_INFINITY) assertRuns()
@@ -131,6 +135,7 @@ export function startTicks(name: string, place: Place): Host {
     },
 
     ready: async () => {},
+    said: () => current?.err().slice(-SAID_MAX) ?? '',
 
     assertSound() {
       if (failure) throw failure

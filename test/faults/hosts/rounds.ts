@@ -139,13 +139,14 @@ async function finish(scene: Scene, months: Map<string, string>): Promise<void> 
 const ABOUT_MAX_MS = 20_000
 
 /** What its sessions are about, for whoever reads of a round that hangs; and the last words of the hosts. */
-async function aboutServer({ cluster }: Scene): Promise<string> {
+async function aboutServer({ cluster, services, tickers }: Scene): Promise<string> {
+  const words = [...services, ...tickers].map((host) => `${host.name}: ${host.said()}`)
   const rows = await cluster.ask<Record<string, unknown>>(
     `select pid, application_name as name, state, wait_event_type || ' ' || wait_event as waits,
        round(extract(epoch from clock_timestamp() - state_change)::numeric, 1) as s, left(query, 80) as query
      from pg_stat_activity where pid <> pg_backend_pid() and state is not null order by state_change`,
   )
-  return rows.map((row) => Object.values(row).join(' | ')).join('\n')
+  return [...words, ...rows.map((row) => Object.values(row).join(' | '))].join('\n')
 }
 
 function answeredIn({ partners }: Scene): Record<string, number> {
