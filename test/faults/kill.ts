@@ -6,7 +6,7 @@ import { Option } from 'commander'
 import { machine } from '../../src/machine.ts'
 import { optionsOrExit, runner, seedOption, wholeFrom } from '../support/runner.ts'
 import { hostRounds } from './hosts/rounds.ts'
-import { killRounds, sumOf, type Tally } from './kill/rounds.ts'
+import { killRounds, sumOf } from './kill/rounds.ts'
 
 type Options = { store: 'sqlite' | 'postgres'; rounds: number; seed: number; databases: number }
 
@@ -20,7 +20,7 @@ const { store, rounds, seed, databases } = optionsOrExit((args) =>
     .option('--rounds <n>', 'how often', wholeFrom(1), 1_000)
     .option(
       '--databases <n>',
-      'with sqlite, among how many the rounds are shared, worked on side by side',
+      'among how many the rounds are shared, worked on side by side',
       wholeFrom(1),
       2,
     )
@@ -36,59 +36,62 @@ const onRound = (): void => {
   done += 1
   if (done % 100 === 0) say(`${done} rounds, ${seconds()}`)
 }
-const sayAnswered = (answered: Record<string, number>) =>
-  say(
-    `answered: ${Object.entries(answered)
-      .map(([what, count]) => `${count} ${what}`)
-      .join(', ')}`,
-  )
-
 function failed(why: string): void {
   say(`FAILED: ${why}`)
   process.exitCode = 1
 }
 
+say(`${rounds} rounds on ${databases} databases, --store ${store} --seed ${seed}`)
 await (store === 'sqlite' ? onFiles() : onServers())
 say(process.exitCode ? 'something was lost' : `nothing was lost in ${done} rounds (${seconds()})`)
 
-async function onFiles(): Promise<void> {
-  say(`${rounds} rounds on ${databases} databases, --seed ${seed}`)
+/** Shares the rounds among the databases; answers what came of those that did not fail. */
+async function shared<T>(work: (share: number, own: { seed: number }) => Promise<T>): Promise<T[]> {
   const shares = Array.from({ length: databases }, (_, i) => Math.floor((rounds + i) / databases))
-  const ends = await Promise.allSettled(
-    shares.map((share, i) => killRounds(share, { seed: seed + i, onRound })),
-  )
-  const tallies = new Map<string, Tally[]>()
-  const answered: Record<string, number> = {}
-  for (const end of ends) {
-    if (end.status === 'rejected') {
-      failed(end.reason.message)
-      continue
-    }
-    for (const [name, tally] of end.value.tallies) tallies.set(name, [...(tallies.get(name) ?? []), tally])
-    for (const [what, count] of Object.entries(end.value.answered))
-      answered[what] = (answered[what] ?? 0) + count
-  }
+  const ends = await Promise.allSettled(shares.map((share, i) => work(share, { seed: seed + i })))
+  for (const end of ends) if (end.status === 'rejected') failed(end.reason.message)
+  return ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []))
+}
+
+async function onFiles(): Promise<void> {
+  const ends = await shared((share, own) => killRounds(share, { ...own, onRound }))
+  const tallies = byName(ends)
   for (const [name, those] of tallies) {
     const { rounds, killed, atWork } = sumOf(those)
     say(`${name.padEnd(16)} ${rounds} rounds, ${killed} killed, ${atWork} of them in the middle of a write`)
   }
-  sayAnswered(answered)
+  sayAnswered(ends)
   const { killed, atWork } = sumOf([...tallies.values()].flat())
   if (!process.exitCode && (killed === 0 || atWork === 0))
     failed(`${killed} killed, ${atWork} of them in the middle of a write: that proves nothing`)
 }
 
 async function onServers(): Promise<void> {
-  say(`${rounds} rounds on a primary and its standby, --store postgres --seed ${seed}`)
-  try {
-    const { tallies, answered } = await hostRounds(rounds, { seed, onRound })
-    for (const [name, { rounds, atWork, answersLost }] of tallies)
-      say(`${name.padEnd(16)} ${rounds} rounds, ${atWork} in the middle of work, ${answersLost} answers lost`)
-    sayAnswered(answered)
-    const atWork = [...tallies.values()].reduce((sum, tally) => sum + tally.atWork, 0)
-    if (atWork === 0 || !answered['acknowledged confirmations'])
-      failed('nothing was struck in the middle of its work, or nothing confirmed: that proves nothing')
-  } catch (error) {
-    failed((error as Error).message)
+  const ends = await shared((share, own) => hostRounds(share, { ...own, onRound }))
+  let struck = 0
+  for (const [name, those] of byName(ends)) {
+    const sum = (of: keyof (typeof those)[number]) => those.reduce((total, tally) => total + tally[of], 0)
+    struck += sum('atWork')
+    say(
+      `${name.padEnd(16)} ${sum('rounds')} rounds, ${sum('atWork')} in the middle of work, ${sum('answersLost')} calls without an outcome`,
+    )
   }
+  const answered = sayAnswered(ends)
+  if (!process.exitCode && (struck === 0 || !answered.confirmations))
+    failed('nothing was struck in the middle of its work, or nothing confirmed: that proves nothing')
+}
+
+function byName<T>(ends: readonly { tallies: Map<string, T> }[]): Map<string, T[]> {
+  const all = ends.flatMap(({ tallies }) => [...tallies])
+  const named = Map.groupBy(all, ([name]) => name)
+  return new Map([...named].map(([name, those]) => [name, those.map(([, tally]) => tally)]))
+}
+
+function sayAnswered(ends: readonly { answered: Record<string, number> }[]): Record<string, number> {
+  const sums: Record<string, number> = {}
+  for (const { answered } of ends)
+    for (const [what, count] of Object.entries(answered)) sums[what] = (sums[what] ?? 0) + count
+  const list = Object.entries(sums).map(([what, count]) => `${count} ${what}`)
+  say(`answered: ${list.join(', ')}`)
+  return sums
 }

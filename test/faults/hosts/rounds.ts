@@ -159,7 +159,7 @@ function answeredIn({ partners }: Scene): Record<string, number> {
     users: sum(({ users }) => users.size),
     plans: sum(({ plans }) => plans.size),
     deliveries: sum(({ counts }) => counts.deliveries),
-    'acknowledged confirmations': sum(({ counts }) => counts.confirmed),
+    confirmations: sum(({ counts }) => counts.confirmed),
     'of them sent twice at once': sum(({ counts }) => counts.twice),
     'order ids claimed twice': sum(({ counts }) => counts.contested),
     'late reports': sum(({ counts }) => counts.late),
