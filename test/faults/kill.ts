@@ -32,6 +32,12 @@ const say = (text: string) => process.stdout.write(`${text}\n`)
 const from = performance.now()
 const seconds = () => `${Math.round((performance.now() - from) / 1_000)} s`
 let done = 0
+/** Whoever interrupts it wants to know what came of it so far. */
+let interrupted = false
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.on(signal, () => {
+    interrupted = true
+  })
 const onRound = (): void => {
   done += 1
   if (done % 100 === 0) say(`${done} rounds, ${seconds()}`)
@@ -45,16 +51,25 @@ say(`${rounds} rounds on ${databases} databases, --store ${store} --seed ${seed}
 await (store === 'sqlite' ? onFiles() : onServers())
 say(process.exitCode ? 'something was lost' : `nothing was lost in ${done} rounds (${seconds()})`)
 
+type Own = { seed: number; onRound: () => void; isOver: () => boolean }
+
 /** Shares the rounds among the databases; answers what came of those that did not fail. */
-async function shared<T>(work: (share: number, own: { seed: number }) => Promise<T>): Promise<T[]> {
+async function shared<T>(work: (share: number, own: Own) => Promise<T>): Promise<T[]> {
   const shares = Array.from({ length: databases }, (_, i) => Math.floor((rounds + i) / databases))
-  const ends = await Promise.allSettled(shares.map((share, i) => work(share, { seed: seed + i })))
-  for (const end of ends) if (end.status === 'rejected') failed(end.reason.message)
+  const own = { onRound, isOver: () => interrupted }
+  const ends = await Promise.allSettled(
+    shares.map((share, i) =>
+      work(share, { ...own, seed: seed + i }).catch((error) => {
+        failed(error.message)
+        throw error
+      }),
+    ),
+  )
   return ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []))
 }
 
 async function onFiles(): Promise<void> {
-  const ends = await shared((share, own) => killRounds(share, { ...own, onRound }))
+  const ends = await shared(killRounds)
   const tallies = byName(ends)
   for (const [name, those] of tallies) {
     const { rounds, killed, atWork } = sumOf(those)
@@ -67,7 +82,7 @@ async function onFiles(): Promise<void> {
 }
 
 async function onServers(): Promise<void> {
-  const ends = await shared((share, own) => hostRounds(share, { ...own, onRound }))
+  const ends = await shared(hostRounds)
   let struck = 0
   for (const [name, those] of byName(ends)) {
     const sum = (of: keyof (typeof those)[number]) => those.reduce((total, tally) => total + tally[of], 0)

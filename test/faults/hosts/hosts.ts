@@ -100,7 +100,7 @@ export async function startService(name: string, place: Place, argv: readonly st
 }
 
 /** Between two ticks, and how long one may take, a time that its database is away included. */
-const TICK_EVERY_MS = 1_000
+const TICK_EVERY_MS = 2_000
 const TICK_MAX_MS = 120_000
 
 /** Starts a loop of ticks. One that is killed is followed by the next. */

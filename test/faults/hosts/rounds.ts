@@ -24,10 +24,17 @@ const ADVANCE_EVERY = 25
 const WHOLE_EVERY = 100
 const ADVANCE_DAYS = 9
 
+type Options = {
+  seed: number
+  onRound?: (round: number, struck: string) => void
+  /** Whether to end before the next round. */
+  isOver?: () => boolean
+}
+
 /** Runs rounds on one pair of servers. Throws with the round that failed and with what the server was about. */
 export async function hostRounds(
   rounds: number,
-  { seed, onRound = () => {} }: { seed: number; onRound?: (round: number, struck: string) => void },
+  { seed, onRound = () => {}, isOver = () => false }: Options,
 ): Promise<Hosted> {
   const scene = await openScene(seed)
   const tallies = new Map<string, Tally>()
@@ -36,7 +43,7 @@ export async function hostRounds(
   try {
     for (const partner of scene.partners) await partner.enrol(10)
     let strikes: Strike[] = []
-    for (let round = 1; round <= rounds; round++) {
+    for (let round = 1; round <= rounds && !isOver(); round++) {
       if (strikes.length === 0) strikes = deck(scene.random)
       const strike = strikes.shift() as Strike
       doing = `round ${round} of seed ${seed} (${strike.name})`
