@@ -23,7 +23,9 @@ const TEXTS = [
   ...list(
     'sql/**/*.sql',
     'docs/**/*.md',
-    'deploy/*',
+    'deploy/*.*',
+    'deploy/Dockerfile',
+    'deploy/postgres/*',
     'fixtures/**/*.{md,txt,json,csv}',
     '*.{md,json}',
     '.ci/*',

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { hasOwnMachine, onOwnMachine } from '../support/own-machine.ts'
+import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/own-machine.ts'
 import { blocksOf } from '../support/paste.ts'
 import { hasTool } from '../support/tools.ts'
 
@@ -18,7 +18,7 @@ const sectionOf = (title: string): string => {
 }
 
 /** As Debian's package does when it is installed. */
-const PACKAGE = `
+const PACKAGE = `${SYSLOG}
 V=$(ls /usr/lib/postgresql | sort -n | tail -1)
 rm -rf /etc/postgresql/*
 mkdir -p /var/lib/postgresql /var/log/postgresql /run/postgresql
@@ -30,7 +30,7 @@ mkdir /mnt/copied && cd /mnt/copied && ln -s "$TRANCHE" tranche
 `
 
 test('the five-minute start works by copy and paste, and so does what a monitor asks', async (t) => {
-  if (!hasTool(t, 'postgres') || !hasTool(t, 'ip') || !hasOwnMachine(t)) return
+  if (!hasTool(t, 'postgres') || !hasTool(t, 'ip') || !hasTool(t, 'rsyslogd') || !hasOwnMachine(t)) return
   const start = blocksOf(sectionOf('A five-minute start'), 'sh').join('\n')
   const asked = blocksOf(sectionOf('Monitoring'), 'sql')
   assert.equal(asked.length, 6)
@@ -52,7 +52,7 @@ END
 })
 
 test('a file moves to a server by copy and paste, practised once, and is sealed', async (t) => {
-  if (!hasTool(t, 'postgres') || !hasTool(t, 'ip') || !hasOwnMachine(t)) return
+  if (!hasTool(t, 'postgres') || !hasTool(t, 'ip') || !hasTool(t, 'rsyslogd') || !hasOwnMachine(t)) return
   const [account = ''] = blocksOf(sectionOf('A five-minute start'), 'sh')
   const moving = blocksOf(sectionOf('Moving from a file'), 'sh')
   assert.equal(moving.length, 2)
@@ -62,7 +62,7 @@ test('a file moves to a server by copy and paste, practised once, and is sealed'
      ./tranche init --yes --price-feed static:60000 --partner acme --name Acme > /dev/null 2>&1
      ${account}
      ${moving.join('\necho ---\n')}
-     grep -c backup /etc/cron.d/tranche || true
+     grep -c ' backup "' /etc/cron.d/tranche || true
      set -a; . /etc/tranche/tranche.env; set +a
      runuser -u tranche -- tranche partner list
      runuser -u tranche -- tranche tick

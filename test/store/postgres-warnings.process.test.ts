@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
-import { HOUR_MS, type Instant, MINUTE_MS } from '../../src/core/instant.ts'
+import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { runServer, type Server, startServer, startStandby } from '../support/postgres-server.ts'
@@ -18,7 +19,7 @@ const DATABASE = 'postgres'
 /** A store whose clock is so far ahead of the server's. */
 async function openOn(t: TestContext, server: Server, user = 'tranche') {
   let ahead = 0
-  const clock = () => (Date.now() + ahead) as Instant
+  const clock = () => plus(machine.clock(), ahead)
   const store = await openStore(server.url(DATABASE, user), { clock, create: true })
   t.after(() => store.close())
   const found = async (kind: string) => (await store.findWarnings()).filter((one) => one.kind === kind)
