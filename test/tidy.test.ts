@@ -23,9 +23,7 @@ const TEXTS = [
   ...list(
     'sql/**/*.sql',
     'docs/**/*.md',
-    'deploy/*.*',
-    'deploy/Dockerfile',
-    'deploy/postgres/*',
+    'deploy/**/{*.*,Dockerfile}',
     'fixtures/**/*.{md,txt,json,csv}',
     '*.{md,json}',
     '.ci/*',

@@ -32,7 +32,7 @@ const NASTY = [
   '\'quoted"',
   '\u0001\u007f\u0085',
 ]
-const REALS = [0, 1e-7, 1.5e-300, 1e21, 123456789.123456789, 0.1, 5e-324, 1.7976931348623157e308]
+const REALS = [0, 1e-7, 1.5e-300, 1e21, 123456789.12345679, 0.1, 5e-324, 1.7976931348623157e308]
 
 function makeNasty(file: string): void {
   const db = openFile(file)

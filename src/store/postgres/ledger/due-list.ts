@@ -89,7 +89,7 @@ export const dueList = {
 
   /**
    * The oldest of what is due, in the order of creation, locked. What somebody holds is waited for: whether it is due still
-   * is known only then (docs/decisions/0066-a-poll-waits-for-what-it-would-hand-out.md).
+   * is known only then (docs/decisions/0063-a-poll-waits-for-what-it-would-hand-out.md).
    */
   first: async (tx: Tx, { tenantId }: Tenant, now: Instant, limit: number) =>
     (await tx.all(FIRST, { tenant: tenantId, now, limit })).map(executionOf).sort(byCreation),
