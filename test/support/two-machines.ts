@@ -44,7 +44,7 @@ ip link set wall up
 ip address add ${ADDRESSES[name]}/24 dev nic
 ip link set nic up
 touch /run/ready
-exec sleep infinity`
+exec cat > /dev/null`
 
 /** `given` is a folder that each of them has a copy of. */
 export async function twoMachines(
@@ -61,14 +61,16 @@ export async function twoMachines(
     const disk = join(disks, name)
     mkdirSync(disk, { recursive: true })
     const shell = spawn('unshare', [...UNSHARE, 'bash', '-euc', setUp(name, disk, given)], {
-      stdio: ['ignore', 'ignore', 'inherit'],
+      // Its end, which comes with that of this process, is that of the machine.
+      stdio: ['pipe', 'ignore', 'inherit'],
     })
     const gone = once(shell, 'close')
+    const pid = await firstProcess(shell)
+    // All others end with the first one, and what they took of the processor is counted as that of the test.
     const off = async () => {
-      shell.kill('SIGKILL')
+      if (shell.exitCode === null && shell.signalCode === null) process.kill(Number(pid), 'SIGKILL')
       await gone
     }
-    const pid = await firstProcess(shell)
     running.set(name, { pid, off })
     const enter = ['nsenter', '--target', pid, '--mount', '--net', '--pid'] as const
     const start: Machine['start'] = (script) => {
