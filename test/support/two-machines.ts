@@ -62,7 +62,7 @@ export async function twoMachines(
     mkdirSync(disk, { recursive: true })
     const shell = spawn('unshare', [...UNSHARE, 'bash', '-euc', setUp(name, disk, given)], {
       // Its end, which comes with that of this process, is that of the machine.
-      stdio: ['pipe', 'ignore', 'inherit'],
+      stdio: ['pipe', 'ignore', 'pipe'],
     })
     const gone = once(shell, 'close')
     const pid = await firstProcess(shell)
@@ -92,8 +92,10 @@ const PATHS = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** The process that all others of the machine end with, once its folders are there. */
 async function firstProcess(shell: ChildProcess): Promise<string> {
+  let said = ''
+  shell.stderr?.setEncoding('utf8').on('data', (part) => (said += part))
   for (;;) {
-    assert.equal(shell.exitCode, null, 'a machine did not start')
+    assert.equal(shell.exitCode, null, said)
     const pid = readFileSync(`/proc/${shell.pid}/task/${shell.pid}/children`, 'utf8').trim()
     try {
       execFileSync('nsenter', ['--target', pid, '--mount', 'test', '-e', '/run/ready'], { stdio: 'pipe' })
