@@ -262,6 +262,7 @@ create table webhook_events (
   primary key (tick_id, tenant_id)
 );
 create index webhook_events_by_execution on webhook_events (earliest_execution_id);
+create index webhook_events_unclaimed on webhook_events (tick_id) where claimed_at is null;
 
 create table prices (
   at bigint primary key,
