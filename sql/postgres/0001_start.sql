@@ -424,3 +424,10 @@ create table sealed (
   at bigint not null,
   moved_to text collate "C" not null
 );
+
+-- When the file that this database was copied from was migrated: a copy back to a file says the same.
+create table file_migrations (
+  name text collate "C" primary key,
+  sha256 text collate "C" not null,
+  applied_at bigint not null
+);

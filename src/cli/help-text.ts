@@ -18,7 +18,7 @@ export const GROUPS: readonly { heading: string; commands: readonly string[] }[]
   { heading: 'Partners and their users:', commands: ['partner', 'key', 'tier', 'user', 'webhook'] },
   { heading: 'Plans, purchases and prices:', commands: ['plan', 'execution', 'trade', 'price'] },
   { heading: 'Billing and records:', commands: ['billing', 'audit'] },
-  { heading: 'The database file:', commands: ['backup', 'restore', 'migrate'] },
+  { heading: 'The database:', commands: ['backup', 'restore', 'copy', 'migrate'] },
   { heading: 'Try it without money:', commands: ['demo', 'sandbox', 'partner-sim', 'backtest'] },
   { heading: 'Help and reference:', commands: ['docs', 'openapi', 'completion', 'version', 'help'] },
 ]
@@ -191,7 +191,15 @@ const HELP: Record<string, Help> = {
   },
   restore: {
     examples: ['restore /var/backups/tranche.db'],
-    exits: '1 the copy is damaged, 11 another process has the database open.',
+    exits: '1 the copy is damaged, 5 --force is missing, 11 another process has the database open.',
+  },
+  copy: {
+    examples: [
+      'copy --from tranche.db --to postgres://tranche@db.example/tranche --seal',
+      'copy --from postgres://tranche@db.example/tranche --to tranche.db',
+    ],
+    exits:
+      '1 the copy is not the same or the check finds faults, 5 the target is taken or the source sealed.',
   },
   health: { examples: ['health', 'health --ready'], exits: '0 it is, 1 it is not.' },
   migrate: { examples: ['migrate --status'], exits: '12 the database is newer than this program.' },

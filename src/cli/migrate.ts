@@ -3,7 +3,7 @@
 import { Command } from 'commander'
 import { formatInstant } from '../core/instant.ts'
 import type { Cli } from './context.ts'
-import { print } from './terminal/print.ts'
+import { print, warn } from './terminal/print.ts'
 
 export function migrateCommand(cli: Cli): Command {
   return new Command('migrate')
@@ -11,8 +11,12 @@ export function migrateCommand(cli: Cli): Command {
     .option('--status', 'only show which migrations are applied')
     .action(async ({ status }: { status?: boolean }) => {
       const { describeMigration } = await import('../store/migrations.ts')
+      const { sealedWords } = await import('../store/copying/sealed.ts')
       if (!status) await cli.withStore(async () => {}, { create: true })
-      const states = await (await cli.database()).migrationStates()
+      const database = await cli.database()
+      const states = await database.migrationStates()
+      const seal = await database.seal()
+      if (seal) warn(cli, sealedWords(seal))
       const json = states.map(({ name, appliedAt }) => ({
         name,
         applied_at: appliedAt === null ? null : formatInstant(appliedAt),

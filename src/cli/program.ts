@@ -11,6 +11,7 @@ import { billingCommand } from './billing.ts'
 import { checkCommand } from './check.ts'
 import { completionCommand } from './completion.ts'
 import { type Cli, createCli, dbOption, type Globals, type Streams } from './context.ts'
+import { copyCommand } from './copy.ts'
 import { demoCommand } from './demo.ts'
 import { docsCommand } from './docs.ts'
 import { everyCommand } from './every-command.ts'
@@ -89,6 +90,7 @@ export function createProgram(
     checkCommand(cli),
     auditCommand(cli),
     backupCommand(cli),
+    copyCommand(cli),
     restoreCommand(cli),
     migrateCommand(cli),
     healthCommand(cli),

@@ -2,8 +2,12 @@
 
 import { Command } from 'commander'
 import { visible } from '../core/visible.ts'
+import type { AuditEntry } from '../store/audit.ts'
+import type { Database, Replaced } from '../store/database.ts'
 import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
+import { copyWatched } from './copy.ts'
+import { databaseOf } from './database.ts'
 import { confirmOnTerminal } from './terminal/confirm.ts'
 import { print } from './terminal/print.ts'
 
@@ -11,7 +15,8 @@ export function restoreCommand(cli: Cli): Command {
   return new Command('restore')
     .description('put a copy in the place of the database; the old one is kept next to it')
     .argument('<file>', 'the copy')
-    .action(async (copy: string) => {
+    .option('--force', 'also in the place of a database that is sealed, or on a server')
+    .action(async (copy: string, { force = false }: { force?: boolean }) => {
       const database = await cli.database()
       const { shown } = database
       await confirmOnTerminal(
@@ -19,7 +24,9 @@ export function restoreCommand(cli: Cli): Command {
         `Replace ${shown} by ${copy}? What happened since that copy is gone from the service.`,
       )
       const audit = auditEntry(cli, 'database.restore', shown, { from: copy })
-      const old = await database.restore(copy, { now: cli.machine.clock(), audit })
+      const old = database.asFile
+        ? await database.asFile.restore(copy, { now: cli.machine.clock(), audit, force })
+        : await restoreToServer(cli, database, { copy, force, audit })
       const left = [
         old.database && `the old one is ${old.database}`,
         old.log && `the log that was beside it is ${old.log}`,
@@ -28,4 +35,15 @@ export function restoreCommand(cli: Cli): Command {
         visible([`${shown} restored`, ...left.filter((part) => part !== null)].join('; ')),
       )
     })
+}
+
+async function restoreToServer(
+  cli: Cli,
+  database: Database,
+  { copy, force, audit }: { copy: string; force: boolean; audit: AuditEntry },
+): Promise<Replaced> {
+  const from = await databaseOf(copy, cli.machine)
+  const options = { seal: false, replace: force, kind: 'backup', audit } as const
+  const { replaced } = await copyWatched(cli, { from, to: database }, options)
+  return { database: replaced, log: null }
 }

@@ -29,6 +29,7 @@ export type Severity = 'page' | 'ticket'
 export const VITAL_FINDINGS = {
   ticks_stopped: 'page',
   clock_disputed: 'page',
+  database_sealed: 'page',
   disk_low: 'page',
   partner_silent: 'page',
   partner_failing: 'page',
@@ -60,6 +61,7 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
   const found = [
     ticksStopped(vitals, now),
     clockDisputed(vitals),
+    databaseSealed(vitals),
     feedDown(vitals, now),
     priceOld(vitals, now),
     diskLow(vitals.disk),
@@ -120,6 +122,17 @@ function clockDisputed({ dispute }: Vitals): Vital | null {
   if (dispute === null) return null
   const message = `at the last pass ${inWords(dispute)}; nothing fires and no window rolls until they agree`
   return { kind: 'clock_disputed', subject: 'clock', message, next: ['timedatectl', 'status'] }
+}
+
+function databaseSealed({ seal }: Vitals): Vital | null {
+  if (seal === null) return null
+  const message = `moved to ${seal.movedTo} on ${formatInstant(seal.at)} and takes no more writes: whatever still uses it fires nothing and records nothing`
+  return {
+    kind: 'database_sealed',
+    subject: 'database',
+    message,
+    next: ['tranche', 'docs', 'operations#moving-to-another-database'],
+  }
 }
 
 /** A feed that nobody configured is never down. */

@@ -65,9 +65,13 @@ export type DiskSeen = {
   dayGrowthBytes: number
 }
 
+export type SealSeen = { at: Instant; movedTo: string }
+
 export type Vitals = {
   scheduler: SchedulerSeen
   dispute: Dispute | null
+  /** Since when the database takes no more writes, and where it moved to. */
+  seal: SealSeen | null
   feed: FeedSeen | null
   price: { price: Price; at: Instant; source: string } | null
   partners: PartnerSeen[]

@@ -41,7 +41,13 @@ async function failureOf(probe: Promise<unknown>): Promise<string | null> {
   }
 }
 
-const OF_THE_WHOLE = ['database_gone', 'database_damaged', 'storage_failed', 'schema_newer']
+const OF_THE_WHOLE = [
+  'database_gone',
+  'database_damaged',
+  'database_sealed',
+  'storage_failed',
+  'schema_newer',
+]
 
 /** What is wrong with the database as a whole is neither read nor written: said once, it is said. */
 const worded = (error: Error, otherwise: string): string =>

@@ -35,6 +35,11 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
   database_locked: { detail: 'The database is busy; send the call again.', retryAfter: '1' },
   database_damaged: CANNOT_BE_USED,
   storage_failed: CANNOT_BE_USED,
+  database_sealed: {
+    detail:
+      'The service has moved to another database, and this host still uses the former one; send the call again later.',
+    retryAfter: '60',
+  },
   // On a server another host may have been upgraded, and its migration run, while this one still serves.
   schema_newer: {
     detail: 'This host is older than its database; send the call again later.',
@@ -76,10 +81,12 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   sandbox_refused: 500,
   clock_disputed: 500,
   database_not_found: 500,
+  database_exists: 500,
   database_gone: 503,
   database_locked: 503,
   database_in_use: 500,
   database_damaged: 503,
+  database_sealed: 503,
   storage_failed: 503,
   schema_newer: 503,
   usage: 500,

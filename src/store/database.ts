@@ -2,6 +2,7 @@
 
 import type { Instant } from '../core/instant.ts'
 import type { AuditEntry } from './audit.ts'
+import type { HeldSource, HoldOptions, NewTarget, Seal, TargetOptions } from './copying/copying.ts'
 import type { MigrationState } from './migrations.ts'
 import type { Store } from './store.ts'
 
@@ -20,6 +21,13 @@ export type OpenOptions = {
  */
 export type Replaced = { database: string | null; log: string | null }
 
+export type AsFile = {
+  /** Copies it to a file while others go on reading and writing, and answers the size of that. Throws file_exists. */
+  backUp(copy: string, options: { replace: boolean }): Promise<{ bytes: number }>
+  /** Puts a copy in its place. What it replaces is kept. Throws database_sealed unless `force` is given. */
+  restore(copy: string, options: { now: Instant; audit: AuditEntry; force: boolean }): Promise<Replaced>
+}
+
 /** Its methods throw Problems that say what to do. */
 export interface Database {
   /** As it may be shown and logged: without a password. */
@@ -36,10 +44,16 @@ export interface Database {
   migrationStates(): Promise<MigrationState[]>
   /** Whether pending migrations would keep this process from answering: then another one is better asked for them. */
   readonly migratesAside: boolean
-  /** Copies it to a file while others go on reading and writing, and answers the size of that. Throws file_exists. */
-  backUp(copy: string, options: { replace: boolean }): Promise<{ bytes: number }>
-  /** Puts a copy in its place. What it replaces is kept. */
-  restore(copy: string, options: { now: Instant; audit: AuditEntry }): Promise<Replaced>
+  /** What is done to a file as a file; on a server, where this is null, a copy does the same. */
+  readonly asFile: AsFile | null
+  /** Where it has moved to; null for one that takes writes, and for none at all. */
+  seal(): Promise<Seal | null>
+  /** Lets it take writes again. Throws usage for one that is not sealed. */
+  unseal(options: { now: Instant; audit: (seal: Seal) => AuditEntry }): Promise<Seal>
+  /** Holds it still while it is copied. Throws as `open` does. */
+  hold(options: HoldOptions): Promise<HeldSource>
+  /** Begins a database in its place that nobody sees until it is published. Throws database_exists. */
+  make(options: TargetOptions): Promise<NewTarget>
   /** Throws usage for an output that is a file of the database itself. */
   refuseOutput(file: string): void
 }

@@ -17,6 +17,7 @@ const ago = (ms: number): Instant => plus(NOW, -ms)
 const well: Vitals = {
   scheduler: { latestAt: [], lastFinishedAt: NOW, waitingSince: NOW },
   dispute: null,
+  seal: null,
   feed: null,
   price: null,
   partners: [],

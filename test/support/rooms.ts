@@ -3,6 +3,7 @@
 /** The rooms below the command line. */
 export const BELOW_CLI = [
   'billing',
+  'copy',
   'core',
   'engine/backtest',
   'engine/pass',
@@ -36,6 +37,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   },
   'engine/backtest': { may: ['core', 'engine/backtest', 'engine/slot-reserve'], packages: [] },
   billing: { may: ['core', 'billing', 'types of store'], packages: ['node:crypto'] },
+  copy: { may: ['billing', 'core', 'copy', 'store'], packages: ['node:crypto'] },
   'store/postgres': { may: ['core', 'store', 'store/postgres', 'lanes', 'resources', 'whole-file'] },
   'store/sqlite': { may: ['core', 'store', 'store/sqlite', 'lanes', 'resources', 'whole-file'] },
   store: { may: ['core', 'store'], packages: ['node:crypto'] },

@@ -1,7 +1,6 @@
 // A database on a server.
 
 import type { Instant } from '../../core/instant.ts'
-import { Problem } from '../../core/problem.ts'
 import { shownAddress } from '../address.ts'
 import type { Database } from '../database.ts'
 import { isBegun, openStore, readMigrationStates } from './open.ts'
@@ -20,17 +19,22 @@ export function serverDatabase(url: string, clock: (() => Instant) | null): Data
     migrationStates: () => readMigrationStates(url),
     // The server works on them, and this process goes on.
     migratesAside: false,
-    backUp: async () => {
-      throw new Problem(
-        'usage',
-        `${shown} is on a server: back it up with pg_dump or pg_basebackup, which ship with it.`,
-      )
+    asFile: null,
+    async seal() {
+      const { seenSeal } = await import('./copying/unseal.ts')
+      return seenSeal(url)
     },
-    restore: async () => {
-      throw new Problem(
-        'usage',
-        `${shown} is on a server: bring it back with pg_restore, which ships with it.`,
-      )
+    async unseal(options) {
+      const { unseal } = await import('./copying/unseal.ts')
+      return unseal(url, options)
+    },
+    async hold(options) {
+      const { holdServer } = await import('./copying/source.ts')
+      return holdServer(url, clock, options)
+    },
+    async make(options) {
+      const { newOnServer } = await import('./copying/target.ts')
+      return newOnServer(url, clock, options)
     },
     refuseOutput: () => {},
   }

@@ -67,6 +67,11 @@ export async function openStore(url: string, { clock, create }: OpenOptions): Pr
   }
 }
 
+/** Opens one in the making, which is at the schema of today. */
+export function openMade(url: string, schema: string, clock: OpenOptions['clock']): Store {
+  return assemble(connect(openPool(url, { schema }), url, clock))
+}
+
 /** What `migrate --status` shows; changes nothing. */
 export async function readMigrationStates(url: string): Promise<MigrationState[]> {
   const pool = openPool(url, { max: 1 })

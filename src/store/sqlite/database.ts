@@ -20,14 +20,32 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
   migrationStates: () => readMigrationStates(file),
   // SQLite works on them without a break.
   migratesAside: true,
-  async backUp(copy, options) {
-    const { backUp } = await import('./file/backup.ts')
-    await backUp(file, copy, options)
-    return { bytes: statSync(copy).size }
+  asFile: {
+    async backUp(copy, options) {
+      const { backUp } = await import('./file/backup.ts')
+      await backUp(file, copy, options)
+      return { bytes: statSync(copy).size }
+    },
+    async restore(copy, options) {
+      const { restore } = await import('./file/restore.ts')
+      return restore(copy, file, options)
+    },
   },
-  async restore(copy, options) {
-    const { restore } = await import('./file/restore.ts')
-    return restore(copy, file, options)
+  async seal() {
+    const { seenSeal } = await import('./copying/unseal.ts')
+    return seenSeal(file)
+  },
+  async unseal(options) {
+    const { unseal } = await import('./copying/unseal.ts')
+    return unseal(file, options)
+  },
+  async hold(options) {
+    const { holdFile } = await import('./copying/source.ts')
+    return holdFile(file, clock, options)
+  },
+  async make(options) {
+    const { newFile } = await import('./copying/target.ts')
+    return newFile(file, clock, options)
   },
   refuseOutput: (output) => refuseDatabaseFile(output, file),
 })

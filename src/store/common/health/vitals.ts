@@ -12,7 +12,10 @@ import type { partnersReader } from './partners-seen.ts'
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 
+type SealRow = { at: bigint; moved_to: string }
+
 export const DISPUTE = sql<DisputeRow>('select clock_at, witness_at, source from clock_disputes')
+const SEAL = sql<SealRow>('select at, moved_to from sealed')
 const ASKED = sql<AskedRow>(
   `select at, feed, feed_failure from (select * from ticks order by tick_id desc limit :passes) x
    where feed is not null order by tick_id desc limit 1`,
@@ -35,15 +38,14 @@ export const vitalsReader =
   (reader: Reader, { readScheduler, readPartners, readDisk }: VitalParts): MonitoringStore['readVitals'] =>
   async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
-    const [[dispute], [asked], [price]] = await reader.together<[DisputeRow, AskedRow, PriceRow]>(
-      ask(DISPUTE),
-      ask(ASKED, { passes: FEED_PASSES_SEEN }),
-      ask(PRICE),
-    )
+    const [[dispute], [seal], [asked], [price]] = await reader.together<
+      [DisputeRow, SealRow, AskedRow, PriceRow]
+    >(ask(DISPUTE), ask(SEAL), ask(ASKED, { passes: FEED_PASSES_SEEN }), ask(PRICE))
     const since = asked && asked.feed_failure !== null ? await reader.get(DOWN_SINCE) : undefined
     return {
       scheduler,
       dispute: dispute ? disputeOf(dispute) : null,
+      seal: seal ? { at: instant(seal.at), movedTo: seal.moved_to } : null,
       feed: asked ? feedSeen(asked, since?.at ?? asked.at) : null,
       price: price ? priceOf(price) : null,
       partners: await readPartners(now, stock),

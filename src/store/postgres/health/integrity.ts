@@ -3,7 +3,6 @@
 
 import type { Fault } from '../../check.ts'
 import { FINDINGS_PER_RULE_MAX } from '../../common/health/faults.ts'
-import { SCHEMA } from '../server/migrate.ts'
 import { query } from '../server/statement.ts'
 
 type IntegrityRow = { what: 'checksums' | 'index' | 'constraint'; name: string; n: bigint }
@@ -14,11 +13,11 @@ export const INTEGRITY = query<IntegrityRow>(
    union all
    select 'index', c.relname::text, 0
    from pg_index i join pg_class c on c.oid = i.indexrelid join pg_namespace s on s.oid = c.relnamespace
-   where s.nspname = '${SCHEMA}' and not (i.indisvalid and i.indisready and i.indislive)
+   where s.nspname = current_schema() and not (i.indisvalid and i.indisready and i.indislive)
    union all
    select 'constraint', c.conname::text, 0
    from pg_constraint c join pg_namespace s on s.oid = c.connamespace
-   where s.nspname = '${SCHEMA}' and not c.convalidated`,
+   where s.nspname = current_schema() and not c.convalidated`,
 )
 
 const MESSAGES: Record<IntegrityRow['what'], (row: IntegrityRow) => string> = {

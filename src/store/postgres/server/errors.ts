@@ -47,6 +47,10 @@ const LOST = /Connection (terminated|ended)|connection error and is not queryabl
 /** What the pool says when none of its connections was free, or none could be made, in time. */
 const NONE_FREE = /timeout exceeded when trying to connect/
 
+/** What a database says that has moved to another place (../copying/seal.ts). */
+export const SEALED_STATE = 'TS001'
+const SEALED = new RegExp(`^${SEALED_STATE}$`)
+
 type Meaning = { is: RegExp; code: ProblemCode; words: (server: string, message: string) => string }
 
 /** By SQLSTATE; the first that fits. */
@@ -66,6 +70,11 @@ const MEANINGS: Meaning[] = [
     is: /^53300$/,
     code: 'database_locked',
     words: (server) => `${server} has no connection left: raise its max_connections, or end what holds them.`,
+  },
+  {
+    is: SEALED,
+    code: 'database_sealed',
+    words: (_, message) => `${message}.`,
   },
   {
     is: /^3D000$/,

@@ -4,7 +4,9 @@ import type { Pool, PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
+import { sealedBeforeMigration } from '../../copying/sealed.ts'
 import type { MigrationState } from '../../migrations.ts'
+import { sealOf } from '../copying/seal.ts'
 import { LOCK } from './locks.ts'
 
 /** The tables are in a schema of their own: the database may be somebody else's too, and a copy takes its place whole. */
@@ -24,9 +26,9 @@ export async function migrationStates(client: Pick<PoolClient, 'query'>): Promis
   return known.map(({ name, sha256 }) => ({ name, sha256, appliedAt: applied.get(name)?.appliedAt ?? null }))
 }
 
-/** Whether there is a schema of ours at all. */
+/** Whether the schema that the connection looks into is none of ours. */
 export async function isEmpty(client: Pick<PoolClient, 'query'>): Promise<boolean> {
-  const { rows } = await client.query(`select to_regclass('${SCHEMA}.migrations') is null as none`)
+  const { rows } = await client.query("select to_regclass('migrations') is null as none")
   return (rows[0] as { none: boolean }).none
 }
 
@@ -36,6 +38,8 @@ export async function migrate(pool: Pool, now: Instant): Promise<string[]> {
   try {
     const isPending = async () => (await migrationStates(client)).some((state) => state.appliedAt === null)
     if (!(await isPending())) return []
+    const seal = (await isEmpty(client)) ? null : await sealOf(client)
+    if (seal) throw sealedBeforeMigration(seal)
     return await applyPending(client, now)
   } finally {
     // What it has set belongs to no later work.
@@ -44,31 +48,38 @@ export async function migrate(pool: Pool, now: Instant): Promise<string[]> {
 }
 
 async function applyPending(client: PoolClient, now: Instant): Promise<string[]> {
-  const done: string[] = []
   await client.query('begin')
   try {
     await client.query(NO_LIMIT)
     await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
-    await client.query(`create schema if not exists ${SCHEMA}`)
-    await client.query(MIGRATIONS_TABLE)
-    // Read under the lock: another process may have been first.
-    const applied = await readApplied(client)
-    for (const { name, text, sha256 } of readMigrations('postgres')) {
-      if (applied.has(name)) continue
-      await client.query(text)
-      await client.query('insert into migrations (name, sha256, applied_at) values ($1, $2, $3)', [
-        name,
-        sha256,
-        now,
-      ])
-      done.push(name)
-    }
+    const done = await bringUp(client, SCHEMA, now)
     await client.query('commit')
     return done
   } catch (error) {
     await client.query('rollback').catch(() => {})
     throw error
   }
+}
+
+/** Applies what is missing, inside a transaction of a connection that looks into `schema` alone. */
+export async function bringUp(
+  client: Pick<PoolClient, 'query'>,
+  schema: string,
+  now: Instant,
+): Promise<string[]> {
+  const done: string[] = []
+  await client.query(`create schema if not exists ${schema}`)
+  await client.query(MIGRATIONS_TABLE)
+  // Read under the lock: another process may have been first.
+  const applied = await readApplied(client)
+  for (const { name, text, sha256 } of readMigrations('postgres')) {
+    if (applied.has(name)) continue
+    await client.query(text)
+    const values = [name, sha256, now]
+    await client.query('insert into migrations (name, sha256, applied_at) values ($1, $2, $3)', values)
+    done.push(name)
+  }
+  return done
 }
 
 const MIGRATIONS_TABLE = `create table if not exists migrations

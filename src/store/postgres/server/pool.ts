@@ -39,25 +39,49 @@ class Client extends pg.Client {
 }
 type Told = (error?: Error) => void
 
-export function openPool(url: string, { max = CONNECTIONS_MAX } = {}): Pool {
+/** `schema` is another one only for a database in the making. */
+export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA } = {}): Pool {
   const pool = new pg.Pool({
-    connectionString: verifying(url),
+    ...connectingTo(url),
     max,
     pipeline: true,
     Client,
-    application_name: 'tranche',
-    connectionTimeoutMillis: CONNECT_MAX_MS,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: SILENCE.idle * 1_000,
     // A process that has nothing left to do ends.
     allowExitOnIdle: true,
-    types: TYPES as never,
-    onConnect: (client: pg.ClientBase) => prepare(client, shownAddress(url)),
+    onConnect: (client: pg.ClientBase) => prepare(client, { server: shownAddress(url), schema }),
   } as pg.PoolConfig)
   // Without a listener the end of an idle connection would end the process.
   pool.on('error', () => {})
   return pool
 }
+
+/**
+ * A connection that is nobody else's, without pipelining: tables are copied over it, which takes as long as it takes. It
+ * need not be of a schema that this program knows.
+ */
+export async function openAlone(url: string, { schema = SCHEMA } = {}): Promise<pg.Client> {
+  const client = new pg.Client(connectingTo(url) as pg.ClientConfig)
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await settle(client, { server: shownAddress(url), schema })
+    await client.query("set client_encoding to 'UTF8'; set statement_timeout = 0")
+    await client.query('set idle_in_transaction_session_timeout = 0')
+    return client
+  } catch (error) {
+    await client.end().catch(() => {})
+    throw error
+  }
+}
+
+const connectingTo = (url: string): object => ({
+  connectionString: verifying(url),
+  application_name: 'tranche',
+  connectionTimeoutMillis: CONNECT_MAX_MS,
+  keepAlive: true,
+  keepAliveInitialDelayMillis: SILENCE.idle * 1_000,
+  types: TYPES,
+})
 
 /**
  * The driver checks the server's certificate whenever an address asks for TLS, and warns that a later version of it may
@@ -68,7 +92,6 @@ const verifying = (url: string): string =>
 
 /** Set by a statement: what an address says of them goes before what comes with the connection. */
 const SETTINGS = {
-  search_path: SCHEMA,
   lock_timeout: LOCK_WAIT_MAX_MS,
   statement_timeout: STATEMENT_MAX_MS,
   idle_in_transaction_session_timeout: IDLE_TRANSACTION_MAX_MS,
@@ -79,20 +102,29 @@ const SETTINGS = {
   // Statements here take milliseconds. Compiling one takes a hundred.
   jit: 'off',
 }
-const PREPARE = `select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
+const prepareFor = (
+  schema: string,
+): string => `select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
   current_setting('server_version_num')::int8 as version,
-  ${Object.entries(SETTINGS)
+  ${Object.entries({ ...SETTINGS, search_path: schema })
     .map(([name, value]) => `set_config('${name}', '${value}', false)`)
     .join(', ')}`
 
 /** Makes a new connection ours, and refuses a server that cannot keep what it is given, or knows more than we. */
-async function prepare(client: pg.ClientBase, server: string): Promise<void> {
+async function prepare(client: pg.ClientBase, of: { server: string; schema: string }): Promise<void> {
   client.on('error', () => {})
   const asked = impatient(client)
-  const { rows } = await asked.query(PREPARE)
-  refuseUnfit(rows[0], server)
+  await settle(asked, of)
   // Throws schema_newer: another host may have been upgraded since this process began.
   await migrationStates(asked)
+}
+
+async function settle(
+  client: Pick<pg.ClientBase, 'query'>,
+  { server, schema }: { server: string; schema: string },
+): Promise<void> {
+  const { rows } = await client.query(prepareFor(schema))
+  refuseUnfit(rows[0], server)
 }
 
 /** What a server says of itself. */

@@ -5,6 +5,7 @@ import { devNull } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import SQLite from 'better-sqlite3'
 import { Problem } from '../../../core/problem.ts'
+import { isSealedWords } from '../../copying/sealed.ts'
 
 /** Throws bad_file for a name that cannot be a database: a folder, or one behind a folder that may not be entered. */
 export function refuseUnreachable(file: string): void {
@@ -114,10 +115,11 @@ export function userName(uid: number): string | null {
   }
 }
 
-/** An error of SQLite about the file as a whole, as database_damaged or storage_failed; any other as it is. */
+/** An error of SQLite about the file as a whole, as database_damaged, database_sealed or storage_failed; any other as it is. */
 export function explained(error: unknown, file: string): unknown {
   if ((error as { code?: unknown }).code === 'EMFILE') return new Problem('storage_failed', TOO_MANY_FILES)
   if (!(error instanceof SQLite.SqliteError)) return error
+  if (isSealedWords(error.message)) return new Problem('database_sealed', error.message)
   const [kind = ''] = /^SQLITE_[A-Z]+/.exec(error.code) ?? []
   const folder = dirname(resolve(file))
   if (['SQLITE_CANTOPEN', 'SQLITE_IOERR'].includes(kind) && !canOpenMore())

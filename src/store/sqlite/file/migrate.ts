@@ -3,7 +3,9 @@
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
+import { sealedBeforeMigration } from '../../copying/sealed.ts'
 import type { MigrationState } from '../../migrations.ts'
+import { sealOf } from '../copying/seal.ts'
 import type { Database } from './connection.ts'
 import { copyTo } from './copy.ts'
 import { lockFile } from './own-files.ts'
@@ -17,6 +19,8 @@ const APPLICATION_ID = 0x74726e63
 export async function migrate(db: Database, file: string, clock: () => Instant): Promise<string[]> {
   const isPending = () => whenFree(() => migrationStates(db).some((state) => state.appliedAt === null))
   if (!(await isPending())) return []
+  const seal = sealOf(db)
+  if (seal) throw sealedBeforeMigration(seal)
   const release = file === ':memory:' ? () => {} : await passesHalted(file)
   try {
     // Another process may have been first: then there is nothing left to do, and its copy must not be replaced.
@@ -29,7 +33,7 @@ export async function migrate(db: Database, file: string, clock: () => Instant):
 }
 
 /** Waits for a pass that is running, and keeps the next one and every other migration away. Throws database_locked. */
-async function passesHalted(file: string): Promise<() => void> {
+export async function passesHalted(file: string): Promise<() => void> {
   for (let waitedMs = 0; waitedMs < LOCK_WAIT_MAX_MS; waitedMs += LOCK_LOOK_MS) {
     const release = acquireLock(lockFile(file, 'pass'))
     if (release) return release

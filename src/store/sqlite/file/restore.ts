@@ -19,7 +19,8 @@ import { Problem } from '../../../core/problem.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
 import type { AuditEntry } from '../../audit.ts'
 import type { Replaced } from '../../database.ts'
-import { createAuditLog } from '../accounts/audit.ts'
+import { auditThroughSeal } from '../copying/seal.ts'
+import { seenSeal } from '../copying/unseal.ts'
 import { type Database, openFile } from './connection.ts'
 import { assertWhole } from './copy.ts'
 import { isBusy, isUnreadable } from './errors.ts'
@@ -43,7 +44,7 @@ import { canSeeLocks, isLockedByAnother } from './process-lock.ts'
 export function restore(
   copyName: string,
   fileName: string,
-  { now, audit }: { now: Instant; audit: AuditEntry },
+  { now, audit, force }: { now: Instant; audit: AuditEntry; force: boolean },
 ): Replaced {
   refuseNetworkFile(fileName)
   refuseUnreachable(fileName)
@@ -55,6 +56,7 @@ export function restore(
   if (isInUse(file)) throw inUse(file)
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
   refuseSecondNames(file)
+  if (!force) refuseSealed(file)
   const aside = nameAside(file)
   const kept = `${file}.replaced-${formatInstant(now).replaceAll(':', '-')}`
   try {
@@ -119,7 +121,7 @@ function noteRestore(aside: string, now: Instant, audit: AuditEntry): void {
   const db = openFile(aside)
   try {
     db.pragma('journal_mode = delete')
-    createAuditLog(db).add(audit, now)
+    auditThroughSeal(db, audit, now)
   } finally {
     db.close()
   }
@@ -218,6 +220,16 @@ function keepCopy(held: number, { file, kept }: { file: string; kept: string }):
 }
 
 const CHUNK_BYTES = 2 ** 20
+
+/** What was written since it moved is elsewhere, and two would take writes. */
+function refuseSealed(file: string): void {
+  const seal = seenSeal(file)
+  if (!seal) return
+  throw new Problem(
+    'database_sealed',
+    `${file} is sealed: it moved to ${seal.movedTo} on ${formatInstant(seal.at)}. --force restores it all the same; make sure that nothing uses the other one.`,
+  )
+}
 
 /** Under any other name, the database would stay the one that was replaced, and somebody might still write to it. */
 function refuseSecondNames(file: string): void {

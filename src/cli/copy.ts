@@ -1,0 +1,125 @@
+// copy: a database as a whole into another one, a file or on a server, verified; and the seal that ends a move.
+
+import { Command } from 'commander'
+import type { Copied, CopyOptions } from '../copy/copy.ts'
+import { counted } from '../core/counted.ts'
+import { formatInstant } from '../core/instant.ts'
+import { Problem } from '../core/problem.ts'
+import { visible } from '../core/visible.ts'
+import { holdsSecret } from '../store/address.ts'
+import type { Database } from '../store/database.ts'
+import { auditEntry } from './audit-entry.ts'
+import type { Cli } from './context.ts'
+import { databaseOf } from './database.ts'
+import { confirmOnTerminal } from './terminal/confirm.ts'
+import { print, warn } from './terminal/print.ts'
+import { createProgress } from './terminal/progress.ts'
+
+type Options = { from?: string; to?: string; seal?: boolean; unseal?: boolean }
+type Named = Pick<Options, 'from' | 'to'>
+
+export function copyCommand(cli: Cli): Command {
+  return new Command('copy')
+    .description('copy the database into another one, a file or on a server, and verify it')
+    .option(
+      '--from <file>',
+      'the database to copy, a file or postgres://USER@HOST/NAME; left out, that of --db',
+    )
+    .option(
+      '--to <file>',
+      'where to, a file or an address in which nothing of tranche is; left out, that of --db',
+    )
+    .option('--seal', 'refuse every write to the copied database from then on')
+    .option('--unseal', 'let the database of --db take writes again; copies nothing')
+    .action(async ({ seal = false, unseal = false, ...named }: Options) => {
+      if (unseal) await takeSealOff(cli, { ...named, seal })
+      else await move(cli, await endsOf(cli, named), seal)
+    })
+}
+
+type Ends = { from: Database; to: Database }
+
+async function endsOf(cli: Cli, { from, to }: Named): Promise<Ends> {
+  if (from === undefined && to === undefined)
+    throw new Problem(
+      'usage',
+      'Name the database to copy with --from, or where to with --to; the other one is that of --db.',
+    )
+  for (const [flag, address] of Object.entries({ '--from': from, '--to': to }))
+    if (address !== undefined && holdsSecret(address))
+      warn(
+        cli,
+        `${flag} holds a password, which every user of this machine can see: leave ${flag} out and put the address into TRANCHE_DB, or the password into ~/.pgpass.`,
+      )
+  const of = (address?: string) => (address === undefined ? cli.database() : databaseOf(address, cli.machine))
+  const ends = { from: await of(from), to: await of(to) }
+  if (ends.from.shownInFull === ends.to.shownInFull)
+    throw new Problem('usage', `${ends.from.shown} cannot be copied into itself: name two databases.`)
+  return ends
+}
+
+async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> {
+  const copied = await copyWatched(cli, { from, to }, { seal, replace: false, kind: 'move' })
+  const rows = copied.tables.reduce((sum, table) => sum + table.rows, 0)
+  const json = {
+    from: from.shown,
+    to: to.shown,
+    rows,
+    closed_months: copied.closedMonths,
+    bytes: copied.bytes,
+    sealed_at: copied.seal && formatInstant(copied.seal.at),
+    tables: copied.tables,
+  }
+  const kept = copied.seal
+    ? `; ${from.shown} is sealed and takes no more writes`
+    : `; ${from.shown} still takes writes, and they are not in the copy`
+  const proof = `${counted(rows, 'row')} in ${counted(copied.tables.length, 'table')}, ${counted(copied.closedMonths, 'closed month')}, verified`
+  print(cli, json, () => visible(`${from.shown} copied to ${to.shown}: ${proof}${kept}`))
+}
+
+/** Copies with a bar on a terminal. */
+export async function copyWatched(
+  cli: Cli,
+  { from, to }: Ends,
+  options: Pick<CopyOptions, 'seal' | 'replace' | 'kind' | 'audit'>,
+): Promise<Copied> {
+  const { copyDatabase } = await import('../copy/copy.ts')
+  let doing = ''
+  const progress = createProgress(cli.streams, () => doing)
+  try {
+    return await copyDatabase(from, to, {
+      ...options,
+      now: cli.machine.clock(),
+      show(share, what) {
+        doing = what
+        progress.show(share)
+      },
+    })
+  } catch (error) {
+    throw to.explained(from.explained(error))
+  } finally {
+    progress.clear()
+  }
+}
+
+/** Two databases that both take writes are two truths about the same money. */
+async function takeSealOff(cli: Cli, { from, to, seal }: Options): Promise<void> {
+  if (from !== undefined || to !== undefined || seal)
+    throw new Problem('usage', '--unseal takes the database of --db, and none of --from, --to and --seal.')
+  const database = await cli.database()
+  const found = await database.seal()
+  if (found)
+    await confirmOnTerminal(
+      cli,
+      `Let ${database.shown} take writes again? It moved to ${found.movedTo} on ${formatInstant(found.at)}: what was written there since is not in it, and if both are used, plans are bought twice.`,
+    )
+  const broken = await database.unseal({
+    now: cli.machine.clock(),
+    audit: ({ at, movedTo }) =>
+      auditEntry(cli, 'database.unseal', database.shown, { moved_to: movedTo, sealed_at: formatInstant(at) }),
+  })
+  const json = { database: database.shown, moved_to: broken.movedTo, sealed_at: formatInstant(broken.at) }
+  print(cli, json, () =>
+    visible(`${database.shown} takes writes again; make sure that nothing uses ${broken.movedTo}`),
+  )
+}

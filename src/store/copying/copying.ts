@@ -1,0 +1,63 @@
+// What a store offers to a copy: a source that holds still, and a target that nobody can see until it is whole.
+
+import type { Instant } from '../../core/instant.ts'
+import type { AuditEntry } from '../audit.ts'
+import type { Store } from '../store.ts'
+import type { Block } from './lines.ts'
+import type { Table } from './tables.ts'
+
+/**
+ * When the migrations of a file were applied, which a copy of that file says as well, wherever it has been meanwhile; and
+ * when the database was begun, which stands for the migrations that it never had.
+ */
+export type FileHistory = {
+  begunAt: Instant
+  migrations: readonly { name: string; sha256: string; appliedAt: Instant }[]
+}
+
+/** That a database takes no more writes, since when, and where it has moved to: as it may be shown. */
+export type Seal = { at: Instant; movedTo: string }
+
+/** Rows, read as often as it takes. */
+export type Rows = {
+  count(table: Table): Promise<number>
+  /** In the order of the key. */
+  blocks(table: Table): AsyncIterable<Block>
+}
+
+/** A database that holds still: all of it is read at one moment. */
+export type HeldSource = Rows & {
+  fileHistory(): Promise<FileHistory>
+  seal(): Promise<Seal | null>
+  /** Makes it refuse every write from the moment on at which it was read. Only of one that was asked to hold writers. */
+  setSeal(seal: Seal): Promise<void>
+  /** The same database for whatever reads it through the store; null when it must not be touched. */
+  store: Store | null
+  /** Lets it go. What waited for it goes on. */
+  release(): Promise<void>
+}
+
+/** A database in the making. */
+export type NewTarget = Rows & {
+  load(table: Table, blocks: AsyncIterable<Block>): Promise<void>
+  /** To be called once all is loaded: what is kept ready of the rows is made, and they come to the disk. */
+  settle(rest: { fileHistory: FileHistory; seal: Seal | null }): Promise<void>
+  /** The same through the store, once it is settled. */
+  openStore(): Promise<Store>
+  /** Puts the entry on record, if there is one, and gives it its name. Answers what had that name before and was kept. Throws database_exists when it is taken by now. */
+  publish(audit: AuditEntry | null): Promise<{ replaced: string | null; bytes: number | null }>
+  /** Removes it, unless it was published. */
+  close(): Promise<void>
+}
+
+export type HoldOptions = {
+  /** Keeps all writers away for as long as it is held: what is then sealed is what was read. */
+  fromWriters: boolean
+  /** Reads a file that must stay as it is, byte for byte. */
+  untouched?: boolean
+}
+export type TargetOptions = {
+  now: Instant
+  /** What may give way: nothing, or whatever has the name. */
+  replace: boolean
+}

@@ -1,0 +1,70 @@
+// The seal of a database on a server: a row that says where it has moved to, and a trigger on every table that refuses
+// each write. The server itself holds by them, so whoever writes is refused: a host that has been connected since
+// before, a program of another version, a shell.
+
+import type { ClientBase } from 'pg'
+import type { Instant } from '../../../core/instant.ts'
+import type { AuditEntry } from '../../audit.ts'
+import type { Seal } from '../../copying/copying.ts'
+import { sealedWords } from '../../copying/sealed.ts'
+import { instant } from '../../rows/instant.ts'
+import { SEALED_STATE } from '../server/errors.ts'
+import { LOCK } from '../server/locks.ts'
+
+type Asking = Pick<ClientBase, 'query'>
+
+export async function sealOf(client: Asking): Promise<Seal | null> {
+  const { rows } = await client.query('select at, moved_to from sealed')
+  const [row] = rows as { at: bigint; moved_to: string }[]
+  return row ? { at: instant(row.at), movedTo: row.moved_to } : null
+}
+
+/** To be called inside a transaction that has locked the tables. */
+export async function setSeal(client: Asking, seal: Seal): Promise<void> {
+  await client.query(
+    'insert into sealed values (1, $1, $2) on conflict (one) do update set at = excluded.at, moved_to = excluded.moved_to',
+    [seal.at, seal.movedTo],
+  )
+  // Without its full stop, which every sentence about an error of the server ends with.
+  const words = sealedWords(seal).replace(/\.$/, '').replaceAll("'", "''").replaceAll('%', '%%')
+  await client.query(
+    `create function refuse_sealed() returns trigger language plpgsql as
+     $sealed$ begin raise exception '${words}' using errcode = '${SEALED_STATE}'; end $sealed$`,
+  )
+  for (const table of await tablesOf(client))
+    await client.query(
+      `create trigger a_sealed before insert or update or delete or truncate on ${table}
+       for each statement execute function refuse_sealed()`,
+    )
+}
+
+/** To be called inside a transaction. */
+export async function breakSeal(client: Asking): Promise<void> {
+  await client.query('drop function if exists refuse_sealed() cascade')
+  await client.query('delete from sealed')
+}
+
+/** Puts an entry on record, inside a transaction, also in a database that is sealed and stays so. */
+export async function auditThroughSeal(client: Asking, entry: AuditEntry, now: Instant): Promise<void> {
+  const seal = await sealOf(client)
+  if (seal) await breakSeal(client)
+  const { osUser, action, subject, detail } = entry
+  await client.query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`)
+  await client.query('insert into audit (at, os_user, action, subject, detail) values ($1, $2, $3, $4, $5)', [
+    now,
+    osUser,
+    action,
+    subject,
+    JSON.stringify(detail),
+  ])
+  if (seal) await setSeal(client, seal)
+}
+
+/** Every table of the schema that the connection looks into. */
+export async function tablesOf(client: Asking): Promise<string[]> {
+  const { rows } = await client.query(
+    `select c.relname::text as name from pg_class c
+     where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') order by c.oid`,
+  )
+  return (rows as { name: string }[]).map(({ name }) => name)
+}

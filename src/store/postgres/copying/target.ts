@@ -1,0 +1,178 @@
+// A database in the making on a server: in a schema of another name, which is renamed once it is verified. It is filled in
+// one transaction: a crash leaves nothing of it, or all of it under a name that nobody but the next copy looks at.
+
+import type { Client } from 'pg'
+import { formatInstant, type Instant } from '../../../core/instant.ts'
+import { Problem } from '../../../core/problem.ts'
+import { shownAddress } from '../../address.ts'
+import type { AuditEntry } from '../../audit.ts'
+import type { FileHistory, NewTarget, TargetOptions } from '../../copying/copying.ts'
+import { openMade } from '../open.ts'
+import { explained, isRowsFault } from '../server/errors.ts'
+import { LOCK } from '../server/locks.ts'
+import { bringUp, SCHEMA } from '../server/migrate.ts'
+import { openAlone } from '../server/pool.ts'
+import { copyIn } from './protocol.ts'
+import { auditThroughSeal, setSeal } from './seal.ts'
+import { rowsOn } from './source.ts'
+
+const MAKING = 'tranche_copying'
+
+/** Throws database_exists where there is something of ours, database_in_use where another copy is being made. */
+export async function newOnServer(
+  url: string,
+  clock: (() => Instant) | null,
+  { now, replace }: TargetOptions,
+): Promise<NewTarget> {
+  const server = shownAddress(url)
+  const explaining = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work()
+    } catch (error) {
+      throw explained(error, server)
+    }
+  }
+  const client = await explaining(() => openAlone(url, { schema: MAKING }))
+  let isPublished = false
+  const close = async () => {
+    await client.query('rollback').catch(() => {})
+    if (!isPublished) await client.query(`drop schema if exists ${MAKING} cascade`).catch(() => {})
+    await client.end().catch(() => {})
+  }
+  let putBack: string[]
+  try {
+    putBack = await explaining(() => begin(client, { server, now, replace }))
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    await client.end().catch(() => {})
+    throw error
+  }
+  return {
+    ...rowsOn(client, server),
+    load: (table, blocks) =>
+      explaining(async () => {
+        try {
+          await copyIn(client, table, blocks)
+        } catch (error) {
+          if (!isRowsFault(error)) throw error
+          const { message } = error as Error
+          throw new Problem('bad_file', `${server} cannot keep a row of ${table.name} (${message}).`)
+        }
+      }),
+    settle: ({ fileHistory, seal }) =>
+      explaining(async () => {
+        for (const statement of putBack) await client.query(statement)
+        await countOn(client)
+        await keepHistory(client, fileHistory)
+        if (seal) await setSeal(client, seal)
+        await client.query('commit')
+        await client.query('analyze')
+      }),
+    openStore: async () => openMade(url, MAKING, clock),
+    publish: (audit) =>
+      explaining(async () => {
+        const replaced = await takeName(client, { server, now, replace, audit })
+        isPublished = true
+        return { replaced, bytes: null }
+      }),
+    close,
+  }
+}
+
+type Where = { server: string; now: Instant; replace: boolean }
+
+/** Leaves the connection in the transaction that fills the tables. Returns what is then to be done for their rows. */
+async function begin(client: Client, { server, now, replace }: Where): Promise<string[]> {
+  const { rows } = await client.query(`select pg_try_advisory_lock(${LOCK.copy}, 0) as taken`)
+  if (!(rows[0] as { taken: boolean }).taken)
+    throw new Problem('database_in_use', `Another copy to ${server} is being made: wait for its end.`)
+  if (!replace && (await hasName(client))) throw taken(server)
+  // What a copy left that was killed once all its rows were there.
+  await client.query(`drop schema if exists ${MAKING} cascade`)
+  await client.query('begin')
+  await bringUp(client, MAKING, now)
+  await client.query('delete from tiers')
+  return withoutIndexes(client)
+}
+
+async function hasName(client: Client): Promise<boolean> {
+  const { rows } = await client.query(`select to_regclass('${SCHEMA}.migrations') is not null as there`)
+  return (rows[0] as { there: boolean }).there
+}
+
+const taken = (server: string): Problem =>
+  new Problem(
+    'database_exists',
+    `${server} has a schema ${SCHEMA} with tables in it, and a copy replaces nothing: name another database.`,
+  )
+
+/**
+ * Takes off what would be kept up row by row, references and indexes, and answers the statements that make them of all rows
+ * at once. What makes rows unique stays.
+ */
+async function withoutIndexes(client: Client): Promise<string[]> {
+  const { rows } = await client.query(
+    `select 'alter table ' || conrelid::regclass || ' drop constraint ' || quote_ident(conname) as off,
+       'alter table ' || conrelid::regclass || ' add constraint ' || quote_ident(conname) || ' '
+         || pg_get_constraintdef(oid) as back, 2 as turn, oid
+     from pg_constraint where connamespace = current_schema()::regnamespace and contype = 'f'
+     union all
+     select 'drop index ' || i.indexrelid::regclass, pg_get_indexdef(i.indexrelid), 1, i.indexrelid
+     from pg_index i join pg_class c on c.oid = i.indexrelid
+     where c.relnamespace = current_schema()::regnamespace and not i.indisunique
+     order by turn, oid`,
+  )
+  const found = rows as { off: string; back: string }[]
+  for (const { off } of found.toReversed()) await client.query(off)
+  return found.map(({ back }) => back)
+}
+
+/** What is numbered goes on behind the highest number there is. */
+async function countOn(client: Client): Promise<void> {
+  const { rows } = await client.query(
+    `select table_name::text as name, column_name::text as key from information_schema.columns
+     where table_schema = current_schema() and is_identity = 'YES'`,
+  )
+  for (const { name, key } of rows as { name: string; key: string }[])
+    await client.query(
+      `select setval(pg_get_serial_sequence('${name}', '${key}'), coalesce(max(${key}), 0) + 1, false) from ${name}`,
+    )
+}
+
+async function keepHistory(client: Client, { migrations }: FileHistory): Promise<void> {
+  for (const { name, sha256, appliedAt } of migrations)
+    await client.query('insert into file_migrations values ($1, $2, $3)', [name, sha256, appliedAt])
+}
+
+/** Throws database_exists and database_in_use: then the name is whose it was. */
+async function takeName(
+  client: Client,
+  { server, now, replace, audit }: Where & { audit: AuditEntry | null },
+): Promise<string | null> {
+  await client.query('begin')
+  await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
+  if (audit) await auditThroughSeal(client, audit, now)
+  let kept: string | null = null
+  if (await hasName(client)) {
+    if (!replace) throw taken(server)
+    await refuseUsers(client, server)
+    kept = `${SCHEMA}_replaced_${formatInstant(now).replaceAll(/\D/g, '')}`
+    await client.query(`alter schema ${SCHEMA} rename to ${kept}`)
+  }
+  // One that is empty was made for us. One that is not is somebody else's, and the statement fails.
+  await client.query(`drop schema if exists ${SCHEMA}`)
+  await client.query(`alter schema ${MAKING} rename to ${SCHEMA}`)
+  const { command } = await client.query('commit')
+  if (command !== 'COMMIT') throw new Problem('storage_failed', `${server} did not take the copy.`)
+  return kept
+}
+
+/** Whoever is connected would go on, in the new database, with what it remembers of the old one. */
+async function refuseUsers(client: Client, server: string): Promise<void> {
+  const { rows } = await client.query(
+    `select count(*) as n from pg_stat_activity
+     where datname = current_database() and application_name = 'tranche' and pid <> pg_backend_pid()`,
+  )
+  if ((rows as { n: bigint }[])[0]?.n === 0n) return
+  throw new Problem('database_in_use', `${server} is in use by other processes: stop serve and tick first.`)
+}

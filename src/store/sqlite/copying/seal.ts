@@ -1,0 +1,60 @@
+// The seal of a file: a row that says where the database has moved to, and a trigger on every table that refuses each
+// write. SQLite itself holds by them, so whoever writes is refused: a process that has had the file open since before, a
+// program of another version, an SQL shell.
+
+import type { Instant } from '../../../core/instant.ts'
+import type { AuditEntry } from '../../audit.ts'
+import type { Seal } from '../../copying/copying.ts'
+import { sealedWords } from '../../copying/sealed.ts'
+import { instant } from '../../rows/instant.ts'
+import { createAuditLog } from '../accounts/audit.ts'
+import type { Database } from '../file/connection.ts'
+
+const PREFIX = 'sealed_'
+const WRITES = ['insert', 'update', 'delete'] as const
+
+/** Null for a database without a seal, and for one of before there were seals. */
+export function sealOf(db: Database): Seal | null {
+  if (!tablesOf(db).includes('sealed')) return null
+  const row = db.prepare<[], { at: bigint; moved_to: string }>('select at, moved_to from sealed').get()
+  return row ? { at: instant(row.at), movedTo: row.moved_to } : null
+}
+
+/** To be called inside a transaction. */
+export function setSeal(db: Database, seal: Seal): void {
+  db.prepare('insert or replace into sealed (one, at, moved_to) values (1, ?, ?)').run(seal.at, seal.movedTo)
+  const words = sealedWords(seal).replaceAll("'", "''")
+  for (const table of tablesOf(db))
+    for (const write of WRITES)
+      db.exec(
+        `create trigger ${PREFIX}${table}_${write} before ${write} on ${table} begin select raise(abort, '${words}'); end`,
+      )
+}
+
+/** To be called inside a transaction. */
+export function breakSeal(db: Database): void {
+  const triggers = db
+    .prepare("select name from sqlite_schema where type = 'trigger' and substr(name, 1, ?) = ?")
+    .pluck()
+    .all(PREFIX.length, PREFIX)
+  for (const trigger of triggers) db.exec(`drop trigger ${trigger}`)
+  db.prepare('delete from sealed').run()
+}
+
+/** Puts an entry on record, also in a database that is sealed and stays so. */
+export function auditThroughSeal(db: Database, entry: AuditEntry, now: Instant): void {
+  const add = () => createAuditLog(db).add(entry, now)
+  const seal = sealOf(db)
+  if (!seal) {
+    add()
+    return
+  }
+  db.transaction(() => {
+    breakSeal(db)
+    add()
+    setSeal(db, seal)
+  })()
+}
+
+const tablesOf = (db: Database): string[] =>
+  db.prepare("select name from sqlite_schema where type = 'table' order by name").pluck().all() as string[]

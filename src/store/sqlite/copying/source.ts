@@ -1,0 +1,91 @@
+// A file that holds still while it is copied.
+
+import type { Instant } from '../../../core/instant.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { HeldSource, HoldOptions, Rows } from '../../copying/copying.ts'
+import { type Block, lineOf, type Value } from '../../copying/lines.ts'
+import { selectAll, type Table } from '../../copying/tables.ts'
+import { instant } from '../../rows/instant.ts'
+import { type Database, openFile } from '../file/connection.ts'
+import { notThere, refuseUnreachable } from '../file/explain.ts'
+import { refuseDoubtfulLog } from '../file/log-trust.ts'
+import { migrationStates, passesHalted } from '../file/migrate.ts'
+import { isMissing } from '../file/own-files.ts'
+import { whenFree } from '../file/when-free.ts'
+import { openStore } from '../open.ts'
+import { sealOf, setSeal } from './seal.ts'
+
+const ROWS_PER_BLOCK = 2_000
+
+/** Throws database_not_found, schema_newer, database_locked, usage for an untouched file of an earlier schema. */
+export async function holdFile(
+  file: string,
+  clock: () => Instant,
+  { fromWriters, untouched = false }: HoldOptions,
+): Promise<HeldSource> {
+  refuseUnreachable(file)
+  if (isMissing(file)) throw notThere(file)
+  refuseDoubtfulLog(file)
+  const store = untouched ? null : await openStore(file, { clock, create: false })
+  const letPassesOn = fromWriters ? await passesHalted(file) : () => {}
+  const db = openFile(file)
+  const release = async () => {
+    if (db.inTransaction) db.exec('rollback')
+    db.close()
+    letPassesOn()
+    await store?.close()
+  }
+  try {
+    await whenFree(() => db.exec(fromWriters ? 'begin immediate' : 'begin'))
+    // The first read is the moment at which everything is read.
+    await whenFree(() => refuseOlder(db, file))
+  } catch (error) {
+    await release()
+    throw error
+  }
+  return {
+    ...rowsIn(db),
+    async fileHistory() {
+      const rows = db.prepare<[], MigrationRow>('select * from migrations order by name').all()
+      const migrations = rows.map(({ applied_at, ...row }) => ({ ...row, appliedAt: instant(applied_at) }))
+      return { begunAt: instant(rows[0]?.applied_at ?? 0n), migrations }
+    },
+    seal: async () => sealOf(db),
+    async setSeal(seal) {
+      setSeal(db, seal)
+      db.exec('commit')
+    },
+    store,
+    release,
+  }
+}
+
+type MigrationRow = { name: string; sha256: string; applied_at: bigint }
+
+function refuseOlder(db: Database, file: string): void {
+  if (migrationStates(db).every(({ appliedAt }) => appliedAt !== null)) return
+  throw new Problem(
+    'usage',
+    `${file} has the schema of an earlier version: bring a copy of it up with \`tranche --db COPY migrate\`, and take that.`,
+  )
+}
+
+/** Reading leaves the event loop a turn between two blocks, and nothing else may be asked of `db` meanwhile. */
+export const rowsIn = (db: Database): Rows => ({
+  count: async ({ name }) => Number(db.prepare<[], bigint>(`select count(*) from ${name}`).pluck().get()),
+  blocks: (table) => blocksOf(db, table),
+})
+
+async function* blocksOf(db: Database, table: Table): AsyncGenerator<Block> {
+  let text = ''
+  let rows = 0
+  for (const row of db.prepare(selectAll(table)).raw().iterate() as Iterable<Value[]>) {
+    text += `${lineOf(row, table)}\n`
+    rows += 1
+    if (rows < ROWS_PER_BLOCK) continue
+    yield { text, rows }
+    text = ''
+    rows = 0
+  }
+  if (rows > 0) yield { text, rows }
+}

@@ -1,0 +1,122 @@
+// A file in the making: filled under a name aside, packed into another one, and named when it is verified. What it
+// consists of follows from its rows alone, so the same rows are the same bytes, whichever way they came.
+
+import { existsSync, rmSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { Instant } from '../../../core/instant.ts'
+import { Problem } from '../../../core/problem.ts'
+import { giveName, nameAside, sync } from '../../../whole-file.ts'
+import type { FileHistory, NewTarget, TargetOptions } from '../../copying/copying.ts'
+import { type Block, rowsOf } from '../../copying/lines.ts'
+import type { Table } from '../../copying/tables.ts'
+import { type Database, openFile } from '../file/connection.ts'
+import { copyTo } from '../file/copy.ts'
+import { refuseClosedFolder, refuseUnreachable } from '../file/explain.ts'
+import { insertRows } from '../file/insert-rows.ts'
+import { migrate } from '../file/migrate.ts'
+import { refuseNetworkFile } from '../file/network-disk.ts'
+import { BESIDE, isMissing, realName, walBytes } from '../file/own-files.ts'
+import { openStore } from '../open.ts'
+import { auditThroughSeal, setSeal } from './seal.ts'
+import { rowsIn } from './source.ts'
+
+/** What is kept of the rows beside them (sql/0010_open_counts.sql and 0011_findings.sql), as a database without a past has it. */
+const MAKE_COUNTS = `
+  delete from open_counts;
+  insert into open_counts
+    select tenant_id, coalesce(lease_expires_at, 0), count(*) from executions
+    where status in ('pending', 'sent') group by 1, 2 order by 1, 2;
+  delete from outcomes;
+  insert into outcomes
+    select d.tenant_id, d.recorded_at / 3600000, sum(d.usd_amount is not null), sum(d.usd_amount is null)
+    from trades d join (select tenant_id, max(recorded_at) / 3600000 as hour from trades group by 1) n using (tenant_id)
+    where d.recorded_at / 3600000 >= n.hour - 24 group by 1, 2 order by 1, 2;
+`
+
+/** Throws database_exists for a name that is taken, bad_file for one that cannot be written. */
+export async function newFile(
+  fileName: string,
+  clock: () => Instant,
+  { now, replace }: TargetOptions,
+): Promise<NewTarget> {
+  refuseNetworkFile(fileName)
+  refuseUnreachable(fileName)
+  refuseClosedFolder(fileName)
+  const file = realName(fileName)
+  if (!replace) refuseTaken(file)
+  const loading = nameAside(file)
+  const packed = `${loading}-packed`
+  const db = openFile(loading)
+  let result: Database | null = null
+  const close = async () => {
+    result?.close()
+    db.close()
+    for (const name of [loading, packed])
+      for (const suffix of ['', ...BESIDE]) rmSync(name + suffix, { force: true })
+  }
+  try {
+    // Nobody else knows it, and what a crash leaves of it is thrown away.
+    for (const setting of ['journal_mode = off', 'synchronous = off', 'cache_size = -262144'])
+      db.pragma(setting)
+    // Its own name has no locks to take and nothing to keep a copy of.
+    await migrate(db, ':memory:', () => now)
+    db.pragma('foreign_keys = off')
+    db.exec('begin; delete from tiers')
+  } catch (error) {
+    await close()
+    throw error
+  }
+  const reading = () => rowsIn(result ?? db)
+
+  return {
+    load: (table, blocks) => load(db, table, blocks),
+    async settle({ fileHistory, seal }) {
+      db.exec(MAKE_COUNTS)
+      sayMigrations(db, fileHistory)
+      db.exec('commit')
+      if (seal) db.transaction(() => setSeal(db, seal))()
+      copyTo(db, packed, { replace: false })
+      db.close()
+      result = openFile(packed, { fileMustExist: true })
+    },
+    count: (table) => reading().count(table),
+    blocks: (table) => reading().blocks(table),
+    // Never the packed one: that a store opens a file changes it.
+    openStore: () => openStore(loading, { clock, create: false }),
+    async publish(audit) {
+      if (result && audit) auditThroughSeal(result, audit, now)
+      result?.close()
+      if (!replace) refuseTaken(file)
+      giveName(packed, file, { replace: replace || existsSync(file) })
+      sync(dirname(file))
+      return { replaced: null, bytes: statSync(file).size }
+    },
+    close,
+  }
+}
+
+async function load(db: Database, table: Table, blocks: AsyncIterable<Block>): Promise<void> {
+  const names = table.columns.map(({ name }) => name)
+  const insert = insertRows(db, table.name, names)
+  for await (const block of blocks)
+    insert(
+      rowsOf(block, table).map((row) =>
+        Object.fromEntries(row.map((value, at) => [names[at] as string, value])),
+      ),
+    )
+}
+
+function sayMigrations(db: Database, { begunAt, migrations }: FileHistory): void {
+  db.prepare('update migrations set applied_at = ?').run(begunAt)
+  const say = db.prepare('update migrations set applied_at = ? where name = ? and sha256 = ?')
+  for (const { name, sha256, appliedAt } of migrations) say.run(appliedAt, name, sha256)
+}
+
+/** An empty file is none, and neither is one that only a log lies beside. */
+function refuseTaken(file: string): void {
+  if (isMissing(file) && walBytes(file) === 0) return
+  throw new Problem(
+    'database_exists',
+    `${existsSync(file) ? file : `${file}-wal`} is there already, and a copy replaces nothing: name another file.`,
+  )
+}

@@ -1,0 +1,58 @@
+// Looking at the seal of a file from outside, and taking it off.
+
+import type { Instant } from '../../../core/instant.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { AuditEntry } from '../../audit.ts'
+import type { Seal } from '../../copying/copying.ts'
+import { createAuditLog } from '../accounts/audit.ts'
+import { type Database, openFile } from '../file/connection.ts'
+import { isUnreadable } from '../file/errors.ts'
+import { explained, notThere, refuseUnreachable } from '../file/explain.ts'
+import { damagedLog } from '../file/log-damage.ts'
+import { hasForeignLog } from '../file/log-owner.ts'
+import { refuseDoubtfulLog } from '../file/log-trust.ts'
+import { migrationStates } from '../file/migrate.ts'
+import { isMissing } from '../file/own-files.ts'
+import { whenFree } from '../file/when-free.ts'
+import { breakSeal, sealOf } from './seal.ts'
+
+/** The seal of whatever lies there; null also for what cannot be read, or with its log would be read wrongly. */
+export function seenSeal(file: string): Seal | null {
+  if (isMissing(file) || hasForeignLog(file) || damagedLog(file) !== null) return null
+  let db: Database | undefined
+  try {
+    db = openFile(file, { fileMustExist: true })
+    return sealOf(db)
+  } catch (error) {
+    if (isUnreadable(error)) return null
+    throw error
+  } finally {
+    db?.close()
+  }
+}
+
+/** Throws usage for a file without a seal, database_not_found, schema_newer, database_locked. */
+export async function unseal(
+  file: string,
+  { now, audit }: { now: Instant; audit: (seal: Seal) => AuditEntry },
+): Promise<Seal> {
+  refuseUnreachable(file)
+  if (isMissing(file)) throw notThere(file)
+  refuseDoubtfulLog(file)
+  const db = openFile(file)
+  try {
+    await whenFree(() => migrationStates(db))
+    await whenFree(() => db.exec('begin immediate'))
+    const seal = sealOf(db)
+    if (!seal) throw new Problem('usage', `${file} is not sealed.`)
+    breakSeal(db)
+    createAuditLog(db).add(audit(seal), now)
+    db.exec('commit')
+    return seal
+  } catch (error) {
+    throw explained(error, file)
+  } finally {
+    if (db.inTransaction) db.exec('rollback')
+    db.close()
+  }
+}

@@ -1,0 +1,223 @@
+// A sealed database takes no write, from nobody, and says where it has moved to; what it takes up to then is in the copy.
+
+import assert from 'node:assert/strict'
+import { suite, type TestContext, test } from 'node:test'
+import pg from 'pg'
+import { Problem } from '../../src/core/problem.ts'
+import { openFile } from '../../src/store/sqlite/file/connection.ts'
+import type { Store } from '../../src/store/store.ts'
+import { AUDIT } from '../support/service.ts'
+import { hasTool } from '../support/tools.ts'
+import { type Ends, ends } from './ends.ts'
+
+type Kind = 'a file' | 'a server'
+const KINDS: Kind[] = ['a file', 'a server']
+
+/** A database of that kind to copy, and a place for its copy of the other kind. */
+async function moving(t: TestContext, kind: Kind): Promise<Ends & { source: string; target: string }> {
+  const all = await ends(t)
+  const url = all.onServer('moving')
+  if (kind === 'a file') return { ...all, source: all.file, target: url }
+  await all.on(all.file, 'copy', '--to', url)
+  return { ...all, source: url, target: all.beside('moved.db') }
+}
+
+const isSealed = (error: unknown): boolean => error instanceof Problem && error.code === 'database_sealed'
+
+/** Tries to change every table there is, past the program. Answers those that let it. */
+async function openTables(source: string): Promise<string[]> {
+  const open: string[] = []
+  const changes = (table: string) => [
+    `delete from ${table}`,
+    `update ${table} set ${FIRST} = ${FIRST}`,
+    `insert into ${table} select * from ${table}`,
+  ]
+  if (!source.startsWith('postgres')) {
+    const db = openFile(source)
+    const tables = db.prepare("select name from sqlite_schema where type = 'table'").pluck().all() as string[]
+    for (const table of tables) {
+      const guards = db.prepare(
+        "select count(*) from sqlite_schema where type = 'trigger' and tbl_name = ? and name glob 'sealed_*'",
+      )
+      assert.equal(guards.pluck().get(table), 3n, table)
+      const column = db.prepare('select name from pragma_table_info(?) limit 1').pluck().get(table)
+      // A trigger fires for rows: a table without any refuses the first one that comes.
+      if (db.prepare(`select count(*) from ${table}`).pluck().get() === 0n) continue
+      for (const change of changes(table))
+        if (lets(() => db.exec(change.replaceAll(FIRST, String(column))))) open.push(`${table}: ${change}`)
+    }
+    db.close()
+    return open
+  }
+  const client = new pg.Client({ connectionString: source })
+  await client.connect()
+  const { rows } = await client.query(
+    "select relname, (select attname from pg_attribute where attrelid = c.oid and attnum = 1) as first from pg_class c where relnamespace = 'tranche'::regnamespace and relkind = 'r'",
+  )
+  await client.query('set search_path = tranche')
+  for (const { relname, first } of rows as { relname: string; first: string }[])
+    for (const change of [...changes(relname), `truncate ${relname} cascade`])
+      try {
+        await client.query(change.replaceAll(FIRST, first))
+        open.push(`${relname}: ${change}`)
+      } catch (error) {
+        if (!/^This database is sealed/.test((error as Error).message)) throw error
+      }
+  await client.end()
+  return open
+}
+const FIRST = 'FIRST_COLUMN'
+
+function lets(work: () => void): boolean {
+  try {
+    work()
+    return true
+  } catch (error) {
+    if (!/^This database is sealed: it moved to /.test((error as Error).message)) throw error
+    return false
+  }
+}
+
+/** Adds partners one after the other until that is refused; answers those that were added. */
+async function writeUntilSealed(store: Store, name: string, begun: () => void): Promise<string[]> {
+  const added: string[] = []
+  for (;;) {
+    const partnerSlug = `${name}-${added.length}`
+    try {
+      await store.addPartner({ partnerSlug, name: 'Written' }, AUDIT)
+      added.push(partnerSlug)
+      begun()
+    } catch (error) {
+      // It is held while it is copied; whoever was told to wait tries again.
+      if (error instanceof Problem && error.code === 'database_locked') continue
+      assert.ok(isSealed(error), String(error))
+      return added
+    }
+  }
+}
+
+suite('seal', { concurrency: 2 }, () => {
+  for (const kind of KINDS) {
+    test(`${kind} that is sealed refuses every write of every table, whoever makes it, and goes on to be read`, async (t) => {
+      if (!hasTool(t, 'postgres')) return
+      const { shell, source, target, on, refused, open } = await moving(t, kind)
+      const before = await open(source)
+      const printed = JSON.parse(
+        await on('none', 'copy', '--from', source, '--to', target, '--seal', '--json'),
+      )
+      assert.match(printed.sealed_at, /^20/)
+      assert.deepEqual(await openTables(source), [])
+      await assert.rejects(before.addPartner({ partnerSlug: 'late', name: 'Late' }, AUDIT), isSealed)
+
+      const tick = await refused(source, 'tick', '--price', '60000')
+      assert.deepEqual([tick.exit, tick.code], [5, 'database_sealed'])
+      assert.ok(tick.message.includes(`it moved to ${target}`), tick.message)
+      assert.equal(
+        (await refused(source, 'partner', 'create', 'late', '--name', 'Late')).code,
+        'database_sealed',
+      )
+      assert.equal(
+        await on(source, 'partner', 'list', '--json'),
+        await on(target, 'partner', 'list', '--json'),
+      )
+      const { findings } = JSON.parse(await on(source, 'check', '--json'))
+      const sealed = findings.find(({ kind }: { kind: string }) => kind === 'database_sealed')
+      assert.equal(sealed?.level, 'warning')
+      assert.ok(sealed.message.includes(target))
+      assert.ok((await on(source, 'status')).includes(target))
+      const { err } = await shell.tranche(['--db', source, 'migrate', '--status'])
+      assert.ok(err.includes(`warning: This database is sealed: it moved to ${target}`), err)
+      // Only the target of the first copy is its successor.
+      const other = await refused(source, 'copy', '--to', `${t.name.length}.db`)
+      assert.deepEqual([other.exit, other.code], [5, 'database_sealed'])
+
+      // The copy is not sealed, and goes on.
+      await on(target, 'partner', 'create', 'later', '--name', 'Later')
+
+      await on(source, 'copy', '--unseal')
+      await on(source, 'partner', 'create', 'again', '--name', 'Again')
+      assert.match(await on(source, 'audit'), /database\.unseal/)
+      assert.equal((await refused(source, 'copy', '--unseal')).exit, 2)
+      await before.addPartner({ partnerSlug: 'third', name: 'Third' }, AUDIT)
+    })
+
+    test(`what ${kind} has answered before its seal is in the copy, whatever goes on meanwhile`, async (t) => {
+      if (!hasTool(t, 'postgres')) return
+      const { source, target, on, open } = await moving(t, kind)
+      const writers = await Promise.all([open(source), open(source), open(source)])
+      const begun = writers.map(() => Promise.withResolvers<void>())
+      const written = Promise.all(
+        writers.map((store, n) => writeUntilSealed(store, `writer${n}`, () => begun[n]?.resolve())),
+      )
+      await Promise.all(begun.map(({ promise }) => promise))
+      await on(source, 'copy', '--to', target, '--seal')
+      const copied = JSON.parse(await on(target, 'partner', 'list', '--json')) as { partner_slug: string }[]
+      const found = copied.map(({ partner_slug }) => partner_slug).filter((slug) => slug.startsWith('writer'))
+      const answered = (await written).flat()
+      assert.ok(answered.length >= writers.length)
+      assert.deepEqual(found.toSorted(), answered.toSorted())
+    })
+  }
+
+  test('a service on a sealed file answers writes with 503 and reads as before', async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const { shell, keys, file, beside, on } = await ends(t)
+    const [key = ''] = keys
+    const call = (method: string, path: string, body?: string) =>
+      shell.call(method, `/partner/v1${path}`, key, body)
+    assert.equal((await call('GET', '/me')).status, 200)
+    await on(file, 'copy', '--to', beside('moved.db'), '--seal')
+    const poll = await call('GET', '/executions/due')
+    const disable = await call('PATCH', '/users/ana', JSON.stringify({ status: 'disabled' }))
+    for (const { status, text } of [poll, disable]) {
+      assert.equal(status, 503, text)
+      assert.match(text, /moved to another database/)
+      assert.doesNotMatch(text, /moved\.db/)
+    }
+    for (const path of ['/me', '/billing/monthly?month=2026-01'])
+      assert.equal((await call('GET', path)).status, 200)
+  })
+
+  test('a restore over a sealed file is refused unless it is asked for, and a sealed backup stays sealed', async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const { file, beside, on, refused } = await ends(t)
+    await on(file, 'backup', beside('before.db'))
+    await on(file, 'copy', '--to', beside('moved.db'), '--seal')
+    await on(file, 'backup', beside('sealed.db'))
+    const { exit, code, message } = await refused(file, 'restore', beside('before.db'))
+    assert.deepEqual([exit, code], [5, 'database_sealed'])
+    assert.match(message, /--force/)
+    await on(file, 'restore', beside('sealed.db'), '--force')
+    assert.equal((await refused(file, 'tick', '--price', '1')).code, 'database_sealed')
+    assert.match(await on(file, 'audit'), /database\.restore/)
+    await on(file, 'restore', beside('before.db'), '--force')
+    await on(file, 'tick', '--price', '60000')
+  })
+
+  test('a program that would have to migrate a sealed database leaves it alone', async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    for (const kind of KINDS) {
+      const { source, target, on, refused } = await moving(t, kind)
+      await on(source, 'copy', '--to', target, '--seal')
+      await forgetAMigration(source)
+      const { code, message } = await refused(source, 'status')
+      assert.equal(code, 'database_sealed', kind)
+      assert.match(message, /would have to migrate it/)
+    }
+  })
+})
+
+/** Takes the seal of one table off to make the database look like one of before the last migration. */
+async function forgetAMigration(source: string): Promise<void> {
+  const forget = 'delete from migrations where name = (select max(name) from migrations)'
+  if (!source.startsWith('postgres')) {
+    const db = openFile(source)
+    db.exec(`drop trigger sealed_migrations_delete; ${forget}`)
+    db.close()
+    return
+  }
+  const client = new pg.Client({ connectionString: source })
+  await client.connect()
+  await client.query(`set search_path = tranche; drop trigger a_sealed on migrations; ${forget}`)
+  await client.end()
+}
