@@ -23,8 +23,10 @@ export async function commit(tx: Pipeline): Promise<void> {
 }
 
 type Fate = History & { status: string | null }
+// A commit whose session was ended while it waited for the standby stands on the primary alone, and would be lost with it.
+// The message makes this answer a commit of its own, which comes only when the standby has both.
 const FATE = query<Fate>(
-  `select ${HISTORY_SQL},
+  `select ${HISTORY_SQL}, pg_logical_emit_message(true, 'tranche', ''),
      case when :xid::xid8 < pg_snapshot_xmax(pg_current_snapshot()) then pg_xact_status(:xid::xid8) end as status`,
 )
 
