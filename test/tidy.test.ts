@@ -23,7 +23,7 @@ const TEXTS = [
   ...list(
     'sql/**/*.sql',
     'docs/**/*.md',
-    'deploy/*',
+    'deploy/**/{*.*,Dockerfile}',
     'fixtures/**/*.{md,txt,json,csv}',
     '*.{md,json}',
     '.ci/*',

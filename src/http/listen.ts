@@ -94,7 +94,7 @@ function bind(server: Server, host: string, port: number): Promise<void> {
 }
 
 const REASONS: Record<string, string> = {
-  EADDRINUSE: 'it is taken',
+  EADDRINUSE: 'it is taken; stop what listens there, or choose another port',
   EADDRNOTAVAIL: 'this machine does not have that address',
   ENOTFOUND: 'there is no such host',
   EAI_AGAIN: 'there is no such host',

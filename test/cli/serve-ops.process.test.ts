@@ -81,7 +81,10 @@ suite('serve and its operators', { concurrency: 4 }, () => {
     const place = new URL(served.opsUrl).host
     const taken = await finish(t, ['serve', '--port', '0', '--ops-listen', place], { cwd })
     assert.deepEqual([taken.code, taken.out], [1, ''])
-    assert.match(taken.err, /Cannot listen on port \d+ of "127\.0\.0\.1": it is taken\./)
+    assert.match(
+      taken.err,
+      /Cannot listen on port \d+ of "127\.0\.0\.1": it is taken; stop what listens there, or choose another port\./,
+    )
     const open = await finish(t, ['serve', '--port', '0', '--ops-listen', '0.0.0.0:0'], { cwd })
     assert.equal(open.code, 2)
     assert.match(open.err, /--ops-listen 0\.0\.0\.0.* needs --ops-token-file/)

@@ -114,7 +114,7 @@ test('a table that stays locked puts a call off, and the next one goes through',
   assert.equal((await scene.link('u1')).status, 200)
 })
 
-test('a server that hangs: commands end with a sentence, the service is alive, and all goes on', async (t) => {
+test('a server that hangs: commands and calls end with a sentence, the service is alive, and all goes on', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const scene = await stage(t, await withPasswords(t))
   assert.equal((await scene.link('u1')).status, 200)
@@ -127,11 +127,16 @@ test('a server that hangs: commands end with a sentence, the service is alive, a
   send('SIGSTOP')
   try {
     const began = performance.now()
+    const inHand = scene.link('lost')
     const { code, out, err } = await scene.run('partner', 'list')
     assert.deepEqual([code, out], [1, ''], err)
     assert.match(err, /^error: postgres:.* cannot be reached \(.* timeout\): .*\n$/)
     assert.ok(performance.now() - began < COMMAND_MAX_MS, `${performance.now() - began} ms: ${err}`)
     await isAlive(scene)
+    await assertPutOff(await inHand, /cannot be read or written at present/)
+    assert.ok(performance.now() - began < CALL_MAX_MS, `${performance.now() - began} ms`)
+    const { error } = JSON.parse(await scene.serve.line('"msg":"request failed"'))
+    assert.match(error, /^postgres:.* hangs, or the network to it is cut \(no answer in 20 s\): .*\.$/)
   } finally {
     send('SIGCONT')
   }
@@ -139,5 +144,29 @@ test('a server that hangs: commands end with a sentence, the service is alive, a
   assert.equal((await scene.run('check')).code, 0)
 })
 
+test('a commit that waits for a standby which is away: nobody calls it done, or failed', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const scene = await stage(t, await withPasswords(t))
+  const { ask } = scene.server
+  await ask(`alter system set synchronous_standby_names = 'away'`)
+  await ask('select pg_reload_conf()')
+  const began = performance.now()
+  await assertPutOff(await scene.link('u1'), /cannot be read or written at present/)
+  assert.ok(performance.now() - began < CALL_MAX_MS, `${performance.now() - began} ms`)
+  const { error } = JSON.parse(await scene.serve.line('"msg":"request failed"'))
+  assert.match(
+    error,
+    /^postgres:.* did not answer a commit, .*, and it is not known whether that was recorded: /,
+  )
+  await isAlive(scene)
+  await ask('alter system reset synchronous_standby_names')
+  await ask('select pg_reload_conf()')
+  assert.equal((await scene.link('u1')).status, 200)
+  const users = await ask('select from tranche.users', 'app')
+  assert.equal(users.length, 1)
+})
+
+/** What a call takes at most: an answer that does not come, and the look at what became of it. */
+const CALL_MAX_MS = 40_000
 /** One attempt to connect, and what a process takes to start on a busy machine. */
 const COMMAND_MAX_MS = 25_000

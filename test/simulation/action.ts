@@ -54,8 +54,15 @@ export type Pass = {
   hanging: { tenant: string; call: Call } | null
 }
 
-/** Where a process is killed: before or after a call to its database, or before or after a commit, counted from 1. */
+/**
+ * Where a process is killed, counted from 1: before or after a call to its database, or before or after a commit. What is
+ * said to a server has three such places: before it is sent, when it is sent, and when it is answered and nobody has read
+ * that yet.
+ */
 export type Death = { at: number; of: 'calls' | 'commits' }
+
+/** What may be interrupted. */
+export type Interruptible = Call | Lever | Pass | { do: 'export'; month: string; report: ReportKind }
 
 export type Action =
   | Call
@@ -72,8 +79,6 @@ export type Action =
   | { do: 'export'; month: string; report: ReportKind }
   /** A pass that stores nothing. */
   | { do: 'rehearse'; price: string | null }
-  | {
-      do: 'killed'
-      death: Death
-      action: Call | Lever | Pass | { do: 'export'; month: string; report: ReportKind }
-    }
+  | { do: 'killed'; death: Death; action: Interruptible }
+  /** A connection ends there, by the server or by the network, and the process goes on. */
+  | { do: 'severed'; by: 'server' | 'network'; death: Death; action: Interruptible }

@@ -3,13 +3,15 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Action, Call, Pass } from './action.ts'
 import { Difference } from './difference.ts'
+import { isPlannedInReverse, learnIds, learnNumbers, orderOf } from './learn.ts'
 import { ANY_TEXT, type Expected } from './model/answer.ts'
 import { answer } from './model/calls.ts'
 import { csv } from './model/csv.ts'
 import { operate } from './model/operate.ts'
 import { observedBy, pass, sentTo, wake, wakeUpsOf } from './model/pass.ts'
-import { idempotencyKey, type State } from './model/state.ts'
-import type { Answered, Lines, PassSeen, Seen } from './system/observed.ts'
+import { recordOf } from './model/record.ts'
+import type { State } from './model/state.ts'
+import { type Answered, type Lines, NO_NEWS, type PassSeen, type Seen } from './system/observed.ts'
 
 /** With both sides of it. */
 const differ = (what: string, expected: unknown, seen: unknown): Difference =>
@@ -18,25 +20,44 @@ const differ = (what: string, expected: unknown, seen: unknown): Difference =>
 const show = (value: unknown): string =>
   JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? String(part) : part))
 
-/** Takes an action into the model, and throws a Difference where the program did otherwise. */
-export function judge(state: State, action: Action, seen: Seen): void {
+/**
+ * Takes an action into the model, and throws a Difference where the program did otherwise. Answers in which order calls at
+ * the same moment were done. `readRecord` is asked where their answers alone do not tell.
+ */
+export async function judge(
+  state: State,
+  action: Action,
+  { seen, readRecord }: { seen: Seen; readRecord: () => Promise<Lines> },
+): Promise<readonly number[] | null> {
+  switch (action.do) {
+    case 'together':
+      return judgeTogether(state, action.calls, seen)
+    case 'race':
+      return judgeRace(state, action.calls, { seen, readRecord })
+    case 'killed':
+    case 'severed':
+      return judge(state, action.action, { seen, readRecord })
+    default:
+      judgeOne(state, action, seen)
+      return null
+  }
+}
+
+type One = Exclude<Action, { do: 'together' | 'race' | 'killed' | 'severed' }>
+
+function judgeOne(state: State, action: One, seen: Seen): void {
   switch (action.do) {
     case 'clock':
       state.clock += action.by
       break
-    case 'call':
+    case 'call': {
+      const before = state.lateNumbers
       judgeCall(state, action, pagesOf(seen))
+      learnNumbers(state, { before, late: newsOf(seen).late })
       break
+    }
     case 'locked':
       judgeCall(state, action.call, pagesOf(seen))
-      break
-    case 'together':
-      action.calls.forEach((call, i) => {
-        judgeCall(state, call, answersOf(seen).slice(i, i + 1))
-      })
-      break
-    case 'race':
-      judgeRace(state, action.calls, answersOf(seen))
       break
     case 'pass':
       if (seen.do !== 'pass') throw differ('a pass', 'pass', seen.do)
@@ -50,11 +71,10 @@ export function judge(state: State, action: Action, seen: Seen): void {
       break
     case 'export':
       judgeExport(`${action.report} of ${action.month}`, csv(state, action.month, action.report), seen)
-      break
-    case 'killed':
-      judge(state, action.action, seen)
   }
 }
+
+const newsOf = (seen: Seen) => ('news' in seen ? seen.news : NO_NEWS)
 
 const answersOf = (seen: Seen): readonly Answered[] => (seen.do === 'together' ? seen.answers : [])
 
@@ -77,19 +97,44 @@ function judgeCall(state: State, call: Call, pages: readonly Answered[]): void {
   })
 }
 
-/** Two calls at once are answered as one after the other, whichever was first. */
-function judgeRace(state: State, [a, b]: [Call, Call], answers: readonly Answered[]): void {
-  const [first, second] = answers
-  if (!first || !second) throw differ(`two calls at once`, [a, b], answers)
-  const other = structuredClone(state)
-  const inTurn = [answer(other, a)[0], answer(other, b)[0]]
-  if (inTurn[0] && inTurn[1] && matches(inTurn[0], first) && matches(inTurn[1], second)) {
-    Object.assign(state, other)
-    return
+/** Of different tenants. */
+function judgeTogether(state: State, calls: readonly Call[], seen: Seen): number[] {
+  const answers = answersOf(seen)
+  const before = state.lateNumbers
+  const order = orderOf(state, calls, newsOf(seen))
+  for (const at of order) {
+    const call = calls[at]
+    if (call) judgeCall(state, call, answers.slice(at, at + 1))
   }
-  const reversed = [answer(state, b)[0], answer(state, a)[0]]
-  if (reversed[0] && reversed[1] && matches(reversed[0], second) && matches(reversed[1], first)) return
-  throw differ(`${a.route} and ${b.route} at once`, [inTurn, reversed], answers)
+  learnNumbers(state, { before, late: newsOf(seen).late })
+  return order
+}
+
+/** Two calls at once are answered as one after the other, whichever was first. */
+async function judgeRace(
+  state: State,
+  [a, b]: [Call, Call],
+  { seen, readRecord }: { seen: Seen; readRecord: () => Promise<Lines> },
+): Promise<number[]> {
+  const [first, second] = answersOf(seen)
+  if (!first || !second) throw differ(`two calls at once`, [a, b], seen)
+  const [inTurn, reversed] = [structuredClone(state), structuredClone(state)]
+  const ofTurn = [answer(inTurn, a)[0], answer(inTurn, b)[0]] as const
+  const ofReversed = [answer(reversed, b)[0], answer(reversed, a)[0]] as const
+  const isTurn = ofTurn[0] && ofTurn[1] && matches(ofTurn[0], first) && matches(ofTurn[1], second)
+  const isReversed =
+    ofReversed[0] && ofReversed[1] && matches(ofReversed[0], second) && matches(ofReversed[1], first)
+  if (!isTurn && !isReversed)
+    throw differ(`${a.route} and ${b.route} at once`, [ofTurn, ofReversed], [first, second])
+  // Where both explain the answers, what is on record may tell.
+  const right = recordOf(reversed)
+  const isOnRecord = async () =>
+    differenceOf(recordOf(inTurn), right) === null
+      ? isPlannedInReverse([a, b], newsOf(seen))
+      : differenceOf(right, await readRecord()) === null
+  const wasReversed = isReversed && (!isTurn || (await isOnRecord()))
+  Object.assign(state, wasReversed ? reversed : inTurn)
+  return wasReversed ? [1, 0] : [0, 1]
 }
 
 function matches(expected: Expected, { status, body, dueRemaining }: Answered): boolean {
@@ -131,7 +176,7 @@ function judgePass(state: State, action: Pass, seen: PassSeen): void {
     return
   }
   const { kind: _, fired, ...report } = expected
-  learnIds(state, { before, seen })
+  learnIds(state, { before, fired: seen.fired })
   if (!isDeepStrictEqual({ ...report, plans_failed: [] }, seen.report))
     throw differ('a pass', report, seen.report)
   const firedSeen = seen.fired.map(({ id: __, amount, ...one }) => ({ ...one, amount: BigInt(amount) }))
@@ -164,23 +209,6 @@ const sorted = <T extends { key: string; tenant: string }>(list: readonly T[]): 
   [...list]
     .sort((a, b) => (`${a.tenant} ${a.key}` < `${b.tenant} ${b.key}` ? -1 : 1))
     .map(({ ...one }) => ({ ...one }))
-
-/** Only the program knows the ids of what it fired: from now on the model does too. */
-export function learnIds(
-  state: State,
-  { before, seen }: { before: number; seen: Pick<PassSeen, 'fired'> },
-): void {
-  const ids = new Map(seen.fired.map(({ tenant, key, id }) => [`${tenant} ${key}`, id]))
-  const known = new Set(state.executions.slice(0, before).map(({ id }) => id))
-  let last = state.executions[before - 1]?.id ?? ''
-  for (const execution of state.executions.slice(before)) {
-    const id = ids.get(`${execution.tenant.name} ${idempotencyKey(execution)}`)
-    if (id === undefined || known.has(id)) continue
-    if (id <= last) throw differ('ids increase in the order of creation', `after ${last}`, id)
-    last = id
-    execution.id = id
-  }
-}
 
 function judgeWakeUps(
   state: State,

@@ -1,8 +1,5 @@
 // One seed lived through: what the player draws, done to the program and to the model, held against each other.
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Action } from './action.ts'
 import { type Chance, chanceOf } from './chance.ts'
 import { Difference } from './difference.ts'
@@ -15,7 +12,7 @@ import { createPlayer } from './player/player.ts'
 import { profileOf } from './player/profile.ts'
 import { deedOf, Unresolvable } from './request.ts'
 import { type Host, hostHere } from './system/host.ts'
-import { onSqlite } from './system/sqlite.ts'
+import { accessTo, makePlace } from './system/place.ts'
 
 export type Lived = {
   steps: number
@@ -42,10 +39,14 @@ export type Stage = {
   act: (state: State, action: Action) => Promise<void>
   /** Turns what is drawn into what is done. */
   alter: (action: Action, chance: Chance) => Action
+  /** The last look at all of it. */
+  end?: (state: State) => Promise<void>
+  /** Closes the host, and takes away where it was. */
+  close: () => Promise<void>
 }
 
-/** Opens the program on a file in a folder of its own. */
-export type OpenStage = (place: { file: string; seed: number; start: number }) => Promise<Stage>
+/** Opens the program on a place of its own. */
+export type OpenStage = (of: { seed: number; start: number }) => Promise<Stage>
 
 /** Between two looks at all that is on record. */
 const STEPS_BETWEEN_RECORDS = 5
@@ -53,7 +54,7 @@ const STEPS_BETWEEN_RECORDS = 5
 /** Lives a seed, as many steps as its world has or as are asked for. Throws a Failure. */
 export async function live(
   seed: number,
-  { steps: asked, open = inThisProcess }: { steps: number | null; open?: OpenStage },
+  { steps: asked, open = inThisProcess(null) }: { steps: number | null; open?: OpenStage },
 ): Promise<Lived> {
   const chance = chanceOf(seed)
   const profile = profileOf(chance)
@@ -61,7 +62,7 @@ export async function live(
   const player = createPlayer(state, chance, profile)
   const trace: Action[] = []
   const steps = asked ?? profile.steps
-  return staged({ seed, start: profile.start }, open, async ({ host, act, alter }) => {
+  return staged({ seed, start: profile.start }, open, async ({ host, act, alter, end }) => {
     let answers = 0
     const follow = async (actions: Generator<Action, void>) => {
       for (const drawn of actions) {
@@ -78,6 +79,7 @@ export async function live(
         await look(host, state, step % STEPS_BETWEEN_RECORDS === 0 || step === steps)
       }
       await probe(host)
+      await end?.(state)
     } catch (error) {
       throw new Failure(trace, error as Error)
     }
@@ -108,11 +110,11 @@ function answersTo(action: Action): number {
 export async function replay(
   seed: number,
   trace: readonly Action[],
-  open: OpenStage = inThisProcess,
+  open: OpenStage = inThisProcess(null),
 ): Promise<Error | null> {
   const { start } = profileOf(chanceOf(seed))
   const state = emptyState(start)
-  return staged({ seed, start }, open, async ({ host, act }) => {
+  return staged({ seed, start }, open, async ({ host, act, end }) => {
     try {
       for (const action of trace) {
         await act(state, action)
@@ -120,6 +122,7 @@ export async function replay(
       }
       await look(host, state, true)
       await probe(host)
+      await end?.(state)
       return null
     } catch (error) {
       return error as Error
@@ -127,15 +130,34 @@ export async function replay(
   })
 }
 
-const inThisProcess: OpenStage = async ({ file, ...options }) => {
-  const host = await hostHere({ ...onSqlite(file), ...options })
-  return { host, act: (state, action) => actOn(host, state, action), alter: (action) => action }
-}
+/** `server` is the address of a server, for a life on a database there; null for one on a file. */
+export const inThisProcess =
+  (server: string | null): OpenStage =>
+  async (options) => {
+    const { place, remove } = await makePlace(server)
+    const host = await hostHere({ access: accessTo(place), ...options })
+    return {
+      host,
+      act: (state, action) => actOn(host, state, action),
+      alter: (action) => action,
+      async close() {
+        await host.close()
+        await remove()
+      },
+    }
+  }
 
 export async function actOn(host: Host, state: State, action: Action): Promise<void> {
+  await resolvable(async () => {
+    const seen = await host.perform(deedOf(state, action))
+    await judge(state, action, { seen, readRecord: host.record })
+  })
+}
+
+/** Does nothing about what is not there, in a trace that was cut down. */
+export async function resolvable(work: () => Promise<void>): Promise<void> {
   try {
-    const deed = deedOf(state, action)
-    judge(state, action, await host.perform(deed))
+    await work()
   } catch (error) {
     if (!(error instanceof Unresolvable)) throw error
   }
@@ -162,15 +184,10 @@ async function staged<T>(
   open: OpenStage,
   work: (stage: Stage) => Promise<T>,
 ): Promise<T> {
-  const folder = mkdtempSync(join(tmpdir(), 'tranche-simulation-'))
+  const stage = await open(of)
   try {
-    const stage = await open({ file: join(folder, 'tranche.db'), ...of })
-    try {
-      return await work(stage)
-    } finally {
-      await stage.host.close()
-    }
+    return await work(stage)
   } finally {
-    rmSync(folder, { recursive: true, force: true })
+    await stage.close()
   }
 }

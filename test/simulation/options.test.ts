@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { optionsOf } from './options.ts'
 
 test('a minute of everything by default', () => {
-  const everything = { minutes: 1, crashes: null, shrinks: true, seed: null, steps: null }
+  const everything = { minutes: 1, store: 'sqlite', crashes: null, shrinks: true, seed: null, steps: null }
   assert.deepEqual(optionsOf([]), everything)
   assert.deepEqual(optionsOf(['--no-crashes', '--no-shrink']), {
     ...everything,

@@ -21,7 +21,7 @@ export type Deed =
       hanging: { tenant: string; call: ApiRequest } | null
     })
   | { do: 'clock'; by: number }
-  | { do: 'together'; calls: ApiRequest[] }
+  | { do: 'together'; calls: ApiRequest[]; order?: readonly number[] }
   | { do: 'locked'; call: ApiRequest }
   | Extract<Action, { do: 'export' | 'rehearse' }>
 
@@ -49,6 +49,7 @@ export function deedOf(state: State, action: Action): Deed {
       return 'of' in action ? { ...action, id: executionOf(state, action.of).id } : action
     }
     case 'killed':
+    case 'severed':
       return deedOf(state, action.action)
     default:
       return action

@@ -3,25 +3,34 @@
 import { fork } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { availableParallelism } from 'node:os'
+import { ourServer } from '../support/postgres-server.ts'
 import { optionsOrExit } from '../support/runner.ts'
 import { scratch } from '../support/scratch.ts'
 import { addCrashes, noCrashes } from './crash/crashes.ts'
 import { LIVES_PER_CRASHING, optionsOf } from './options.ts'
 import { FIXED_LIVES, type Life } from './seeds.ts'
+import { noTimes } from './twins.ts'
 import type { Finished, Task } from './worker.ts'
 
 const say = (text: string) => process.stdout.write(`${text}\n`)
 const complain = (text: string) => process.stderr.write(`${text}\n`)
 
 const options = optionsOrExit(optionsOf)
+// The server's folder lies there too.
+process.env.TMPDIR = scratch()
+// One for all workers. It ends with this process.
+const server = options.store === 'sqlite' ? null : (await ourServer()).url('postgres')
 const workers = options.seed === null ? availableParallelism() : 1
 const total = { lives: 0, answers: 0, partnerDays: 0, executions: 0, trades: 0 }
 const crashed = noCrashes()
 const withoutCrashes = { partnerDays: 0, ms: 0 }
+const times = noTimes()
 const fresh: number[] = []
 const begun = performance.now()
 let failed = false
 let drawn = 0
+
+const WHERE = { sqlite: '', postgres: ' on PostgreSQL', both: ' on both stores' }
 
 await Promise.all(Array.from({ length: workers }, employ))
 report()
@@ -29,13 +38,13 @@ process.exitCode = failed ? 1 : 0
 
 /** The next life to be lived, or null when there is none. */
 function nextTask(): Task | null {
-  const { seed: only, minutes, crashes, shrinks, steps } = options
+  const { seed: only, minutes, crashes, shrinks, steps, store } = options
   const isOver = only === null ? performance.now() - begun >= minutes * 60_000 : drawn > 0
   if (failed || isOver) return null
   drawn += 1
   const { seed, isCrashing } =
     only === null ? (FIXED_LIVES[drawn - 1] ?? freshLife()) : { seed: only, isCrashing: false }
-  return { seed, steps, isCrashing: crashes ?? isCrashing, shrinks }
+  return { seed, steps, isCrashing: crashes ?? isCrashing, shrinks, store, server }
 }
 
 function freshLife(): Life {
@@ -46,8 +55,7 @@ function freshLife(): Life {
 
 /** A process that lives one seed after the other. */
 function employ(): Promise<void> {
-  const env = { ...process.env, TMPDIR: scratch() }
-  const child = fork(new URL('./worker.ts', import.meta.url), { serialization: 'advanced', env })
+  const child = fork(new URL('./worker.ts', import.meta.url), { serialization: 'advanced' })
   const next = () => {
     const task = nextTask()
     if (task) child.send(task)
@@ -76,6 +84,7 @@ function note(finished: Finished): void {
     return
   }
   const { lived, ms, crashes } = finished
+  for (const store of ['sqlite', 'postgres'] as const) times[store] += finished.times[store]
   total.lives += 1
   addCrashes(crashed, crashes)
   for (const name of ['answers', 'partnerDays', 'executions', 'trades'] as const) total[name] += lived[name]
@@ -89,20 +98,36 @@ function complainOf(failed: Extract<Finished, { failure: string }>): void {
   complain(`\nSEED=${seed} fails${isCrashing ? ', with crashes' : ''}: ${failure}\n`)
   complain(isShrunk ? `${trace.length} actions are enough:` : `All ${trace.length} actions until then:`)
   for (const action of trace) complain(`  ${JSON.stringify(action)}`)
-  complain(`\nSEED=${seed} npm run simulate${isCrashing ? ' -- --crashes' : ''} plays it again.`)
+  const again = [
+    options.store === 'sqlite' ? '' : ` --store ${options.store}`,
+    isCrashing ? ' --crashes' : '',
+  ].join('')
+  complain(`\nSEED=${seed} npm run simulate${again === '' ? '' : ` --${again}`} plays it again.`)
 }
 
 function report(): void {
   const seconds = Math.round((performance.now() - begun) / 1_000)
-  const rate = Math.round((withoutCrashes.partnerDays * 1_000 * workers) / Math.max(1, withoutCrashes.ms))
   const said = [
-    `${total.lives} lives`,
+    `${total.lives} lives${WHERE[options.store]}`,
     `${total.partnerDays} partner-days`,
     `${total.executions} executions`,
     `${total.trades} trades`,
     `${total.answers} answers held against the model`,
     `${crashed.all} crashes (${crashed.afterCommit} after a commit, ${crashed.afterFiring} after a tranche had fired)`,
+    ...(options.store === 'postgres'
+      ? [
+          `${crashed.severed} connections ended (${crashed.inCommit} before the answer to a commit, ${crashed.failed} with a pass)`,
+        ]
+      : []),
   ]
   if (fresh.length > 0) say(`Fresh seeds: ${fresh.join(' ')}`)
-  say(`${said.join(', ')}; ${seconds} s, ${rate} partner-days a second without crashes`)
+  say(`${said.join(', ')}; ${seconds} s, ${rate(withoutCrashes.ms)} partner-days a second without crashes`)
+  if (options.store === 'both')
+    say(
+      `Without the model: ${rate(times.sqlite)} partner-days a second on SQLite, ${rate(times.postgres)} on PostgreSQL`,
+    )
+}
+
+function rate(ms: number): number {
+  return Math.round((withoutCrashes.partnerDays * 1_000 * workers) / Math.max(1, ms))
 }

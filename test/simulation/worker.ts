@@ -3,12 +3,22 @@
 import type { Action } from './action.ts'
 import { type Crashes, noCrashes } from './crash/crashes.ts'
 import { liveWithCrashes, replayWithCrashes } from './crash/crashing-life.ts'
-import { Failure, type Lived, live, replay } from './life.ts'
+import { Failure, inThisProcess, type Lived, live, replay } from './life.ts'
+import type { StoreName } from './options.ts'
 import { shrink } from './shrink.ts'
+import { noTimes, onBoth, type StoreTimes } from './twins.ts'
 
-export type Task = { seed: number; steps: number | null; isCrashing: boolean; shrinks: boolean }
+export type Task = {
+  seed: number
+  steps: number | null
+  isCrashing: boolean
+  shrinks: boolean
+  store: StoreName
+  /** The address of a server for databases, if the store asks for one. */
+  server: string | null
+}
 export type Finished =
-  | { lived: Lived; crashes: Crashes; ms: number }
+  | { lived: Lived; crashes: Crashes; ms: number; times: StoreTimes }
   | { seed: number; failure: string; isCrashing: boolean; trace: readonly Action[]; isShrunk: boolean }
 
 const SHRINK_BUDGET_MS = 30_000
@@ -17,22 +27,31 @@ process.on('message', async (task: Task) => {
   process.send?.(await perform(task))
 })
 
-async function perform({ seed, steps, isCrashing, shrinks }: Task): Promise<Finished> {
+async function perform(task: Task): Promise<Finished> {
+  const { seed, isCrashing, shrinks } = task
   const begun = performance.now()
+  const times = noTimes()
   try {
-    if (!isCrashing) {
-      const lived = await live(seed, { steps })
-      return { lived, crashes: noCrashes(), ms: performance.now() - begun }
-    }
-    const lived = await liveWithCrashes(seed, { steps })
-    return { lived, crashes: lived.crashes, ms: performance.now() - begun }
+    const { lived, crashes } = await liveIt(task, times)
+    return { lived, crashes, ms: performance.now() - begun, times }
   } catch (error) {
     if (!(error instanceof Failure)) throw error
     const failed = { seed, failure: error.message, isCrashing }
     if (!shrinks) return { ...failed, trace: error.trace, isShrunk: false }
     const again = (trace: readonly Action[]) =>
-      isCrashing ? replayWithCrashes(seed, trace) : replay(seed, trace)
+      isCrashing ? replayWithCrashes(seed, trace, task.server) : replay(seed, trace, stageOf(task, noTimes()))
     const trace = await shrink(error.trace, error, { replay: again, budgetMs: SHRINK_BUDGET_MS })
     return { ...failed, trace: trace ?? error.trace, isShrunk: trace !== null }
   }
 }
+
+async function liveIt(task: Task, times: StoreTimes): Promise<{ lived: Lived; crashes: Crashes }> {
+  const { seed, steps, isCrashing, server } = task
+  if (!isCrashing)
+    return { lived: await live(seed, { steps, open: stageOf(task, times) }), crashes: noCrashes() }
+  const lived = await liveWithCrashes(seed, { steps, server })
+  return { lived, crashes: lived.crashes }
+}
+
+const stageOf = ({ store, server }: Task, times: StoreTimes) =>
+  store === 'both' && server !== null ? onBoth(server, times) : inThisProcess(server)

@@ -46,10 +46,14 @@ export async function ownDatabase(name: string): Promise<string> {
   const server = await ourServer()
   const database = databaseName(name)
   const there = await server.ask(`select 1 as one from pg_database where datname = '${database}'`)
-  if (there.length === 0)
-    await server.ask(`create database ${database} template ${TEMPLATE} strategy file_copy`)
+  if (there.length === 0) await copyTemplate(database, server.ask)
   made.add(database)
   return server.url(database)
+}
+
+/** Makes a database with nothing but the schema in it, on a server that is `ourServer` of this process or of another. */
+export async function copyTemplate(name: string, ask: (sql: string) => Promise<unknown>): Promise<void> {
+  await ask(`create database ${name} template ${TEMPLATE} strategy file_copy`)
 }
 
 /** The same with nothing in it, unless it is there. The server must have been started, as nothing is waited for here. */

@@ -14,6 +14,8 @@ export const TOOLS = [
   'docker-compose',
   'fish',
   'groff',
+  'haproxy',
+  'ip',
   'mandoc',
   'nginx',
   'postgres',
@@ -29,7 +31,9 @@ const SERVERS = '/usr/lib/postgresql/*/bin'
 const byVersion = (a: string, b: string): number => a.localeCompare(b, 'en', { numeric: true })
 
 /** A program of PostgreSQL's server, by the path where it is. */
-export function serverProgram(name: 'createdb' | 'initdb' | 'postgres' | 'pg_basebackup' | 'pg_ctl'): string {
+export function serverProgram(
+  name: 'createdb' | 'initdb' | 'postgres' | 'pg_basebackup' | 'pg_checksums' | 'pg_ctl' | 'pg_resetwal',
+): string {
   const folder = globSync(SERVERS).sort(byVersion).at(-1)
   return folder === undefined ? name : join(folder, name)
 }

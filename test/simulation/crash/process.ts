@@ -1,66 +1,63 @@
-// A process that has the program in it, and that can be told to die at one of its calls to the database.
+// A process that has the program in it, and that can be told to die at one of its calls to the database, or to lose a
+// connection there.
 
-import SQLite from 'better-sqlite3'
-import { openFile } from '../../../src/store/sqlite/file/connection.ts'
 import type { Death } from '../action.ts'
 import type { Deed } from '../request.ts'
 import { hostHere } from '../system/host.ts'
-import type { FiredSeen, Lines, Seen } from '../system/observed.ts'
+import { lateAfter } from '../system/news.ts'
+import type { FiredSeen, LateSeen, Lines, Seen } from '../system/observed.ts'
 import { firedAfter } from '../system/pass.ts'
-import { onSqlite } from '../system/sqlite.ts'
+import { accessTo, type Place } from '../system/place.ts'
+import { type Fate, type Messages, type Point, watchMessages } from './server-messages.ts'
+import { watchCalls } from './sqlite-calls.ts'
 
 export type Secrets = [label: string, of: { keyId: string; secret: string }][]
+/** Who ends what: a signal the process, or one of the others a connection. */
+export type Trouble = { death: Death; by: 'signal' | Fate }
+/** Whether a connection was lost on the way, and with it the answer to a commit. */
+export type Severed = { inCommit: boolean }
 export type Ask =
-  | { ask: 'open'; file: string; seed: number; start: number; secrets: Secrets; death: Death | null }
-  | { ask: 'perform'; deed: Deed; death: Death | null }
+  | { ask: 'open'; place: Place; seed: number; start: number; secrets: Secrets; trouble: Trouble | null }
+  | { ask: 'perform'; deed: Deed; trouble: Trouble | null }
   | { ask: 'firstFault' | 'firstTaken' | 'record' | 'close' }
-  | { ask: 'fired'; after: string | null }
+  | { ask: 'news'; execution: string | null; late: number }
 export type Told =
   | { told: 'opened' | 'closed' }
-  | { told: 'seen'; seen: Seen; secrets: Secrets }
+  | { told: 'seen'; seen: Seen; severed: Severed | null; secrets: Secrets }
+  /** A connection was lost, and with it what was to be done. */
+  | { told: 'failed'; severed: Severed; message: string }
   | { told: 'firstFault' | 'firstTaken'; fault: string | null }
   | { told: 'record'; record: Lines }
-  | { told: 'fired'; fired: FiredSeen[] }
+  | { told: 'news'; fired: FiredSeen[]; late: LateSeen[] }
   | { told: 'threw'; message: string }
 
-let death: Death | null = null
+let trouble: Trouble | null = null
+let severed: Severed | null = null
 let host: Awaited<ReturnType<typeof hostHere>> | undefined
+let messages: Messages | undefined
 
-/** Before and after every call to the database: what is between two of them is never cut in half. */
-function boundary(isCommit: boolean): void {
-  if (!death || (death.of === 'commits' && !isCommit)) return
-  death.at -= 1
-  // It cannot be caught, and nothing after it runs.
-  if (death.at === 0) process.kill(process.pid, 'SIGKILL')
+/** Whether this is the place. A signal cannot be caught, and nothing after it runs. */
+function isHere(isCommit: boolean): boolean {
+  if (!trouble || (trouble.death.of === 'commits' && !isCommit)) return false
+  trouble.death.at -= 1
+  if (trouble.death.at > 0) return false
+  if (trouble.by === 'signal') process.kill(process.pid, 'SIGKILL')
+  return true
 }
 
-function watchDatabaseCalls(): void {
-  const db = openFile(':memory:')
-  const statement = Object.getPrototypeOf(SQLite.prototype.prepare.call(db, 'select 1'))
-  const watched: [object: Record<string, (...given: unknown[]) => unknown>, names: string[]][] = [
-    [statement, ['run', 'get', 'all', 'iterate']],
-    [SQLite.prototype as never, ['exec', 'pragma']],
-  ]
-  for (const [object, names] of watched) {
-    for (const name of names) {
-      const original = object[name] as (...given: unknown[]) => unknown
-      object[name] = function (this: object, ...given: unknown[]) {
-        const isCommit = isCommitting(this, given)
-        boundary(isCommit)
-        const result = original.apply(this, given)
-        boundary(isCommit)
-        return result
-      }
-    }
-  }
-  db.close()
+function fateAt(point: Point, isCommit: boolean): Fate | null {
+  const by = trouble?.by
+  if (!isHere(isCommit) || by === undefined || by === 'signal') return null
+  severed = { inCommit: isCommit && point !== 'unsent' }
+  trouble = null
+  return by
 }
 
-/** Whether a call is a commit: of a prepared statement, or as text. */
-const isCommitting = (statement: object, [text]: unknown[]): boolean =>
-  ('source' in statement ? statement.source : text) === 'commit'
+async function watch(place: Place): Promise<void> {
+  if (place.store === 'postgres') messages = await watchMessages(place.server, fateAt)
+  else watchCalls(isHere)
+}
 
-watchDatabaseCalls()
 process.on('message', async (ask: Ask) => {
   try {
     process.send?.(await answer(ask))
@@ -70,30 +67,53 @@ process.on('message', async (ask: Ask) => {
 })
 
 async function answer(ask: Ask): Promise<Told> {
-  death = 'death' in ask ? ask.death : null
   if (ask.ask === 'open') {
-    const { file, seed, start, secrets } = ask
-    host = await hostHere({ ...onSqlite(file), seed, start, secrets: new Map(secrets) })
-    death = null
+    const { place, seed, start, secrets } = ask
+    await watch(place)
+    trouble = ask.trouble
+    host = await hostHere({ access: accessTo(place), seed, start, secrets: new Map(secrets) })
+    trouble = null
     return { told: 'opened' }
   }
   if (!host) throw new Error('nothing is open')
   switch (ask.ask) {
-    case 'perform': {
-      const seen = await host.perform(ask.deed)
-      death = null
-      return { told: 'seen', seen, secrets: [...host.system.secrets] }
-    }
+    case 'perform':
+      return perform(ask, host)
     case 'firstFault':
       return { told: 'firstFault', fault: await host.firstFault() }
     case 'firstTaken':
       return { told: 'firstTaken', fault: await host.firstTaken() }
     case 'record':
       return { told: 'record', record: await host.record() }
-    case 'fired':
-      return { told: 'fired', fired: await firedAfter(host.system.store, ask.after) }
+    case 'news': {
+      const { store } = host.system
+      return {
+        told: 'news',
+        fired: await firedAfter(store, ask.execution),
+        late: await lateAfter(store, ask.late),
+      }
+    }
     case 'close':
       await host.close()
       return { told: 'closed' }
+  }
+}
+
+async function perform(
+  { deed, ...ask }: Extract<Ask, { ask: 'perform' }>,
+  { perform, system }: NonNullable<typeof host>,
+): Promise<Told> {
+  trouble = ask.trouble
+  severed = null
+  try {
+    const seen = await perform(deed)
+    return { told: 'seen', seen, severed, secrets: [...system.secrets] }
+  } catch (error) {
+    const lost = severed as Severed | null
+    if (!lost) throw error
+    return { told: 'failed', severed: lost, message: (error as Error).stack ?? String(error) }
+  } finally {
+    trouble = null
+    if (severed) await messages?.settled()
   }
 }

@@ -1,16 +1,14 @@
 // The states between the transactions of an action: after a crash the file is in one of them.
 
-import type { Action } from '../action.ts'
+import type { Interruptible } from '../action.ts'
 import { answer } from './calls.ts'
 import { fix } from './months.ts'
 import { operate } from './operate.ts'
 import { observedBy, pass, sentTo, wake, wakeUpsOf } from './pass.ts'
 import type { State } from './state.ts'
 
-type Killed = Extract<Action, { do: 'killed' }>['action']
-
 /** Copies of the state, from the one before the action to the one after it. */
-export function statesOnTheWay(state: State, action: Killed): State[] {
+export function statesOnTheWay(state: State, action: Interruptible): State[] {
   const before = structuredClone(state)
   const after = structuredClone(state)
   switch (action.do) {

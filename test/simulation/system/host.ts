@@ -26,7 +26,7 @@ export async function hostHere(options: SystemOptions): Promise<Host & { system:
       return fault ? `${fault.kind}: ${fault.subject} ${fault.message}` : null
     },
     record: () => readRecord(store),
-    firstTaken: async () => options.forbidden()[0] ?? null,
-    close: async () => system.close(),
+    firstTaken: async () => (await options.access.forbidden())[0] ?? null,
+    close: system.close,
   }
 }

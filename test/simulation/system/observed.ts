@@ -25,9 +25,16 @@ export type PassSeen = {
   overlap: 'skipped' | 'ran' | null
 }
 
+/** A report that was refused and kept, by its number, and the id of its execution. */
+export type LateSeen = { number: number; of: string }
+
+/** What was numbered, in the order of its numbers: new plans, and reports that were kept. */
+export type News = { planned: readonly { tenant: string; plan: string }[]; late: readonly LateSeen[] }
+export const NO_NEWS: News = { planned: [], late: [] }
+
 export type Seen =
-  | { do: 'call'; pages: Answered[] }
-  | { do: 'together'; answers: Answered[] }
+  | { do: 'call'; pages: Answered[]; news: News }
+  | { do: 'together'; answers: Answered[]; news: News }
   | { do: 'pass'; pass: PassSeen }
   | { do: 'lever'; refused: string | null }
   | { do: 'export'; text: string }

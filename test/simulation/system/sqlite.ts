@@ -5,69 +5,50 @@ import { SqliteError } from 'better-sqlite3'
 import { type Database, openFile } from '../../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../../src/store/sqlite/open.ts'
 import { openFresh } from '../../support/fresh-database.ts'
-import type { SystemOptions } from './system.ts'
+import { CHANGES, COPIES, type Copy, MADE, NEW_EXECUTION_ID, sourceOf } from './forbidden.ts'
+import type { Access } from './place.ts'
 
-export const onSqlite = (file: string): Pick<SystemOptions, 'open' | 'holdLock' | 'forbidden'> => ({
+/** How long a write waits for the lock that another connection has. */
+const LOCKED_MS = 2
+
+export const onSqlite = (file: string): Access => ({
   open: (clock) => (existsSync(file) ? openStore(file, { clock, create: false }) : openFresh(file, clock)),
-  holdLock() {
+  async whileLocked(work) {
     const db = openFile(file)
     db.exec('begin immediate')
     // Something is written, so that whoever read before it has an old view of the file.
     db.exec('update partners set updated_at = updated_at + 1 - 1')
-    return () => {
-      db.exec('commit')
-      db.close()
-    }
+    const answer = work()
+    await new Promise((resolve) => setTimeout(resolve, LOCKED_MS))
+    db.exec('commit')
+    db.close()
+    return answer
   },
-  forbidden: () => takenAgainstRules(file),
+  forbidden: async () => takenAgainstRules(file),
+  settled: async () => {},
 })
 
-const A_NEW_ID = "'exec_' || lower(hex(randomblob(16)))"
-/** An execution of the same tenant that has no trade. */
-const ANOTHER =
-  '(select execution_id from executions e where e.tenant_id = trades.tenant_id and not exists (select 1 from trades t where t.execution_id = e.execution_id))'
-
-/** Copies of rows that the file has to refuse, whatever the program does: a table, and what differs in the copy. */
-const COPIES: [what: string, table: string, differs: Record<string, string>][] = [
-  ['an idempotency key twice', 'executions', { execution_id: A_NEW_ID }],
-  ['an order twice in a tenant', 'trades', { execution_id: ANOTHER }],
-  ['a second current window of a plan', 'windows', { window_id: 'null' }],
-  ['a plan id twice in a tenant', 'plans', { plan_id: 'null' }],
-  ['a user id twice in a tenant', 'users', { user_id: 'null' }],
-  ['a key twice', 'api_keys', { key_id: "'copy'" }],
-  ['a report kept twice', 'late_reports', { report_id: 'null' }],
-]
-
-const CHANGES: [what: string, sql: string][] = [
-  ['a window above its budget', 'update windows set spent = budget + 1'],
-  ['a trade of nothing', "update trades set usd_amount = 0 where status = 'filled'"],
-  ['an audit entry changed', "update audit set os_user = 'x'"],
-  ['an audit entry removed', 'delete from audit'],
-  ['a consent changed', "update consents set consent_version = 'x'"],
-  [
-    'an execution removed that has a trade',
-    'delete from executions where execution_id in (select execution_id from trades)',
-  ],
-]
-
-/** What of it the file takes. Each is tried and taken back. */
+/** What breaks a rule and is taken by the file. Each is tried and taken back. */
 function takenAgainstRules(file: string): string[] {
   const db = openFile(file)
   try {
     db.pragma('foreign_keys = on')
-    const copies = COPIES.map(([what, ...copy]) => ({ what, sql: copyOf(db, ...copy) }))
-    const changes = CHANGES.map(([what, sql]) => ({ what, sql }))
-    return [...copies, ...changes].filter(({ sql }) => isTaken(db, sql)).map(({ what }) => what)
+    const copies = COPIES.map((copy) => ({ what: copy.what, sql: copyOf(db, copy) }))
+    return [...copies, ...CHANGES].filter(({ sql }) => isTaken(db, sql)).map(({ what }) => what)
   } finally {
     db.close()
   }
 }
 
-function copyOf(db: Database, table: string, differs: Record<string, string>): string {
+const SPECIAL = { [MADE]: 'null', [NEW_EXECUTION_ID]: "'exec_' || lower(hex(randomblob(16)))" }
+
+function copyOf(db: Database, { table, differs }: Copy): string {
   const columns = (db.pragma(`table_info(${table})`) as { name: string }[]).map(({ name }) => name)
-  const values = columns.map((name) => differs[name] ?? name)
-  const current = table === 'windows' ? 'where closed_at is null' : ''
-  return `insert into ${table} (${columns}) select ${values} from ${table} ${current} limit 1`
+  const values = columns.map((name) => {
+    const value = differs[name] ?? name
+    return typeof value === 'string' ? value : SPECIAL[value]
+  })
+  return `insert into ${table} (${columns}) select ${values} ${sourceOf(table)}`
 }
 
 /** A statement that finds no row proves nothing, and is not taken. One that is wrong itself throws. */

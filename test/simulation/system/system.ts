@@ -7,27 +7,25 @@ import { createApp } from '../../../src/http/app.ts'
 import { silentLog } from '../../../src/log.ts'
 import type { Machine } from '../../../src/machine.ts'
 import type { Store } from '../../../src/store/store.ts'
-import { chanceOf } from '../chance.ts'
 import type { ApiRequest, Deed } from '../request.ts'
 import { exportText } from './export-text.ts'
 import { pull } from './lever.ts'
-import type { Answered, Seen } from './observed.ts'
+import { createNewsReader } from './news.ts'
+import { type Answered, NO_NEWS, type Seen } from './observed.ts'
 import { rehearse, runOnePass } from './pass.ts'
+import type { Access } from './place.ts'
+import { createStrands } from './strands.ts'
 
 export type System = {
   store: Store
   perform: (deed: Deed) => Promise<Seen>
   /** The secrets of the keys, by label: for a process that goes on where this one ended. */
   secrets: Map<string, { keyId: string; secret: string }>
-  close: () => void
+  close: () => Promise<void>
 }
 
 export type SystemOptions = {
-  open: (clock: () => Instant) => Promise<Store>
-  /** Opens another connection and writes through it until it is told to end. */
-  holdLock: () => () => void
-  /** What the store's own data would take that breaks a rule, should the program try: tried, and taken back. */
-  forbidden: () => string[]
+  access: Access
   seed: number
   start: number
   secrets?: System['secrets']
@@ -41,16 +39,17 @@ export type Parts = Pick<System, 'store' | 'secrets'> & {
 }
 
 export async function openSystem(options: SystemOptions): Promise<System> {
-  const { open, holdLock, seed, start, secrets = new Map() } = options
+  const { access, seed, start, secrets = new Map() } = options
   let now = start as Instant
-  const chance = chanceOf(seed)
+  const { bytes, strand } = createStrands(seed)
   const machine: Machine = {
     clock: () => now,
-    random: chance.bytes,
-    uuid: () => Buffer.from(chance.bytes(16)).toString('hex'),
+    random: bytes,
+    uuid: () => Buffer.from(bytes(16)).toString('hex'),
     osUser: () => 'simulation',
   }
-  const store = await open(machine.clock)
+  const store = await access.open(machine.clock)
+  const readNews = await createNewsReader(store)
   const guard = { checkUrl: async () => {} }
   const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null })
 
@@ -67,35 +66,52 @@ export async function openSystem(options: SystemOptions): Promise<System> {
   }
 
   const parts: Parts = { store, secrets, machine, call }
+
+  async function perform(deed: Deed): Promise<Seen> {
+    switch (deed.do) {
+      case 'clock':
+        now = plus(now, deed.by)
+        return { do: 'clock' }
+      case 'call': {
+        const pages = await callPages(call, deed)
+        // Only what was refused is kept.
+        const isRefused = pages.some(({ status }) => status >= 400)
+        return { do: 'call', pages, news: isRefused ? await readNews() : NO_NEWS }
+      }
+      case 'together':
+        return { do: 'together', answers: await callTogether(deed), news: await readNews() }
+      case 'locked':
+        return { do: 'call', pages: [await access.whileLocked(() => call(deed.call))], news: NO_NEWS }
+      case 'pass':
+        return { do: 'pass', pass: await runOnePass(parts, deed) }
+      case 'rehearse':
+        return { do: 'rehearse', fired: await rehearse(parts, deed.price) }
+      case 'lever':
+        return { do: 'lever', refused: await pull(parts, deed) }
+      case 'export':
+        return { do: 'export', text: await exportText(store, deed) }
+    }
+  }
+
+  /** At the same moment, or one after the other when their order is known. */
+  async function callTogether({ calls, order }: Extract<Deed, { do: 'together' }>): Promise<Answered[]> {
+    const ready = calls.map((request) => {
+      const own = strand()
+      return () => own(() => call(request))
+    })
+    if (!order) return Promise.all(ready.map((make) => make()))
+    const answers: Answered[] = []
+    for (const at of order) {
+      const make = ready[at]
+      if (make) answers[at] = await make()
+    }
+    return answers
+  }
+
   return {
     store,
     secrets,
-    async perform(deed): Promise<Seen> {
-      switch (deed.do) {
-        case 'clock':
-          now = plus(now, deed.by)
-          return { do: 'clock' }
-        case 'call':
-          return { do: 'call', pages: await callPages(call, deed) }
-        case 'together':
-          return { do: 'together', answers: await Promise.all(deed.calls.map(call)) }
-        case 'locked': {
-          const release = holdLock()
-          const answer = call(deed.call)
-          await new Promise((resolve) => setTimeout(resolve, 2))
-          release()
-          return { do: 'call', pages: [await answer] }
-        }
-        case 'pass':
-          return { do: 'pass', pass: await runOnePass(parts, deed) }
-        case 'rehearse':
-          return { do: 'rehearse', fired: await rehearse(parts, deed.price) }
-        case 'lever':
-          return { do: 'lever', refused: await pull(parts, deed) }
-        case 'export':
-          return { do: 'export', text: await exportText(store, deed) }
-      }
-    },
+    perform: (deed) => strand()(() => perform(deed)),
     close: () => store.close(),
   }
 }

@@ -28,8 +28,9 @@ export function createKeyStore(connection: Connection): KeyStore {
   const { clock } = connection
 
   async function findAll(hashes: readonly string[]): Promise<(KeySeen | null)[]> {
-    const [rows, now] = await connection.look((tx) =>
-      Promise.all([tx.all(BY_SECRET, { hashes }), clock.present(tx)]),
+    const [rows, now] = await connection.look(
+      (tx) => Promise.all([tx.all(BY_SECRET, { hashes }), clock.present(tx)]),
+      { caller: null },
     )
     const found = new Map(rows.map((row) => [row.key_sha256, row]))
     return hashes.map((hash) => {

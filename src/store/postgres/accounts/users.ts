@@ -17,7 +17,7 @@ import { KEEP_CONSENT, LISTED_USER, LISTED_USERS } from '../../sql/accounts.ts'
 import { SELECT_USER } from '../../sql/expressions.ts'
 import type { UserStore } from '../../users.ts'
 import { createStops, type StopCounts } from '../ledger/disable-user.ts'
-import { type Connection, ofTenant, type WriteTx } from '../server/connection.ts'
+import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 import { createEraser } from './erase-user.ts'
@@ -98,7 +98,7 @@ export function createUserStore(connection: Connection): UserStore {
       for (;;) {
         const { stopping, changed } = await connection.write(
           (tx) => change(tx, tenant, scope, decide),
-          ofTenant(tenant),
+          callOf(tenant),
         )
         const stopped = stopping === null ? null : await stops.finish(tenant, stopping)
         if (changed) return { ...changed, ...stopped }

@@ -6,7 +6,7 @@ import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type WebhookRow, webhookOf, webhookParams } from '../../rows/webhook.ts'
 import { PUT_WEBHOOK } from '../../sql/accounts.ts'
 import type { WebhookStore } from '../../webhooks.ts'
-import { type Connection, ofTenant } from '../server/connection.ts'
+import { type Connection, callOf, ofTenant } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 import { addAudit } from './audit.ts'
@@ -42,7 +42,7 @@ async function lock(tx: Tx, tenantId: number) {
 
 export function createWebhookStore(connection: Connection): WebhookStore {
   return {
-    findWebhook: ({ tenantId }) => connection.look((tx) => find(tx, tenantId)),
+    findWebhook: (tenant) => connection.look((tx) => find(tx, tenant.tenantId), callOf(tenant)),
 
     changeWebhook: (tenant, decide, entry) =>
       connection.write(async (tx) => {
@@ -53,7 +53,7 @@ export function createWebhookStore(connection: Connection): WebhookStore {
           entry && addAudit(tx, entry, real),
         ])
         return webhook
-      }, ofTenant(tenant)),
+      }, callOf(tenant)),
 
     claimWakeUps: (passId) =>
       connection.write(async (tx) => {
@@ -82,6 +82,6 @@ export function createWebhookStore(connection: Connection): WebhookStore {
         const of = { tenant: tenant.tenantId }
         const [, deleted] = await Promise.all([tx.run(LOCK, of), tx.run(DELETE, of)])
         return deleted > 0
-      }, ofTenant(tenant)),
+      }, callOf(tenant)),
   }
 }

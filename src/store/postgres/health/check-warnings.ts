@@ -9,10 +9,11 @@ import type { CheckStore } from '../../check.ts'
 import type { Look } from '../../common/health/looks.ts'
 import { IMPORT_ROWS, importLeft, warningsOf } from '../../common/health/warnings.ts'
 import type { WindowStore } from '../../windows.ts'
+import { NOW_SQL } from '../server/clock.ts'
 import type { Connection } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
 import { queryOf, readerOf } from '../server/reader.ts'
-import { type Query, query } from '../server/statement.ts'
+import { type Params, type Query, query } from '../server/statement.ts'
 import { vitalParts } from './monitoring.ts'
 
 /** A transaction that does nothing is forgotten sooner than one that works, as a dump of the database does. */
@@ -35,11 +36,11 @@ export function createWarnings(
 }
 
 /** A question about the server, and what each row of the answer means. */
-const serverLooks = ({ look, server }: Connection): Look[] => {
+const serverLooks = ({ look, server, clock }: Connection): Look[] => {
   const asking =
-    <Row>(statement: Query<Row>, params: object, found: (row: Row) => Finding): Look =>
+    <Row>(statement: Query<Row>, params: Params, found: (row: Row) => Finding): Look =>
     async () =>
-      (await look((tx) => tx.all(statement, { ...params }))).map(found)
+      (await look((tx) => tx.all(statement, { clock: clock.parameter(), ...params }))).map(found)
   const psql = (command: string): string[] => ['psql', server, '-c', command]
   return [
     asking(UNREPLICATED, {}, () =>
@@ -47,6 +48,14 @@ const serverLooks = ({ look, server }: Connection): Look[] => {
         'standby_missing',
         'server',
         'waits for no standby: what it has confirmed is on this one disk alone (synchronous_standby_names)',
+        { next: psql('table pg_stat_replication') },
+      ),
+    ),
+    asking(AWAY, {}, ({ names }) =>
+      ticket(
+        'standby_away',
+        'server',
+        `waits for a standby (synchronous_standby_names = ${names}), and none that counts is connected: no commit ends`,
         { next: psql('table pg_stat_replication') },
       ),
     ),
@@ -89,6 +98,13 @@ const UNREPLICATED = query<{ names: string }>(
   `select current_setting('synchronous_standby_names') as names
    where current_setting('synchronous_standby_names') = '' or current_setting('synchronous_commit') = 'local'`,
 )
+/** Which standby counts is told to a superuser and to members of pg_read_all_stats. */
+const AWAY = query<{ names: string }>(
+  `select current_setting('synchronous_standby_names') as names
+   where current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') <> 'local'
+     and pg_has_role('pg_read_all_stats', 'usage')
+     and not exists (select 1 from pg_stat_replication where sync_state in ('sync', 'quorum'))`,
+)
 const WRAPAROUND = query<{ name: string; age: bigint }>(
   `select datname::text as name, greatest(age(datfrozenxid), mxid_age(datminmxid))::bigint as age from pg_database
    where datname = current_database() and greatest(age(datfrozenxid), mxid_age(datminmxid)) > :most`,
@@ -104,7 +120,7 @@ const SLOTS = query<{ name: string; active: boolean; bytes: bigint }>(
 const LONG = query<{ pid: bigint; name: string; state: string; ms: bigint }>(
   `select * from (
      select pid, application_name as name, state,
-       floor(extract(epoch from clock_timestamp() - xact_start) * 1000)::bigint as ms
+       ${NOW_SQL} - floor(extract(epoch from xact_start) * 1000)::bigint as ms
      from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()) a
    where a.ms > case when a.state like 'idle in transaction%' then :idle::bigint else :working::bigint end
    order by a.ms desc`,

@@ -18,12 +18,10 @@ import { LEDGER_RULES } from '../../sql/check-rules.ts'
 import type { WindowStore } from '../../windows.ts'
 import type { Connection } from '../server/connection.ts'
 import { queryOf } from '../server/reader.ts'
-import { type Query, query } from '../server/statement.ts'
+import type { Query } from '../server/statement.ts'
 import { createWarnings } from './check-warnings.ts'
 import { DANGLING, danglingFault, INTEGRITY, integrityFault } from './integrity.ts'
 
-/** A rule reads whole tables, and takes as long as that takes. */
-const NO_LIMIT = query('set local statement_timeout = 0')
 const RULES = LEDGER_RULES.map((rule) => ({ rule, broken: queryOf(breakers(rule)) }))
 
 export const createCheckStore = (
@@ -37,10 +35,7 @@ export const createCheckStore = (
 function createFaults({ read }: Connection): CheckStore['findFaults'] {
   /** Each on a snapshot of its own: one that lasts as long as the whole check would keep the server from tidying up. */
   const unhurried = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
-    read(async (tx) => {
-      await tx.run(NO_LIMIT)
-      return tx.all(statement, params)
-    })
+    read((tx) => tx.all(statement, params), { unhurried: true })
 
   /** Looks at all rows of a table, in the order of their key. */
   async function paged<Row, Key>(

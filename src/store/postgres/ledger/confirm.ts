@@ -3,7 +3,7 @@
 import type { Confirmation, ExecutionSeen } from '../../../core/confirmation.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import { type Connection, ofTenant } from '../server/connection.ts'
+import { type Connection, callOf } from '../server/connection.ts'
 import { isRowsFault, isTaken } from '../server/errors.ts'
 import { onceMore } from '../server/once-more.ts'
 import type { Asked, ConfirmationBatch } from './confirmation-batch.ts'
@@ -36,7 +36,7 @@ export function createConfirm(connection: Connection) {
       // Sent with the commit, which throws what fails of it.
       writeBatch(tx, tenantId, batch, now).catch(() => {})
       return outcomes
-    }, ofTenant(tenant))
+    }, callOf(tenant))
 
   /** By itself: decided again once, should another connection have recorded its order meanwhile. */
   const alone = (tenant: Tenant, job: Job): Promise<Confirmed> =>

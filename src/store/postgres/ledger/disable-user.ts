@@ -8,7 +8,7 @@ import type { Tenant } from '../../../core/partner.ts'
 import { BEGIN_STOP, NOTE_STOP } from '../../sql/accounts.ts'
 import { AWAKE } from '../../sql/expressions.ts'
 import { writeAs } from '../sandbox/tenant-time.ts'
-import type { Connection } from '../server/connection.ts'
+import { type Connection, callOf } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 import { cancelOpen } from './cancel-open.ts'
@@ -114,7 +114,7 @@ export function createStops(connection: Connection) {
     /** Stops the rest of a user's plans, and returns what the whole stop came to. */
     async finish(tenant: Tenant, userId: bigint): Promise<StopCounts> {
       while (await writeAs(connection, tenant, (tx, now) => goOn(tx, userId, now)));
-      const counts = await connection.look((tx) => tx.get(COUNTS, { user_id: userId }))
+      const counts = await connection.look((tx) => tx.get(COUNTS, { user_id: userId }), callOf(tenant))
       return {
         plansPaused: Number(counts?.plans_paused ?? 0),
         executionsCancelled: Number(counts?.executions_cancelled ?? 0),
@@ -124,7 +124,10 @@ export function createStops(connection: Connection) {
     /** Stops what is left of every disable in a tenant: also one whose process was ended in the middle of it. */
     async finishAll(tenant: Tenant): Promise<void> {
       for (;;) {
-        const stop = await connection.look((tx) => tx.get(OF_TENANT, { tenant: tenant.tenantId }))
+        const stop = await connection.look(
+          (tx) => tx.get(OF_TENANT, { tenant: tenant.tenantId }),
+          callOf(tenant),
+        )
         if (!stop) return
         await writeAs(connection, tenant, (tx, now) => goOn(tx, stop.user_id, now))
       }

@@ -1,7 +1,7 @@
 // What a poll is handed. Executions that are open lie in one index by the end of their lease, those that were never
 // delivered under 0: what is out under a lease is never stepped over.
 
-import { LEASE_AHEAD_MAX_MS } from '../../../core/execution.ts'
+import { type Execution, LEASE_AHEAD_MAX_MS } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
@@ -59,8 +59,8 @@ const FIRST = query<ExecutionRow>(`
     order by created_at, execution_id limit :limit)
   ${SELECT_EXECUTION}
   where e.execution_id = any(array(select execution_id from found)) and +e.tenant_id = :tenant and ${IS_OPEN} and ${unleasedAt(':now')}
-  order by e.created_at, e.execution_id
-  for no key update of e skip locked`)
+  order by e.execution_id
+  for no key update of e`)
 
 // Both orders are only for the planner: without them it may go through the table, of which most is history.
 const overdue = (where: string): string =>
@@ -68,6 +68,10 @@ const overdue = (where: string): string =>
 const COUNT = query<{ n: bigint }>(`
   select least(count(*), ${REMAINING_MAX}) as n
   from (${overdue('<= :now::bigint')} union all ${overdue(`> ${ahead(':now::bigint')}`)}) due`)
+
+/** The rows are locked by their ids, as everybody locks them. */
+const byCreation = (a: Execution, b: Execution): number =>
+  a.createdAt - b.createdAt || (a.executionId < b.executionId ? -1 : 1)
 
 export type Look = { clock: bigint; due: boolean }
 // By the two ends of the index, and not by `exists`: a planner that expects many looks for one in the table itself.
@@ -83,9 +87,12 @@ export const dueList = {
   look: (tx: Tx, { tenantId }: Tenant, clock: Instant | null): Promise<Look | undefined> =>
     tx.get(LOOK, { tenant: tenantId, clock }),
 
-  /** The oldest of what is due, in the order of creation, locked. What others have locked is passed over. */
+  /**
+   * The oldest of what is due, in the order of creation, locked. What somebody holds is waited for: whether it is due still
+   * is known only then (docs/decisions/0063-a-poll-waits-for-what-it-would-hand-out.md).
+   */
   first: async (tx: Tx, { tenantId }: Tenant, now: Instant, limit: number) =>
-    (await tx.all(FIRST, { tenant: tenantId, now, limit })).map(executionOf),
+    (await tx.all(FIRST, { tenant: tenantId, now, limit })).map(executionOf).sort(byCreation),
 
   /** How many are due, up to REMAINING_MAX. */
   count: async (tx: Tx, { tenantId }: Tenant, now: Instant): Promise<number> =>

@@ -20,7 +20,7 @@ import {
 import { OF_TENANT } from '../../sql/expressions.ts'
 import { addAudit } from '../accounts/audit.ts'
 import { timeOf } from '../sandbox/tenant-time.ts'
-import { type Connection, ofTenant } from '../server/connection.ts'
+import { type Connection, callOf } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 import { createConfirm } from './confirm.ts'
@@ -75,12 +75,12 @@ export function createExecutionStore(connection: Connection): ExecutionStore {
       const seen = await read(async (tx) => {
         const real = await clock.present(tx)
         return readPage(tx, tenant, page, await timeOf(tx, tenant.tenantId, real))
-      })
+      }, callOf(tenant))
       // Writes do not end in the order in which they read the clock. Whoever goes on behind the end of the list must not
       // miss what is dated before it and comes later: so that is waited for.
       if (isSettled(seen, page)) return seen
       return write(async (tx) => readPage(tx, tenant, page, (await tx.times).of(tenant.tenantId)), {
-        ...ofTenant(tenant),
+        ...callOf(tenant),
         alone: 'tenants',
       })
     },

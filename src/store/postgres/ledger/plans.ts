@@ -28,7 +28,7 @@ import {
   WINDOWS_OF_PLAN,
 } from '../../sql/plans.ts'
 import { timeOf } from '../sandbox/tenant-time.ts'
-import { type Connection, ofTenant } from '../server/connection.ts'
+import { type Connection, callOf } from '../server/connection.ts'
 import { onceMore } from '../server/once-more.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
@@ -85,13 +85,13 @@ export function createPlanStore(connection: Connection): PlanStore {
         const rows = tx.all(STATES, { tenant: tenant.tenantId, after: after ?? '', limit })
         const [found, state] = await Promise.all([rows, stateIn(tx, tenant)])
         return found.map(state)
-      }),
+      }, callOf(tenant)),
 
     readPlan: (tenant, partnerPlanId) =>
       read(async (tx) => {
         const row = await tx.get(STATE, { tenant: tenant.tenantId, partner_plan_id: partnerPlanId })
         return row ? (await stateIn(tx, tenant))(row) : null
-      }),
+      }, callOf(tenant)),
 
     listPlans: (filter, { after, limit }) =>
       read(async (tx) => listed(tx, await tx.all(LIST, { ...filter, after: after ?? 0, limit }))),
@@ -147,7 +147,7 @@ function changePlan(
     if (plan) await tx.run(UPDATE, { ...params, plan_id: planId })
     await follow(tx, planId, change, { now, minTranche: minimum?.min_tranche as Usd })
     return change.plan
-  }, ofTenant(tenant))
+  }, callOf(tenant))
 }
 
 async function inserted(tx: Tx, params: Record<string, unknown>): Promise<number> {

@@ -4,7 +4,7 @@ import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { instant } from '../../rows/instant.ts'
-import { type Connection, ofTenant, type WriteTx } from '../server/connection.ts'
+import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
 import { arraysOf, type Columns, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
@@ -60,14 +60,15 @@ export function createPoll(connection: Connection, stops: ReturnType<typeof crea
 
   return async (tenant: Tenant, handing: Handing): Promise<DuePage> => {
     for (;;) {
-      const [seen, isStopping] = await look((tx) =>
-        Promise.all([dueList.look(tx, tenant, clock.parameter()), stops.isAnyStopping(tx, tenant)]),
+      const [seen, isStopping] = await look(
+        (tx) => Promise.all([dueList.look(tx, tenant, clock.parameter()), stops.isAnyStopping(tx, tenant)]),
+        callOf(tenant),
       )
       if (seen) notePoll(tenant, instant(seen.clock))
       // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
       if (isStopping) await stops.finishAll(tenant)
       else if (!seen?.due) return { executions: [], remaining: 0 }
-      const page = await write((tx) => hand(tx, tenant, handing), ofTenant(tenant))
+      const page = await write((tx) => hand(tx, tenant, handing), callOf(tenant))
       if (page) return page
     }
   }

@@ -13,9 +13,10 @@ import {
   runningPeriod,
 } from '../../common/months/fixed.ts'
 import { readMonths } from '../../common/months/read-months.ts'
+import { tradeLines } from '../../common/months/trade-lines.ts'
 import type { FixedPeriod, MonthStore } from '../../months.ts'
 import { isSandbox, latestRecordedAt } from '../sandbox/tenant-time.ts'
-import type { Connection, WriteTx } from '../server/connection.ts'
+import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
 import { queryOf, readerOf } from '../server/reader.ts'
 import { reached } from './reached.ts'
 
@@ -63,6 +64,9 @@ export function createMonthStore(connection: Connection): MonthStore {
     },
 
     ...readMonths(reader),
+
+    readTenantLines: (tenant, ...which) =>
+      tradeLines(readerOf(connection, callOf(tenant))).readTenantLines(tenant, ...which),
   }
 }
 

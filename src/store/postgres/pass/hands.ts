@@ -1,12 +1,12 @@
 // The hands of a pass. Each holds a lock, shared, by a session of its own; whoever joins or leaves is alone at the door, so
 // that it is certain who was first and who is last. A hand that dies leaves with its session.
 
-import type { PoolClient } from 'pg'
 import type { PassCounts, PassHand, PassStart } from '../../passes.ts'
 import { PRESENT_SQL } from '../server/clock.ts'
 import { commit } from '../server/commit.ts'
-import type { Connection } from '../server/connection.ts'
+import type { Connection, Session } from '../server/connection.ts'
 import { explained } from '../server/errors.ts'
+import { PATIENCE } from '../server/limits.ts'
 import { LOCK } from '../server/locks.ts'
 import { query } from '../server/statement.ts'
 import { firstError, type Pipeline, pipelineOn, type Tx } from '../server/transaction.ts'
@@ -40,11 +40,8 @@ export async function joinPass(
   connection: Connection,
   known: (tx: Tx, tick: TickRow) => Promise<PassStart>,
 ): Promise<PassHand | null> {
-  const { pool, server } = connection
-  const client = await pool.connect().catch((error) => {
-    throw explained(error, server)
-  })
-  const seen = await atTheDoor(client, server, async (tx) => {
+  const session = await connection.session()
+  const seen = await atTheDoor(session, connection.server, async (tx) => {
     const first = (await tx.get(ALONE))?.alone
     if (first) {
       await Promise.all([tx.run(ENTER), tx.run(FORGET_PAGES)])
@@ -56,19 +53,19 @@ export async function joinPass(
     return { joined }
   })
   if (!seen) {
-    client.release()
+    session.giveBack()
     return null
   }
-  return { ...seen, ...partOf(client, connection) }
+  return { ...seen, ...partOf(session, connection) }
 }
 
 /** How a hand ends its part. Its session goes back, or ends when it is not known whether it still holds the lock. */
-function partOf(client: PoolClient, { server, clock }: Connection): Pick<PassHand, 'finish' | 'leave'> {
+function partOf(session: Session, { server, clock }: Connection): Pick<PassHand, 'finish' | 'leave'> {
   let isIn = true
   return {
     async finish(passId, counts) {
       isIn = false
-      const row = await atTheDoor(client, server, async (tx) => {
+      const row = await atTheDoor(session, server, async (tx) => {
         const [left, row] = await Promise.all([
           tx.get(LEAVE),
           tx.get(FINISH, { tick_id: passId, ...countsParams(counts), clock: clock.parameter() }),
@@ -76,28 +73,28 @@ function partOf(client: PoolClient, { server, clock }: Connection): Pick<PassHan
         if (!left?.held || !row) throw new Error(`this process has lost its part in pass ${passId}`)
         return row
       })
-      client.release()
+      session.giveBack()
       return row.finished_at === null ? null : countsOf(row)
     },
 
     async leave() {
       if (!isIn) return
       isIn = false
-      const left = await pipelineOn(client)
+      const left = await pipelineOn(session.client, PATIENCE.work)
         .get(LEAVE)
         .catch(() => undefined)
-      client.release(left === undefined)
+      session.giveBack(left === undefined)
     },
   }
 }
 
 /** One transaction alone at the door. Ends the session when it fails, and with it the lock. */
 async function atTheDoor<T>(
-  client: PoolClient,
+  { client, giveBack }: Session,
   server: string,
   work: (tx: Pipeline) => Promise<T>,
 ): Promise<T> {
-  const tx = pipelineOn(client)
+  const tx = pipelineOn(client, PATIENCE.work)
   try {
     tx.send('begin').catch(() => {})
     tx.run(DOOR).catch(() => {})
@@ -106,7 +103,7 @@ async function atTheDoor<T>(
     return value
   } catch (error) {
     const first = await firstError(tx, error)
-    client.release(true)
+    giveBack(true)
     throw explained(first, server)
   }
 }

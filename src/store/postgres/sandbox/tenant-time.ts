@@ -6,7 +6,7 @@ import type { Tenant } from '../../../core/partner.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { IN_REAL_TIME } from '../../sql/expressions.ts'
 import { NOW_SQL } from '../server/clock.ts'
-import { type Connection, ofTenant, type WriteTx } from '../server/connection.ts'
+import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 
@@ -38,7 +38,7 @@ export const TENANT_NOW_SQL = `
 const shifted = (shift: Shift, real: Instant): Instant =>
   later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant)
 
-/** A write on a tenant's behalf, whose `now` is the tenant's own. */
+/** A write of a tenant's call, whose `now` is the tenant's own. */
 export const writeAs = <T>(
   connection: Connection,
   tenant: Tenant,
@@ -47,7 +47,7 @@ export const writeAs = <T>(
   connection.write(async (tx) => {
     const times = await tx.times
     return work(tx, times.of(tenant.tenantId), times.real)
-  }, ofTenant(tenant))
+  }, callOf(tenant))
 
 /** The tenant's time when the real one is `real`, for whoever reads. A write asks its gate instead. */
 export async function timeOf(tx: Tx, tenantId: number, real: Instant): Promise<Instant> {

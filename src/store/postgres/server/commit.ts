@@ -1,18 +1,20 @@
 // Committing, so that it is known what was committed: the server can refuse with a success, or go away in the middle.
 
 import { Problem } from '../../../core/problem.ts'
+import { isSilence } from './errors.ts'
 import { HISTORY_SQL, type History, type Mark } from './gate.ts'
+import { PATIENCE } from './limits.ts'
 import type { Pool } from './pool.ts'
 import { query } from './statement.ts'
 import { type Pipeline, pipelineOn } from './transaction.ts'
 
-/** How often, and how long after each other, a server is asked what became of a transaction: some ten seconds in all. */
-const ASKED_MAX = 20
+/** For how long, and how soon after each other, a server is asked what became of a transaction. */
+const ASKED_MAX_MS = 10_000
 const ASK_AGAIN_MS = 50
 
 /** Commits, and throws whatever has failed before it. */
 export async function commit(tx: Pipeline): Promise<void> {
-  const end = tx.send('commit')
+  const end = tx.send('commit', PATIENCE.commit)
   end.catch(() => {})
   await tx.settled()
   // The server answers a commit of what has failed with ROLLBACK, and not with an error.
@@ -32,11 +34,14 @@ const FATE = query<Fate>(
  */
 export async function wasCommitted(
   { xid, timeline, memory }: Mark,
+  why: unknown,
   { pool, server }: { pool: Pool; server: string },
 ): Promise<boolean> {
-  for (let asked = 1; asked <= ASKED_MAX; asked++) {
-    await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS * asked))
-    const fate = await ask(pool, xid).catch(() => undefined)
+  const until = performance.now() + ASKED_MAX_MS
+  for (let asked = 1; performance.now() < until; asked++) {
+    await pause(ASK_AGAIN_MS * asked)
+    // One that says nothing is not waited for any longer either.
+    const fate = await Promise.race([ask(pool, xid).catch(() => undefined), pause(until - performance.now())])
     // A promoted standby gives the same number to another transaction.
     if (fate && fate.timeline !== timeline) break
     if (fate?.status === 'aborted') return false
@@ -45,15 +50,21 @@ export async function wasCommitted(
     if (fate.memory !== memory) break
     return true
   }
-  throw new OutcomeUnknown(server)
+  throw new OutcomeUnknown(server, why)
 }
+
+const pause = (ms: number): Promise<undefined> =>
+  new Promise((resolve) => setTimeout(() => resolve(undefined), Math.max(0, ms)))
 
 /** Nobody can tell whether a transaction was committed: it must not be tried again. */
 class OutcomeUnknown extends Problem {
-  constructor(server: string) {
+  constructor(server: string, why: unknown) {
+    const what = isSilence(why)
+      ? 'did not answer a commit, as it does while it waits for a standby that is away'
+      : 'went away in the middle of a commit'
     super(
       'storage_failed',
-      `${server} went away in the middle of a commit, and it is not known whether that was recorded: look before it is done again.`,
+      `${server} ${what}, and it is not known whether that was recorded: look before it is done again.`,
     )
   }
 }
@@ -61,8 +72,11 @@ class OutcomeUnknown extends Problem {
 async function ask(pool: Pool, xid: string): Promise<Fate | undefined> {
   const client = await pool.connect()
   try {
-    return await pipelineOn(client).get(FATE, { xid })
-  } finally {
+    const fate = await pipelineOn(client, PATIENCE.first).get(FATE, { xid })
     client.release()
+    return fate
+  } catch (error) {
+    client.release(true)
+    throw error
   }
 }

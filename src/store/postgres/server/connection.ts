@@ -6,13 +6,29 @@ import type { Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
-import { explained, isLost, isTransient } from './errors.ts'
+import { explained, isLost, isSilence, isTransient, noneFree } from './errors.ts'
 import { enter, type Mark, type Scope, type Times } from './gate.ts'
+import { CONNECT_MAX_MS, PATIENCE } from './limits.ts'
+import { createPlaces } from './places.ts'
 import type { Pool } from './pool.ts'
 import { firstError, type Pipeline, pipelineOn, type Tx } from './transaction.ts'
 
 /** Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited. */
 export type WriteTx = Tx & { times: Promise<Times> }
+
+/** On whose behalf the server is asked. */
+export type Errand = {
+  /**
+   * The tenant whose call waits for the answer: it has its share of the connections (places.ts). Null for a call of which
+   * nobody knows yet whose it is; left out for what no call waits for.
+   */
+  caller?: number | null
+  /** For what reads whole tables and takes as long as that takes. */
+  unhurried?: boolean
+}
+
+/** A connection of one's own until it is given back. */
+export type Session = { client: PoolClient; giveBack: (isBroken?: boolean) => void }
 
 export type Connection = {
   /** The address without a password. */
@@ -20,14 +36,16 @@ export type Connection = {
   pool: Pool
   clock: ServerClock
   /** Asks for one thing only, without a transaction around it. */
-  look<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  look<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
   /** Runs `work` on one consistent snapshot. */
-  read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  read<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
   /**
    * Runs `work` in a transaction behind the gate of months (gate.ts) and resolves once it is committed; what throws undoes
    * it. `work` may run more than once: the last run counts.
    */
-  write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope): Promise<T>
+  write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope & Errand): Promise<T>
+  /** For what a session holds beyond a transaction. */
+  session(): Promise<Session>
   close(): Promise<void>
 }
 
@@ -37,26 +55,45 @@ const TRY_AGAIN_MS = 50
 
 export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ tenants: [tenantId] })
 
+/** The same for a call of the tenant. */
+export const callOf = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope & Errand => ({
+  tenants: [tenantId],
+  caller: tenantId,
+})
+
 /** A null `clock` takes the server's, so that hosts whose clocks disagree write as one. */
 export function connect(pool: Pool, url: string, given: (() => Instant) | null): Connection {
   const server = shownAddress(url)
   const clock = createServerClock(given)
 
-  async function onClient<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+  const places = createPlaces({
+    max: pool.options.max,
+    waitMaxMs: CONNECT_MAX_MS,
+    refusal: () => noneFree(server),
+  })
+
+  async function onClient<T>(
+    work: (tx: Pipeline) => Promise<T>,
+    { caller, unhurried = false }: Errand,
+  ): Promise<T> {
+    const patience = unhurried ? null : caller === undefined ? PATIENCE.work : PATIENCE.call
     for (let tried = 1; ; tried++) {
+      const giveBack = await places.take(caller ?? null)
       try {
-        return await work(await pool.connect())
+        return await work(pipelineOn(await pool.connect(), patience))
       } catch (error) {
-        if (tried === TRIES_MAX || !(isTransient(error) || isLost(error))) throw explained(error, server)
+        if (tried === TRIES_MAX || !mayTryAgain(error)) throw explained(error, server)
         await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS * tried))
+      } finally {
+        giveBack()
       }
     }
   }
 
-  async function written<T>(client: PoolClient, work: (tx: WriteTx) => Promise<T>, scope: Scope): Promise<T> {
+  async function written<T>(tx: Pipeline, work: (tx: WriteTx) => Promise<T>, scope: Scope): Promise<T> {
     let sent: { value: T; mark: Mark } | undefined
     try {
-      return await inTransaction(client, BEGIN_WRITE, async (tx) => {
+      return await inTransaction(tx, BEGIN_WRITE, async () => {
         const entered = enter(tx, scope, clock.parameter())
         const times = entered.then((gate) => gate.times)
         times.catch(() => {})
@@ -66,7 +103,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
         return value
       })
     } catch (error) {
-      if (sent && isLost(error) && (await wasCommitted(sent.mark, { pool, server }))) return sent.value
+      if (sent && isLost(error) && (await wasCommitted(sent.mark, error, { pool, server }))) return sent.value
       throw error
     }
   }
@@ -75,16 +112,34 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     server,
     pool,
     clock,
-    look: (work) => onClient((client) => alone(client, work)),
-    read: (work) =>
-      onClient((client) =>
-        inTransaction(client, BEGIN_READ, async (tx) => {
-          const value = await work(tx)
-          await commit(tx)
-          return value
-        }),
+    look: (work, errand = {}) => onClient((tx) => alone(tx, work), errand),
+    read: (work, errand = {}) =>
+      onClient(
+        (tx) =>
+          inTransaction(tx, errand.unhurried ? BEGIN_LONG : BEGIN_READ, async () => {
+            const value = await work(tx)
+            await commit(tx)
+            return value
+          }),
+        errand,
       ),
-    write: (work, scope = {}) => onClient((client) => written(client, work, scope)),
+    write: (work, scope = {}) => onClient((tx) => written(tx, work, scope), scope),
+    async session() {
+      const leave = await places.take(null)
+      try {
+        const client = await pool.connect()
+        return {
+          client,
+          giveBack(isBroken = false) {
+            client.release(isBroken)
+            leave()
+          },
+        }
+      } catch (error) {
+        leave()
+        throw explained(error, server)
+      }
+    },
     async close() {
       if (!pool.ending) await pool.end()
     },
@@ -95,38 +150,38 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
 // on to do so when it is large; and what a write reads lies along indexes.
 const BEGIN_WRITE = 'begin; set local enable_seqscan = off'
 const BEGIN_READ = 'begin isolation level repeatable read read only'
+const BEGIN_LONG = `${BEGIN_READ}; set local statement_timeout = 0`
+
+/** Whether nothing was done that is known of, and it costs little to find out whether it can be done now. */
+const mayTryAgain = (error: unknown): boolean => isTransient(error) || (isLost(error) && !isSilence(error))
 
 /** Runs it to its end and gives the connection back, or ends a connection of which nothing is known any more. */
-async function inTransaction<T>(
-  client: PoolClient,
-  begin: string,
-  run: (tx: Pipeline) => Promise<T>,
-): Promise<T> {
-  const tx = pipelineOn(client)
+async function inTransaction<T>(tx: Pipeline, begin: string, run: () => Promise<T>): Promise<T> {
+  const { client } = tx
   try {
     tx.send(begin).catch(() => {})
-    const value = await run(tx)
+    const value = await run()
     client.release()
     return value
   } catch (error) {
     const first = await firstError(tx, error)
     if (tx.hasFailed() || isLost(first)) client.release(true)
-    else await undo(client)
+    else await undo(tx)
     throw first
   }
 }
 
-async function undo(client: PoolClient): Promise<void> {
+async function undo({ client, send }: Pipeline): Promise<void> {
   try {
-    await client.query('rollback')
+    await send('rollback')
     client.release()
   } catch {
     client.release(true)
   }
 }
 
-async function alone<T>(client: PoolClient, work: (tx: Tx) => Promise<T>): Promise<T> {
-  const tx = pipelineOn(client)
+async function alone<T>(tx: Pipeline, work: (tx: Tx) => Promise<T>): Promise<T> {
+  const { client } = tx
   try {
     const value = await work(tx)
     await tx.settled()

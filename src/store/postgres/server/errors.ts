@@ -20,8 +20,23 @@ const OF_CERTIFICATES = /^(ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/
 
 const codeOf = (error: unknown): string => String((error as NodeJS.ErrnoException)?.code ?? '')
 
+/** A server that was waited for in vain, on a connection that was cut then. */
+export class Silence extends Error {
+  constructor(ms: number) {
+    super(`no answer in ${ms / 1000} s`)
+  }
+}
+
+/** Whether somebody has waited for a server until it was too long. */
+export const isSilence = (error: unknown): boolean =>
+  error instanceof Silence || (error instanceof Error && WAITED.test(error.message))
+
+/** What the driver and the pool say then. */
+const WAITED = /^Query read timeout$|connection timeout$/
+
 /** Whether the connection is gone, or the server takes no work: what was under way is undone unless it was committed. */
 export function isLost(error: unknown): boolean {
+  if (isSilence(error)) return true
   const state = sqlState(error)
   if (state !== null) return /^(08|57P0)/.test(state) || ['53300', '25006'].includes(state)
   if (!(error instanceof Error)) return false
@@ -98,6 +113,13 @@ const MEANINGS: Meaning[] = [
   },
 ]
 
+/** That all connections of this process were in use for too long. */
+export const noneFree = (server: string): Problem =>
+  new Problem(
+    'database_locked',
+    `No connection to ${server} was free or could be made in time: run it again.`,
+  )
+
 /** An error of the server as a Problem that names it; any other as it is. `server` is the address without a password. */
 export function explained(error: unknown, server: string): unknown {
   if (error instanceof Problem || !(error instanceof Error)) return error
@@ -106,15 +128,16 @@ export function explained(error: unknown, server: string): unknown {
   const message = (error.message || codeOf(error)).replace(/\.$/, '')
   const meaning = MEANINGS.find(({ is }) => state !== null && is.test(state))
   if (meaning) return new Problem(meaning.code, meaning.words(server, message))
-  if (NONE_FREE.test(message))
-    return new Problem(
-      'database_locked',
-      `No connection to ${server} was free or could be made in time: run it again.`,
-    )
+  if (NONE_FREE.test(message)) return noneFree(server)
   if ((error as NodeJS.ErrnoException).syscall === 'open')
     return new Problem(
       'storage_failed',
       `A file that the address of ${server} names cannot be read (${message}): put the right one into it.`,
+    )
+  if (error instanceof Silence)
+    return new Problem(
+      'storage_failed',
+      `${server} hangs, or the network to it is cut (${message}): see to it, and run it again.`,
     )
   if (isLost(error))
     return new Problem(

@@ -4,14 +4,10 @@ import type { Socket } from 'node:net'
 import pg from 'pg'
 import { Problem } from '../../../core/problem.ts'
 import { shownAddress } from '../../address.ts'
+import { CONNECT_MAX_MS, IDLE_TRANSACTION_MAX_MS, LOCK_WAIT_MAX_MS, STATEMENT_MAX_MS } from './limits.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
+import { impatient } from './silence.ts'
 
-/** How long a statement waits for a lock, or for its own end, before it gives up: as long as on a file. */
-const LOCK_WAIT_MAX_MS = 15_000
-const STATEMENT_MAX_MS = 60_000
-/** A transaction that its process has forgotten holds its locks for so long. */
-const IDLE_TRANSACTION_MAX_MS = 10_000
-const CONNECT_MAX_MS = 10_000
 /** A host that lost its power says no goodbye. What its sessions hold is free after half a minute of silence. */
 const SILENCE = { idle: 15, interval: 5, count: 3 }
 const CONNECTIONS_MAX = 10
@@ -117,13 +113,14 @@ const prepareFor = (
 /** Makes a new connection ours, and refuses a server that cannot keep what it is given, or knows more than we. */
 async function prepare(client: pg.ClientBase, of: { server: string; schema: string }): Promise<void> {
   client.on('error', () => {})
-  await settle(client, of)
+  const asked = impatient(client)
+  await settle(asked, of)
   // Throws schema_newer: another host may have been upgraded since this process began.
-  await migrationStates(client)
+  await migrationStates(asked)
 }
 
 async function settle(
-  client: pg.ClientBase,
+  client: Pick<pg.ClientBase, 'query'>,
   { server, schema }: { server: string; schema: string },
 ): Promise<void> {
   const { rows } = await client.query(prepareFor(schema))

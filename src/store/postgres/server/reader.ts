@@ -1,7 +1,7 @@
 // A server as a reader of what both stores read alike.
 
 import type { Params, Reader, Sql } from '../../common/reader.ts'
-import type { Connection } from './connection.ts'
+import type { Connection, Errand } from './connection.ts'
 import { type Query, query } from './statement.ts'
 import type { Tx } from './transaction.ts'
 
@@ -15,14 +15,15 @@ export function queryOf<Row>(statement: Sql<Row>): Query<Row> {
   return known as Query<Row>
 }
 
-export function readerOf({ look, read }: Pick<Connection, 'look' | 'read'>): Reader {
+export function readerOf({ look, read }: Pick<Connection, 'look' | 'read'>, errand: Errand = {}): Reader {
   const all = <Row>(tx: Tx, statement: Sql<Row>, params: Params) => tx.all(queryOf(statement), params)
   return {
-    all: (statement, params = {}) => look((tx) => all(tx, statement, params)),
-    get: (statement, params = {}) => look((tx) => tx.get(queryOf(statement), params)),
+    all: (statement, params = {}) => look((tx) => all(tx, statement, params), errand),
+    get: (statement, params = {}) => look((tx) => tx.get(queryOf(statement), params), errand),
     together: (...questions) =>
-      read((tx) =>
-        Promise.all(questions.map(({ statement, params }) => all(tx, statement, params))),
+      read(
+        (tx) => Promise.all(questions.map(({ statement, params }) => all(tx, statement, params))),
+        errand,
       ) as Promise<never>,
   }
 }

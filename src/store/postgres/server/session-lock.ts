@@ -1,8 +1,8 @@
 // Locks that a session holds, on a connection of its own: they end with the process, however that ends.
 
-import type { PoolClient } from 'pg'
 import type { Connection } from './connection.ts'
 import { explained } from './errors.ts'
+import { PATIENCE } from './limits.ts'
 import { query } from './statement.ts'
 import { pipelineOn } from './transaction.ts'
 
@@ -11,32 +11,27 @@ const UNLOCK = query('select pg_advisory_unlock(:which::int, 0)')
 
 /** Takes a lock that one holds at a time. Returns how it is given back, or null while somebody holds it. */
 export async function takeSessionLock(
-  { pool, server }: Connection,
+  { session, server }: Connection,
   which: number,
 ): Promise<(() => Promise<void>) | null> {
-  let client: PoolClient
+  const { client, giveBack } = await session()
   try {
-    client = await pool.connect()
-  } catch (error) {
-    throw explained(error, server)
-  }
-  try {
-    const tx = pipelineOn(client)
+    const tx = pipelineOn(client, PATIENCE.work)
     if (!(await tx.get(TRY, { which }))?.taken) {
-      client.release()
+      giveBack()
       return null
     }
     let given: Promise<void> | undefined
     return () => {
       given ??= tx.run(UNLOCK, { which }).then(
-        () => client.release(),
+        () => giveBack(),
         // The end of its session ends the lock as well.
-        () => client.release(true),
+        () => giveBack(true),
       )
       return given
     }
   } catch (error) {
-    client.release(true)
+    giveBack(true)
     throw explained(error, server)
   }
 }

@@ -2,6 +2,8 @@
 // once, as the first thing that failed.
 
 import type { PoolClient, QueryResult } from 'pg'
+import type { Patience } from './limits.ts'
+import { watchOver } from './silence.ts'
 import { type Params, type Query, valuesOf } from './statement.ts'
 
 /** What may be asked inside a transaction. Statements run in the order in which they are asked. */
@@ -14,24 +16,31 @@ export type Tx = {
 }
 
 export type Pipeline = Tx & {
+  client: PoolClient
   /** A statement of the transaction's own. */
-  send(text: string): Promise<QueryResult>
+  send(text: string, patience?: Patience): Promise<QueryResult>
   /** Resolves when everything that was asked is answered. Throws the first error there was. */
   settled(): Promise<void>
   /** Whether a statement has failed: then nobody knows which ones this connection has prepared. */
   hasFailed(): boolean
 }
 
-export function pipelineOn(client: PoolClient): Pipeline {
+/** `patience` is how long any of its answers may take. */
+export function pipelineOn(client: PoolClient, patience: Patience): Pipeline {
   const underWay = new Set<Promise<unknown>>()
+  const watch = watchOver(client)
   let failure: { error: unknown } | null = null
 
-  function follow<T>(answer: Promise<T>): Promise<T> {
+  function follow<T>(answer: Promise<T>, within = patience): Promise<T> {
+    watch.asked(within)
     const tracked = answer
       .catch((error) => {
         failure ??= { error }
       })
-      .finally(() => underWay.delete(tracked))
+      .finally(() => {
+        watch.answered()
+        underWay.delete(tracked)
+      })
     underWay.add(tracked)
     return answer
   }
@@ -39,10 +48,11 @@ export function pipelineOn(client: PoolClient): Pipeline {
     follow(client.query({ name: query.name, text: query.text, values: valuesOf(query, params) }))
 
   return {
+    client,
     all: async (query, params = {}) => (await ask(query, params)).rows,
     get: async (query, params = {}) => (await ask(query, params)).rows[0],
     run: async (query, params = {}) => (await ask(query, params)).rowCount ?? 0,
-    send: (text) => follow(client.query(text)),
+    send: (text, within) => follow(client.query(text), within),
     async settled() {
       while (underWay.size > 0) await Promise.all(underWay)
       if (failure) throw failure.error

@@ -1,0 +1,124 @@
+// What this process says to a PostgreSQL server, statement by statement, so that it or its connection can be ended between
+// two messages.
+
+import pg from 'pg'
+
+/** A place in the life of a statement: before it is sent, when it is sent, when its answer is here and was not read. */
+export type Point = 'unsent' | 'sent' | 'unread'
+/** What becomes of a connection: the server ends it, or the network cuts it. */
+export type Fate = 'server' | 'network'
+
+export type Messages = {
+  /** Resolves when the session of every connection that met its fate has ended. */
+  settled: () => Promise<void>
+}
+
+type Wire = {
+  stream: { destroy: () => void }
+  once: (event: string, told: (told: never) => void) => void
+  emit: (event: string, ...told: unknown[]) => boolean
+}
+type Statement = { text: string }
+type Submit = (this: Statement, wire: Wire) => Error | null
+type Complete = (this: Statement, told: unknown, wire: Wire) => void
+
+/** `at` is asked at every place, and answers what becomes of the connection there. `server` is where a session is ended. */
+export async function watchMessages(
+  server: string,
+  at: (point: Point, isCommit: boolean) => Fate | null,
+): Promise<Messages> {
+  const admin = new pg.Client({ connectionString: server })
+  await admin.connect()
+  // It is not watched itself, and keeps no process.
+  const { stream } = (admin as unknown as { connection: { stream: { unref: () => void } } }).connection
+  stream.unref()
+  const own = (admin as unknown as { connection: Wire }).connection
+
+  const pids = new WeakMap<Wire, number>()
+  const ended: number[] = []
+  /** What waits until a session has ended. */
+  const held = new WeakMap<Wire, (() => void)[]>()
+
+  const wires = pg.Connection.prototype as unknown as { startup: (this: Wire, config: unknown) => void }
+  const { startup } = wires
+  wires.startup = function (config) {
+    this.once('backendKeyData', ({ processID }: { processID: number }) => pids.set(this, processID))
+    startup.call(this, config)
+  }
+
+  async function endSession(wire: Wire): Promise<void> {
+    const pid = pids.get(wire)
+    if (pid !== undefined) await admin.query('select pg_terminate_backend($1)', [pid])
+  }
+  function meet(wire: Wire, fate: Fate): void {
+    const pid = pids.get(wire)
+    if (pid !== undefined) ended.push(pid)
+    if (fate === 'network') cut(wire)
+  }
+  /** Has the server end the session before anything else is said to it. */
+  function hold(wire: Wire): void {
+    const waiting: (() => void)[] = []
+    held.set(wire, waiting)
+    void endSession(wire)
+      .then(() => isGone(wire))
+      .then(() => {
+        held.delete(wire)
+        for (const go of waiting) go()
+      })
+  }
+  async function isGone(wire: Wire): Promise<void> {
+    while ((await admin.query(SESSION, [pids.get(wire) ?? 0])).rowCount !== 0);
+  }
+
+  const statements = (
+    pg.Client as unknown as { Query: { prototype: { submit: Submit; handleCommandComplete: Complete } } }
+  ).Query.prototype
+  const { submit, handleCommandComplete } = statements
+  statements.submit = function (wire) {
+    if (wire === own) return submit.call(this, wire)
+    const waiting = held.get(wire)
+    if (waiting) {
+      waiting.push(() => void submit.call(this, wire))
+      return null
+    }
+    const isCommit = this.text === 'commit'
+    const before = at('unsent', isCommit)
+    if (before) meet(wire, before)
+    if (before === 'server') {
+      hold(wire)
+      held.get(wire)?.push(() => void submit.call(this, wire))
+      return null
+    }
+    const error = submit.call(this, wire)
+    const after = at('sent', isCommit)
+    if (after) meet(wire, after)
+    if (after === 'server') hold(wire)
+    return error
+  }
+  statements.handleCommandComplete = function (told, wire) {
+    const fate = wire === own ? null : at('unread', this.text === 'commit')
+    if (!fate) return handleCommandComplete.call(this, told, wire)
+    meet(wire, fate)
+    // The server's end comes behind its answer, which is read then.
+    if (fate === 'network') return
+    hold(wire)
+    handleCommandComplete.call(this, told, wire)
+  }
+
+  return {
+    async settled() {
+      while ((await admin.query(SESSIONS, [ended])).rowCount !== 0);
+      ended.length = 0
+    },
+  }
+}
+
+/** Ends a connection from this side. What has arrived with what is being read now is not read any more either. */
+function cut(wire: Wire): void {
+  const emit = wire.emit.bind(wire)
+  wire.emit = (event, ...told) => (event === 'end' || event === 'error' ? emit(event, ...told) : false)
+  wire.stream.destroy()
+}
+
+const SESSION = 'select from pg_stat_activity where pid = $1'
+const SESSIONS = 'select from pg_stat_activity where pid = any($1)'

@@ -1,0 +1,124 @@
+// A life on both stores at once: PostgreSQL is asked first, SQLite then does the same in the order that came of it, and
+// both must have said the same, byte for byte.
+
+import { isDeepStrictEqual } from 'node:util'
+import { REPORTS } from '../../src/billing/export.ts'
+import { Difference } from './difference.ts'
+import { judge } from './judge.ts'
+import { type OpenStage, resolvable } from './life.ts'
+import { presentOf } from './model/state.ts'
+import { monthBounds, monthOf } from './model/units.ts'
+import { type Deed, deedOf } from './request.ts'
+import { exportText } from './system/export-text.ts'
+import { type Host, hostHere } from './system/host.ts'
+import { type Lines, NO_NEWS, type Seen } from './system/observed.ts'
+import { accessTo, makePlace } from './system/place.ts'
+
+/** What each store has taken of the time, in milliseconds. */
+export type StoreTimes = { sqlite: number; postgres: number }
+export const noTimes = (): StoreTimes => ({ sqlite: 0, postgres: 0 })
+
+export const onBoth =
+  (server: string, times: StoreTimes): OpenStage =>
+  async (options) => {
+    const places = await Promise.all([makePlace(server), makePlace(null)])
+    const [first, second] = await Promise.all(
+      places.map(({ place }) => hostHere({ access: accessTo(place), ...options })),
+    )
+    if (!first || !second) throw new Error('there are two places')
+    const [postgres, sqlite] = [timed(first, times, 'postgres'), timed(second, times, 'sqlite')]
+    const stores = [first.system.store, second.system.store]
+    return {
+      host: both(postgres, sqlite),
+      act: (state, action) =>
+        resolvable(async () => {
+          const deed = deedOf(state, action)
+          const seen = await postgres.perform(deed)
+          const order = await judge(state, action, { seen, readRecord: postgres.record })
+          const again = await sqlite.perform(inOrder(deed, order))
+          refuseDifference(deed.do, said(seen), said(again))
+        }),
+      alter: (action) => action,
+      async end(state) {
+        for (const month of monthsBetween(options.start, presentOf(state))) {
+          for (const report of REPORTS) {
+            const [here, there] = await Promise.all(
+              stores.map((store) => exportText(store, { month, report })),
+            )
+            refuseDifference(`${report} of ${month}`, here, there)
+          }
+        }
+      },
+      async close() {
+        await Promise.all([first.close(), second.close()])
+        for (const { remove } of places) await remove()
+      },
+    }
+  }
+
+const inOrder = (deed: Deed, order: readonly number[] | null): Deed =>
+  deed.do === 'together' && order ? { ...deed, order } : deed
+
+/** Without what is not an answer: numbers may have gaps. */
+const said = (seen: Seen): Seen => ('news' in seen ? { ...seen, news: NO_NEWS } : seen)
+
+/** Asked of one after the other; what they answer must be the same. */
+function both(postgres: Host, sqlite: Host): Host {
+  const alike = async <T>(what: string, ask: (host: Host) => Promise<T>): Promise<T> => {
+    const [here, there] = [await ask(postgres), await ask(sqlite)]
+    refuseDifference(what, here, there)
+    return here
+  }
+  return {
+    perform: () => Promise.reject(new Error('done by both in turn')),
+    firstFault: () => alike('what check finds', (host) => host.firstFault()),
+    firstTaken: () => alike('what the data refuse', (host) => host.firstTaken()),
+    record: () => alike<Lines>('what is on record', (host) => host.record()),
+    close: () => Promise.reject(new Error('closed with the stage')),
+  }
+}
+
+function refuseDifference(what: string, postgres: unknown, sqlite: unknown): void {
+  if (isDeepStrictEqual(postgres, sqlite)) return
+  throw new Difference(`the stores differ in ${what}\n${firstDifference(show(postgres), show(sqlite))}`)
+}
+
+/** So much around the first difference. */
+const AROUND = 200
+
+function firstDifference(postgres: string, sqlite: string): string {
+  let at = 0
+  while (at < postgres.length && postgres[at] === sqlite[at]) at += 1
+  const part = (text: string) => text.slice(Math.max(0, at - AROUND), at + AROUND)
+  return `  PostgreSQL: ${part(postgres)}\n  SQLite:     ${part(sqlite)}`
+}
+
+const show = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
+
+/** The same host, the time it takes added up. */
+function timed(host: Host, times: StoreTimes, store: keyof StoreTimes): Host {
+  const taking =
+    <Given extends unknown[], T>(work: (...given: Given) => Promise<T>) =>
+    async (...given: Given): Promise<T> => {
+      const begun = performance.now()
+      try {
+        return await work(...given)
+      } finally {
+        times[store] += performance.now() - begun
+      }
+    }
+  return {
+    perform: taking(host.perform),
+    firstFault: taking(host.firstFault),
+    firstTaken: taking(host.firstTaken),
+    record: taking(host.record),
+    close: host.close,
+  }
+}
+
+function monthsBetween(start: number, end: number): string[] {
+  const months: string[] = []
+  for (let at = start; monthOf(at) <= monthOf(end); at = monthBounds(monthOf(at)).end)
+    months.push(monthOf(at))
+  return months
+}

@@ -1,0 +1,160 @@
+// What the check warns of on a server of its own: each thing is really so, on real data, and gone when it is mended.
+
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { closeSync, existsSync, openSync, writeFileSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import pg from 'pg'
+import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { machine } from '../../src/machine.ts'
+import { openStore } from '../../src/store/postgres/open.ts'
+import type { Store } from '../../src/store/store.ts'
+import { runServer, type Server, startServer, startStandby } from '../support/postgres-server.ts'
+import { hasTool, serverProgram } from '../support/tools.ts'
+
+const DATABASE = 'postgres'
+
+/** A store whose clock is so far ahead of the server's. */
+async function openOn(t: TestContext, server: Server, user = 'tranche') {
+  let ahead = 0
+  const clock = () => plus(machine.clock(), ahead)
+  const store = await openStore(server.url(DATABASE, user), { clock, create: true })
+  t.after(() => store.close())
+  const found = async (kind: string) => (await store.findWarnings()).filter((one) => one.kind === kind)
+  return { store, found, setAhead: (ms: number) => (ahead = ms) }
+}
+
+const faultsOf = async (store: Store) =>
+  (await store.findFaults()).map(({ kind, subject, message }) => `${kind}: ${subject} ${message}`)
+
+test('the check warns of a slot nobody reads, of long transactions, and of a standby that is away', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const server = await startServer({ max_wal_size: '32MB', min_wal_size: '32MB' })
+  t.after(server.stop)
+  const { found, setAhead } = await openOn(t, server)
+
+  assert.deepEqual(await found('slot_behind'), [])
+  await server.ask(`select pg_create_physical_replication_slot('gone', true)`)
+  await server.ask(`select pg_logical_emit_message(false, 'test', repeat('x', 34 << 20))`)
+  const [slot, ...more] = await found('slot_behind')
+  assert.deepEqual([slot?.subject, more], ['replication slot gone', []])
+  assert.match(slot?.message ?? '', /^is not in use and holds back 3\d(\.\d)? MiB of the server's log/)
+  await server.ask(`select pg_drop_replication_slot('gone')`)
+  assert.deepEqual(await found('slot_behind'), [])
+
+  const [idle, busy] = [await connect(t, server, 'a shell'), await connect(t, server, 'a report')]
+  await idle.query('begin; select 1')
+  const work = busy.query('select pg_sleep(600)')
+  work.catch(() => {})
+  const names = async (ahead: number) => {
+    setAhead(ahead)
+    return (await found('transaction_long')).map(({ message }) => / of (.*) is open /.exec(message)?.[1])
+  }
+  assert.deepEqual(await names(4 * MINUTE_MS), [])
+  assert.deepEqual(await names(6 * MINUTE_MS), ['a shell'])
+  assert.deepEqual((await names(6 * HOUR_MS + MINUTE_MS)).sort(), ['a report', 'a shell'])
+  await server.ask(
+    'select pg_terminate_backend(pid) from pg_stat_activity where application_name like $$a %$$',
+  )
+  await assert.rejects(work)
+  assert.deepEqual(await names(6 * HOUR_MS + MINUTE_MS), [])
+
+  const name = { cluster_name: 'b' }
+  const standby = await startStandby(server, name)
+  t.after(standby.stop)
+  // In its own words: what pg_basebackup has written of the primary names none.
+  await standby.ask(
+    `alter system set primary_conninfo = 'host=${server.folder} user=tranche application_name=b'`,
+  )
+  await standby.ask('select pg_reload_conf()')
+  await server.ask(`alter system set synchronous_standby_names = 'b'`)
+  await server.ask('select pg_reload_conf()')
+  await until(
+    async () => (await server.ask(`select 1 from pg_stat_replication where sync_state = 'sync'`))[0],
+  )
+  await until(async () => (await found('standby_missing')).length === 0)
+  assert.deepEqual(await found('standby_away'), [])
+  standby.kill('SIGKILL')
+  await until(async () => (await server.ask('select 1 from pg_stat_replication')).length === 0)
+  assert.match(
+    (await found('standby_away'))[0]?.message ?? '',
+    /synchronous_standby_names = b.*no commit ends$/,
+  )
+})
+
+test('the check warns before the numbers of transactions run out, and finds pages that came back changed', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const settings = { autovacuum: 'off', autovacuum_freeze_max_age: '2000000000' }
+  const first = await startServer(settings)
+  t.after(first.stop)
+  const before = await openOn(t, first)
+  assert.deepEqual(await before.found('wraparound_near'), [])
+  await before.store.close()
+  await first.ask('create table other as select n from generate_series(1, 100) n', DATABASE)
+  const [row] = await first.ask<{ path: string }>(`select pg_relation_filepath('other') as path`, DATABASE)
+  await halt(first)
+
+  const data = join(first.folder, 'data')
+  change('pg_checksums', ['--enable', '--no-sync', '-D', data], first)
+  change('pg_resetwal', ['-x', String(LATE), '-D', data], first)
+  // The numbers that were skipped: nobody ever had them.
+  const segment = Math.floor(LATE / 2 ** 20)
+    .toString(16)
+    .toUpperCase()
+    .padStart(4, '0')
+  writeFileSync(join(data, 'pg_xact', segment), Buffer.alloc(256 << 10))
+  const file = openSync(join(data, row?.path ?? ''), 'r+')
+  writeSync(file, Buffer.from('garbage'), 0, 7, 4_000)
+  closeSync(file)
+
+  const server = await runServer(first.folder, settings)
+  t.after(server.stop)
+  const { store, found } = await openOn(t, server)
+  const [near, ...more] = await found('wraparound_near')
+  assert.deepEqual([near?.subject, more], [`database ${DATABASE}`, []])
+  assert.match(near?.message ?? '', /^its oldest transaction is 1099\d{6} transactions old/)
+  assert.deepEqual(await faultsOf(store), [])
+  await assert.rejects(server.ask('select count(*) from other', DATABASE), /invalid page/)
+  assert.deepEqual(await faultsOf(store), [
+    `integrity: database ${DATABASE} 1 of its pages did not have the checksum they were written with`,
+  ])
+})
+
+/** A transaction number past half of those there are. */
+const LATE = 1_100_000_000
+
+/** What a program of the server does to its data while it is stopped. */
+const change = (program: Parameters<typeof serverProgram>[0], argv: string[], { folder }: Server): void => {
+  const owner = process.getuid?.() === 0 ? ['runuser', '-u', 'postgres', '--'] : []
+  const [file = '', ...rest] = [...owner, serverProgram(program), ...argv]
+  execFileSync(file, rest, { cwd: folder, stdio: 'pipe' })
+}
+
+/** Stops it cleanly, and leaves its data. */
+async function halt({ folder, kill }: Server): Promise<void> {
+  const note = join(folder, 'data/postmaster.pid')
+  kill('SIGINT')
+  while (existsSync(note)) await pause(20)
+}
+
+async function connect(t: TestContext, server: Server, name: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: server.url(DATABASE), application_name: name })
+  client.on('error', () => {})
+  await client.connect()
+  const ended = new Promise((resolve) => client.once('end', resolve))
+  t.after(async () => {
+    client.end().catch(() => {})
+    await ended
+  })
+  return client
+}
+
+async function until(look: () => Promise<unknown>): Promise<void> {
+  const end = performance.now() + 60_000
+  while (!(await look())) {
+    assert.ok(performance.now() < end, `never: ${look}`)
+    await pause(50)
+  }
+}

@@ -1,0 +1,126 @@
+// Two machines on one network: each is a shell of root's in namespaces of its own, with its own disk, processes and
+// addresses. One that loses its power loses everything but its disk.
+
+import assert from 'node:assert/strict'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { EXECUTABLE } from './executable.ts'
+import { temporaryFolder } from './temporary-folder.ts'
+
+export type Machine = {
+  /** Runs a script in bash as root, in a folder with the executable and what was given; returns what it prints. */
+  run: (script: string) => Promise<string>
+  /** Starts a script, which ends with the machine. */
+  start: (script: string) => ChildProcess
+  /** How a program of this machine begins. */
+  enter: readonly [string, ...string[]]
+  /** Ends everything on it at once. */
+  cutPower: () => Promise<void>
+}
+
+const OWN = ['/etc', '/home', '/usr/local/bin', '/usr/local/share', '/var/cache', '/var/lib', '/var/log']
+const UNSHARE = ['--mount', '--net', '--pid', '--fork', '--mount-proc', '--kill-child']
+
+/** Its folders are on its disk; of the real ones only /etc is copied. */
+const setUp = (disk: string, given: string): string => `
+for folder in ${OWN.join(' ')}; do
+  mine=${disk}/$(echo $folder | tr / _)
+  [ -e $mine ] || if [ $folder = /etc ]; then cp -a /etc $mine; rm -rf $mine/postgresql/* $mine/cron.d/*; else mkdir -m 755 $mine; fi
+  mount --bind $mine $folder
+done
+mount -t tmpfs -o mode=755 none /run
+mount -t tmpfs -o mode=755 none /mnt
+mkdir -p /run/lock /mnt/here /var/lib/postgresql /var/log/postgresql /var/cache/tranche
+chown postgres: /var/lib/postgresql /var/log/postgresql
+mkdir -m 2775 /run/postgresql && chown postgres: /run/postgresql
+: > /mnt/here/tranche && mount --bind ${EXECUTABLE} /mnt/here/tranche
+cp -r ${given} /mnt/here/
+ip link set lo up
+touch /run/ready
+exec sleep infinity`
+
+/** `given` is a folder that each of them has a copy of. */
+export async function twoMachines(
+  t: TestContext,
+  given: string,
+): Promise<{ boot: (name: 'a' | 'b') => Promise<Machine> }> {
+  const disks = temporaryFolder(t)
+  const running = new Map<string, { pid: string; off: () => Promise<void> }>()
+  t.after(async () => {
+    for (const { off } of running.values()) await off()
+  })
+
+  async function boot(name: 'a' | 'b'): Promise<Machine> {
+    const disk = join(disks, name)
+    mkdirSync(disk, { recursive: true })
+    const shell = spawn('unshare', [...UNSHARE, 'bash', '-euc', setUp(disk, given)], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+    const gone = once(shell, 'close')
+    const off = async () => {
+      shell.kill('SIGKILL')
+      await gone
+    }
+    const pid = await firstProcess(shell)
+    running.set(name, { pid, off })
+    const enter = ['nsenter', '--target', pid, '--mount', '--net', '--pid'] as const
+    const start: Machine['start'] = (script) => {
+      const [file, ...argv] = enter
+      const bash = spawn(file, [...argv, 'bash', '-euo', 'pipefail'], {
+        env: { PATH: PATHS, HOME: '/home', LANG: 'C.UTF-8' },
+        stdio: 'pipe',
+      })
+      bash.stdin.on('error', () => {}).end(`cd /mnt/here\n${script}`)
+      return bash
+    }
+    await wire(running)
+    return { run: (script) => finished(start(script), script), start, enter, cutPower: off }
+  }
+  return { boot }
+}
+
+const PATHS = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+
+/** The process that all others of the machine end with, once its folders are there. */
+async function firstProcess(shell: ChildProcess): Promise<string> {
+  for (;;) {
+    assert.equal(shell.exitCode, null, 'a machine did not start')
+    const pid = readFileSync(`/proc/${shell.pid}/task/${shell.pid}/children`, 'utf8').trim()
+    try {
+      execFileSync('nsenter', ['--target', pid, '--mount', 'test', '-e', '/run/ready'], { stdio: 'pipe' })
+      return pid
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  }
+}
+
+/** A cable between the two, whose ends go with a machine. */
+async function wire(running: ReadonlyMap<string, { pid: string }>): Promise<void> {
+  const [a, b] = [running.get('a')?.pid, running.get('b')?.pid]
+  if (a === undefined || b === undefined) return
+  const ip = (...argv: string[]) => execFileSync('ip', argv, { stdio: 'pipe' })
+  ip('link', 'add', 'cable', 'netns', a, 'type', 'veth', 'peer', 'name', 'cable', 'netns', b)
+  for (const [pid, address] of [
+    [a, '10.0.0.1/24'],
+    [b, '10.0.0.2/24'],
+  ] as const) {
+    const inside = (...argv: string[]) =>
+      execFileSync('nsenter', ['--target', pid, '--net', 'ip', ...argv], { stdio: 'pipe' })
+    inside('address', 'add', address, 'dev', 'cable')
+    inside('link', 'set', 'cable', 'up')
+  }
+}
+
+/** Not the end of its output: what it leaves running may keep that. */
+async function finished(bash: ChildProcess, script: string): Promise<string> {
+  let [out, err] = ['', '']
+  bash.stdout?.setEncoding('utf8').on('data', (part) => (out += part))
+  bash.stderr?.setEncoding('utf8').on('data', (part) => (err += part))
+  const [code] = await once(bash, 'exit')
+  assert.equal(code, 0, `${script}\n${out}${err}`)
+  return out
+}
