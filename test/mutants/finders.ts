@@ -22,7 +22,12 @@ const LIMIT_MS = 60_000
 const SIMULATED_MS = 0.9 * LIMIT_MS
 
 /** Those that start no executable, which would have to be built anew for every bug. */
-const COPY_TESTS = ['copy', 'seal', 'backup'].map((name) => `test/copy/${name}.process.test.ts`)
+const COPY_TESTS = [
+  'verify.test.ts',
+  'copy.process.test.ts',
+  'seal.process.test.ts',
+  'backup.process.test.ts',
+].map((name) => `test/copy/${name}`)
 
 export const FINDERS: Record<string, Finder> = {
   simulate: {
