@@ -19,7 +19,7 @@ import { createOwners, judge } from './oracle.ts'
 import type { Request } from './requests.ts'
 import { type Player, startTarget, type Target } from './target.ts'
 
-const REQUESTS = 1_000
+const REQUESTS = 2_000
 /** A row a round, however short, is a page more in the end. */
 const REPEATS = 250
 const MIB = 1024 * 1024
