@@ -31,26 +31,29 @@ const BEHIND = "begin; select pg_logical_emit_message(true, 'tranche', ''); comm
  * Whoever cancels a commit that waits for a standby has it succeed on one disk alone, with a warning and nothing else. Then
  * another one waits behind it.
  */
-async function unwarned(tx: Pipeline, work: () => Promise<unknown>): Promise<void> {
+async function unwarned<T>(tx: Pipeline, work: () => Promise<T>): Promise<T> {
   let isWarned = false
   const hear = (): void => {
     isWarned = true
   }
   tx.client.on('notice', hear)
   try {
-    await work()
+    const value = await work()
     while (isWarned) {
       isWarned = false
       await tx.send(BEHIND, PATIENCE.commit)
     }
+    return value
   } finally {
     tx.client.off('notice', hear)
   }
 }
 
 type Fate = History & { status: string | null }
+// A commit whose session was ended while it waited for the standby stands on the primary alone, and would be lost with it.
+// The message makes this answer a commit of its own, which comes only when the standby has both.
 const FATE = query<Fate>(
-  `select ${HISTORY_SQL},
+  `select ${HISTORY_SQL}, pg_logical_emit_message(true, 'tranche', ''),
      case when :xid::xid8 < pg_snapshot_xmax(pg_current_snapshot()) then pg_xact_status(:xid::xid8) end as status`,
 )
 
@@ -99,9 +102,7 @@ async function ask(pool: Pool, xid: string): Promise<Fate | undefined> {
   const client = await pool.connect()
   try {
     const tx = pipelineOn(client, PATIENCE.first)
-    const fate = await tx.get(FATE, { xid })
-    // Whoever ends the process of a commit that waits for a standby has it succeed on one disk alone.
-    if (fate?.status === 'committed') await unwarned(tx, () => tx.send(BEHIND))
+    const fate = await unwarned(tx, () => tx.get(FATE, { xid }))
     client.release()
     return fate
   } catch (error) {
