@@ -54,7 +54,7 @@ suite('verification', () => {
 
 test('a line gives back the row that it was made of, whatever is in it', () => {
   const volatility = TABLES.find(({ name }) => name === 'volatility') as Table
-  for (const text of ['', '\\N', 'N', '\\', '\\\\', 'a\tb\nc\rd\be\ff\vg', '\\t\\n', '𝄞 ☃'])
+  for (const text of [null, '', '\\N', 'N', '\\', '\\\\', 'a\tb\nc\rd\be\ff\vg', '\\t\\n', '𝄞 ☃'])
     assert.deepEqual(rowsOf({ text: `${lineOf([1n, 2n, text], prices)}\n`, rows: 1 }, prices), [
       [1n, 2n, text],
     ])

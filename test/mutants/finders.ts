@@ -30,7 +30,12 @@ const CONTRACT: Record<Store, string> = {
 }
 
 /** Those that start no executable, which would have to be built anew for every bug. */
-const COPY_TESTS = ['copy', 'seal', 'backup'].map((name) => `test/copy/${name}.process.test.ts`)
+const COPY_TESTS = [
+  'verify.test.ts',
+  'copy.process.test.ts',
+  'seal.process.test.ts',
+  'backup.process.test.ts',
+].map((name) => `test/copy/${name}`)
 
 export const FINDERS: Record<string, Finder> = {
   simulate: {
