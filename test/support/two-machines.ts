@@ -43,6 +43,8 @@ ip link add nic type veth peer name wall
 ip link set wall up
 ip address add ${ADDRESSES[name]}/24 dev nic
 ip link set nic up
+# What a server leaves there in a power cut goes with it.
+mount -t tmpfs none /dev/shm
 touch /run/ready
 exec cat > /dev/null`
 
