@@ -39,7 +39,7 @@ export async function writeFileWhole(
   listen('on')
   try {
     handle = await open(aside, 'wx', 0o600)
-    for await (const chunk of chunks) await handle.writeFile(chunk)
+    await writeAll(handle, chunks)
     await handle.sync()
     await handle.close()
     handle = null
@@ -52,6 +52,21 @@ export async function writeFileWhole(
     listen('off')
     await handle?.close().catch(() => {})
     rmSync(aside, { force: true })
+  }
+}
+
+/** Writes each piece while the next one is made. */
+async function writeAll(handle: FileHandle, chunks: AsyncIterable<string>): Promise<void> {
+  let written = Promise.resolve()
+  try {
+    for await (const chunk of chunks) {
+      await written
+      written = handle.writeFile(chunk)
+      // Noticed when it is awaited, which may be later than it happens.
+      written.catch(() => {})
+    }
+  } finally {
+    await written
   }
 }
 

@@ -2,8 +2,8 @@
 
 import type { FixedPeriod } from '../store/months.ts'
 import type { TenantFilter } from '../store/partners.ts'
-import { BOM, csvHeader, csvRow } from './csv.ts'
-import { EXPORTS, type ExportScope, type ReportKind, type Row } from './export.ts'
+import { BOM, csvHeader, csvRow, type Row } from './csv.ts'
+import { EXPORTS, type ExportScope, type ReportKind } from './export.ts'
 import { createTotals } from './totals.ts'
 
 export type Form = { report: ReportKind; format: 'csv' | 'json'; bom?: boolean; totals?: boolean }

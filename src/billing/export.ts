@@ -16,7 +16,7 @@ import {
   USER_COLUMNS,
   type UserColumn,
 } from './columns.ts'
-import type { Cell, CsvColumn } from './csv.ts'
+import type { CsvColumn, Row } from './csv.ts'
 import { type BillingStore, bill, statementJson, userLineJson } from './statement.ts'
 
 export const REPORTS = ['summary', 'users', 'trades', 'adjustments'] as const
@@ -27,10 +27,8 @@ const ROWS_PER_PAGE = 250
 
 export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: TenantFilter }
 
-export type Row<C extends string = string> = Record<C, Cell>
-
 export type Report = {
-  columns: readonly CsvColumn<Row>[]
+  columns: readonly CsvColumn[]
   /** Page by page: to wait for each row would take longer than to read it. Within a page they are made one by one. */
   pages: (scope: ExportScope) => AsyncGenerator<Iterable<Row>>
 }
@@ -48,12 +46,8 @@ const FOREIGN: ReadonlySet<string> = new Set<SummaryColumn | TradeColumn | Adjus
   'original_order_id',
 ])
 
-const columnsOf = (names: readonly string[]): CsvColumn<Row>[] =>
-  names.map((name) => ({
-    name,
-    of: (row) => row[name] ?? null,
-    ...(FOREIGN.has(name) ? { foreign: true } : { plain: true }),
-  }))
+const columnsOf = (names: readonly string[]): CsvColumn[] =>
+  names.map((name) => ({ name, ...(FOREIGN.has(name) ? { foreign: true } : { plain: true }) }))
 
 export const EXPORTS: Record<ReportKind, Report> = {
   summary: { columns: columnsOf(SUMMARY_COLUMNS), pages: summaryPages },
@@ -173,17 +167,23 @@ const namesOf = (line: LineNames) => ({
 
 function fillRow(line: LineNames, report: ConfirmationReport): Row<TradeColumn> {
   const fill = 'usdAmount' in report ? report : null
+  const names = namesOf(line)
   // A fill reported without its time counts as made when it was recorded; a failure without one has none.
-  const executedAt = report.executedAt ?? (fill ? line.recordedAt : null)
+  const unreported = fill ? names.recorded_at : null
   return {
-    ...namesOf(line),
+    recorded_at: names.recorded_at,
+    partner_slug: names.partner_slug,
+    environment: names.environment,
+    partner_user_id: names.partner_user_id,
+    partner_plan_id: names.partner_plan_id,
+    execution_id: names.execution_id,
     partner_order_id: report.partnerOrderId,
     status: report.status,
     usd_amount: fill && formatUsd(fill.usdAmount),
     btc_amount: fill && formatBtc(fill.btcAmount),
     execution_price: fill && formatPrice(fill.executionPrice),
     partner_fee_usd: fill?.partnerFee == null ? null : formatUsd(fill.partnerFee),
-    executed_at: executedAt === null ? null : formatInstant(executedAt),
+    executed_at: report.executedAt === null ? unreported : formatInstant(report.executedAt),
     failure_reason: 'failureReason' in report ? report.failureReason : null,
   }
 }

@@ -1,7 +1,7 @@
 // The last row of a report, on request: what its rows add up to.
 
 import { btc, formatBtc, formatUsd, type Usd, usd } from '../core/money.ts'
-import type { Row } from './export.ts'
+import type { Row } from './csv.ts'
 
 /** What stands in the first column of that row. No slug, month or instant is written so. */
 export const TOTAL = 'TOTAL'

@@ -42,16 +42,16 @@ async function list(cli: Cli, store: Store, { since, until, partner, format }: A
 async function writeCsv(cli: Cli, listing: Listing<ListedAuditEntry>): Promise<void> {
   const { csvHeader, csvRow } = await import('../billing/csv.ts')
   const columns = [
-    { name: 'at', of: (row: ListedAuditEntry) => formatInstant(row.at) },
-    { name: 'os_user', of: (row: ListedAuditEntry) => row.osUser, foreign: true as const },
-    { name: 'action', of: (row: ListedAuditEntry) => row.action, foreign: true as const },
-    { name: 'subject', of: (row: ListedAuditEntry) => row.subject, foreign: true as const },
-    { name: 'detail', of: (row: ListedAuditEntry) => detailOf(row), foreign: true as const },
-  ]
+    { name: 'at' },
+    { name: 'os_user', foreign: true },
+    { name: 'action', foreign: true },
+    { name: 'subject', foreign: true },
+    { name: 'detail', foreign: true },
+  ] as const
   const { out } = cli.streams
   await write(out, csvHeader(columns))
   for await (const page of pagesOf(listing))
-    await write(out, page.map((row) => csvRow(columns, row)).join(''))
+    await write(out, page.map((row) => csvRow(columns, { ...json(row), detail: detailOf(row) })).join(''))
 }
 
 const detailOf = ({ detail }: Pick<ListedAuditEntry, 'detail'>): string | null =>

@@ -18,17 +18,30 @@ export const later = (a: Instant, b: Instant): Instant => (a > b ? a : b)
 export function formatInstant(at: Instant): string {
   assert(Number.isSafeInteger(at), 'an instant is a whole number of milliseconds')
   const days = Math.floor(at / DAY_MS)
-  const { year, month, day } = dateOf(days)
   const ms = at - days * DAY_MS
-  const hours = Math.floor(ms / HOUR_MS)
-  const minutes = Math.floor(ms / MINUTE_MS) % 60
-  const seconds = Math.floor(ms / SECOND_MS) % 60
-  const date = `${yearText(year)}-${two(month)}-${two(day)}`
-  return `${date}T${two(hours)}:${two(minutes)}:${two(seconds)}.${padded(ms % SECOND_MS, 3)}Z`
+  const seconds = Math.floor(ms / SECOND_MS)
+  const minutes = Math.floor(seconds / 60)
+  const hours = Math.floor(minutes / 60)
+  const time = `${two(hours)}:${two(minutes - 60 * hours)}:${two(seconds - 60 * minutes)}`
+  return `${dayText(days)}T${time}.${padded(ms - seconds * SECOND_MS, 3)}Z`
+}
+
+/** The day that was written last: instants that are written one after the other are mostly of one day. */
+const last = { days: Number.NaN, text: '' }
+
+function dayText(days: number): string {
+  if (days !== last.days) {
+    const { year, month, day } = dateOf(days)
+    last.days = days
+    last.text = `${yearText(year)}-${two(month)}-${two(day)}`
+  }
+  return last.text
 }
 
 const padded = (value: number, length: number): string => String(value).padStart(length, '0')
-const two = (value: number): string => (value < 10 ? `0${value}` : String(value))
+const TWO = Array.from({ length: 100 }, (_, value) => padded(value, 2))
+/** Of a number below a hundred. */
+const two = (value: number): string => TWO[value] ?? ''
 
 /** ISO 8601 gives a sign and six digits to a year that four cannot write. */
 const yearText = (year: number): string =>

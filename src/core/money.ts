@@ -53,12 +53,15 @@ export const formatExact = (amount: bigint, places: number): string => format(am
 
 function format(amount: bigint, placesMin: number, places = PLACES): string {
   const sign = amount < 0n ? '-' : ''
-  const digits = (amount < 0n ? -amount : amount).toString().padStart(places + 1, '0')
+  const written = (amount < 0n ? -amount : amount).toString()
+  const digits = written.length > places ? written : written.padStart(places + 1, '0')
   const point = digits.length - places
   let end = digits.length
-  while (end > point + placesMin && digits[end - 1] === '0') end -= 1
+  while (end > point + placesMin && digits.charCodeAt(end - 1) === ZERO) end -= 1
   return `${sign}${digits.slice(0, point)}.${digits.slice(point, end)}`
 }
+
+const ZERO = 48
 
 /** The largest whole number of cents not above `amount` (which is never negative). */
 export const floorToCents = (amount: Usd): Usd => (amount - (amount % CENT)) as Usd

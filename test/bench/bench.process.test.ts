@@ -86,6 +86,10 @@ test('the page about performance explains every row', async () => {
     explained,
     ROWS.map(({ name }) => name),
   )
+  const { POSTGRES_ROWS } = await import('./postgres/rows.ts')
+  const onServer = page.split('## On PostgreSQL')[1] ?? ''
+  for (const { name } of POSTGRES_ROWS)
+    if (!explained.includes(name)) assert.ok(onServer.includes(`| \`${name}\` |`), name)
 })
 
 test('a mistake on the command line is said before anything is measured', async (t) => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FINDERS, judge } from './finders.ts'
-import { apply, mutantsOf, ROOT } from './patches.ts'
+import { apply, mutantsOf, ROOT, storeOf } from './patches.ts'
 
 for (const [finder, { bugs }] of Object.entries(FINDERS)) {
   const mutants = mutantsOf(finder)
@@ -34,6 +34,13 @@ for (const [finder, { bugs }] of Object.entries(FINDERS)) {
     )
   })
 }
+
+test('a bug is looked for where it lies', () => {
+  const both = ['src/store/postgres/a.ts', 'src/store/common/b.ts']
+  assert.equal(storeOf({ touched: both.slice(0, 1) }), 'postgres')
+  assert.equal(storeOf({ touched: both }), 'sqlite')
+  assert.equal(storeOf({ touched: ['src/store/sqlite/c.ts'] }), 'sqlite')
+})
 
 test('a bug counts as found only when the finder names something and the program ran', () => {
   const { contract } = FINDERS

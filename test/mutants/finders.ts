@@ -6,20 +6,28 @@ export type Run = { code: number | null; output: string; timedOut: boolean }
 /** `broken`: the bug did not run, so that nothing is proved. `first` is what the finder said first. */
 export type Verdict = { kind: 'found' | 'survived' | 'broken'; first: string }
 
+/** What a planted bug may be in. */
+export type Store = 'sqlite' | 'postgres'
+
 export type Finder = {
-  /** The arguments of node. */
-  args: string[]
+  /** The arguments of node, for a bug in what every store uses or in that of one. It may take so long. */
+  args: (store: Store, limitMs: number) => string[]
   /** How many bugs there are for it at least. */
   bugs: number
-  /** How long it may look for one. */
+  /** How long it may look for one, where nobody says. */
   limitMs: number
   /** The first thing that a failing run found, null when it names none. */
   firstFinding: (output: string) => string | null
 }
 
-/** The simulator ends a little earlier, so that it can say what it found. */
 const LIMIT_MS = 60_000
-const SIMULATED_MS = 0.9 * LIMIT_MS
+/** The simulator ends a little before its time, so that it can say what it found. */
+const SIMULATED = 0.9
+
+const CONTRACT: Record<Store, string> = {
+  sqlite: 'test/store/sqlite.test.ts',
+  postgres: 'test/store/postgres.process.test.ts',
+}
 
 /** Those that start no executable, which would have to be built anew for every bug. */
 const COPY_TESTS = [
@@ -31,27 +39,29 @@ const COPY_TESTS = [
 
 export const FINDERS: Record<string, Finder> = {
   simulate: {
-    args: [
+    args: (store, limitMs) => [
       '--import',
       'tsx',
       'test/simulation/simulate.ts',
       '--minutes',
-      String(SIMULATED_MS / 60_000),
+      String((SIMULATED * limitMs) / 60_000),
       '--no-shrink',
+      '--store',
+      store,
     ],
     bugs: 20,
     limitMs: LIMIT_MS,
     firstFinding: (output) => /^SEED=\d+ fails.*$/m.exec(output)?.[0] ?? null,
   },
   contract: {
-    args: ['--import', 'tsx', '--test', '--test-reporter=tap', 'test/store/sqlite.test.ts'],
+    args: (store) => ['--import', 'tsx', '--test', '--test-reporter=tap', CONTRACT[store]],
     bugs: 20,
     limitMs: LIMIT_MS,
     // Indented: a promise of the contract. At the margin stands a file that did not even load.
     firstFinding: (output) => /^ {4}not ok \d+ - (.*)$/m.exec(output)?.[1] ?? null,
   },
   copy: {
-    args: ['--import', 'tsx', '--test', '--test-reporter=tap', ...COPY_TESTS],
+    args: () => ['--import', 'tsx', '--test', '--test-reporter=tap', ...COPY_TESTS],
     bugs: 10,
     // Servers are started, and databases copied many times.
     limitMs: 4 * LIMIT_MS,
@@ -61,7 +71,7 @@ export const FINDERS: Record<string, Finder> = {
 
 /** Signs of a program that cannot run at all, which every finder notices. */
 const STILLBORN =
-  /^.*(?:SyntaxError|ReferenceError|is not a function|ERR_MODULE_NOT_FOUND|Transform failed|syntax error|no such (?:column|table|function)|has no column named|ON CONFLICT clause does not match|(?:Missing|Unknown) named parameter).*$/m
+  /^.*(?:SyntaxError|ReferenceError|is not a function|ERR_MODULE_NOT_FOUND|Transform failed|syntax error|no such (?:column|table|function)|(?:column|relation|function) \S+ does not exist|has no column named|ON CONFLICT clause does not match|(?:Missing|Unknown) named parameter).*$/m
 
 /** Judges a run on a planted bug. `typeErrors` is what the compiler has against it, if anything. */
 export function judge(finder: Finder, run: Run, typeErrors: string | null): Verdict {

@@ -3,6 +3,7 @@
 import { spawnSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import type { Store } from './finders.ts'
 
 export const ROOT = join(import.meta.dirname, '../..')
 
@@ -24,6 +25,10 @@ function read(file: string): Mutant {
     touched: [...text.matchAll(/^\+\+\+ b\/(.+)$/gm)].map(([, path = '']) => path),
   }
 }
+
+/** Where a planted bug shows: on a server when it lies in nothing else, else in a file. */
+export const storeOf = ({ touched }: Pick<Mutant, 'touched'>): Store =>
+  touched.every((file) => /^(?:src\/store|sql)\/postgres\//.test(file)) ? 'postgres' : 'sqlite'
 
 /** What `git apply` has against a patch in a tree, or null when it has nothing and has applied it. */
 export function apply(

@@ -51,19 +51,28 @@ export type OpenStage = (of: { seed: number; start: number }) => Promise<Stage>
 /** Between two looks at all that is on record. */
 const STEPS_BETWEEN_RECORDS = 5
 
-/** Lives a seed, as many steps as its world has or as are asked for. Throws a Failure. */
+export type LifeOptions = {
+  /** Null for as many as its world has. */
+  steps: number | null
+  /** Ends it earlier, between two steps. */
+  isOver?: () => boolean
+  open?: OpenStage
+}
+
+/** Lives a seed. Throws a Failure. */
 export async function live(
   seed: number,
-  { steps: asked, open = inThisProcess(null) }: { steps: number | null; open?: OpenStage },
+  { steps: asked, isOver = () => false, open = inThisProcess(null) }: LifeOptions,
 ): Promise<Lived> {
   const chance = chanceOf(seed)
   const profile = profileOf(chance)
   const state = emptyState(profile.start)
   const player = createPlayer(state, chance, profile)
   const trace: Action[] = []
-  const steps = asked ?? profile.steps
+  const most = asked ?? profile.steps
   return staged({ seed, start: profile.start }, open, async ({ host, act, alter, end }) => {
     let answers = 0
+    let steps = 0
     const follow = async (actions: Generator<Action, void>) => {
       for (const drawn of actions) {
         const action = alter(drawn, chance)
@@ -74,10 +83,11 @@ export async function live(
     }
     try {
       await follow(player.opening())
-      for (let step = 1; step <= steps; step++) {
+      for (; steps < most && !isOver(); steps++) {
         await follow(player.step())
-        await look(host, state, step % STEPS_BETWEEN_RECORDS === 0 || step === steps)
+        await look(host, state, (steps + 1) % STEPS_BETWEEN_RECORDS === 0)
       }
+      await look(host, state, true)
       await probe(host)
       await end?.(state)
     } catch (error) {

@@ -39,12 +39,12 @@ process.exitCode = failed ? 1 : 0
 /** The next life to be lived, or null when there is none. */
 function nextTask(): Task | null {
   const { seed: only, minutes, crashes, shrinks, steps, store } = options
-  const isOver = only === null ? performance.now() - begun >= minutes * 60_000 : drawn > 0
-  if (failed || isOver) return null
+  const msLeft = only === null ? begun + minutes * 60_000 - performance.now() : Number.POSITIVE_INFINITY
+  if (failed || msLeft <= 0 || (only !== null && drawn > 0)) return null
   drawn += 1
   const { seed, isCrashing } =
     only === null ? (FIXED_LIVES[drawn - 1] ?? freshLife()) : { seed: only, isCrashing: false }
-  return { seed, steps, isCrashing: crashes ?? isCrashing, shrinks, store, server }
+  return { seed, steps, isCrashing: crashes ?? isCrashing, shrinks, msLeft, store, server }
 }
 
 function freshLife(): Life {

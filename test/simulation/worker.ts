@@ -13,6 +13,8 @@ export type Task = {
   steps: number | null
   isCrashing: boolean
   shrinks: boolean
+  /** How long it may take, in milliseconds: what is left of the run. */
+  msLeft: number
   store: StoreName
   /** The address of a server for databases, if the store asks for one. */
   server: string | null
@@ -46,10 +48,12 @@ async function perform(task: Task): Promise<Finished> {
 }
 
 async function liveIt(task: Task, times: StoreTimes): Promise<{ lived: Lived; crashes: Crashes }> {
-  const { seed, steps, isCrashing, server } = task
+  const { seed, steps, isCrashing, server, msLeft } = task
+  const end = performance.now() + msLeft
+  const isOver = () => performance.now() > end
   if (!isCrashing)
-    return { lived: await live(seed, { steps, open: stageOf(task, times) }), crashes: noCrashes() }
-  const lived = await liveWithCrashes(seed, { steps, server })
+    return { lived: await live(seed, { steps, isOver, open: stageOf(task, times) }), crashes: noCrashes() }
+  const lived = await liveWithCrashes(seed, { steps, isOver, server })
   return { lived, crashes: lived.crashes }
 }
 

@@ -24,6 +24,7 @@ import { hasTool } from '../support/tools.ts'
 const MARK = query('insert into marks (mark) values (:mark)')
 const WRONG = query('select 1 / 0')
 const XID = query<{ xid: string }>('select pg_current_xact_id()::text as xid')
+const IMPATIENT = query('set local idle_in_transaction_session_timeout = 50')
 const PID = query<{ pid: bigint }>('select pg_backend_pid() as pid')
 
 const MARKS = 'create table tranche.marks (mark bigint)'
@@ -75,6 +76,23 @@ test('a connection that ends inside a transaction: it is done again, and counts 
   const connection = connectTo(t, url)
   assert.equal(await mark(connection, async (pid) => void (await end(pid))), 2)
   assert.equal(await marks(), 1)
+})
+
+test('a transaction that the server ended because its process stood still: it is done again', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { proxy, marks } = await stage(t)
+  const connection = connectTo(t, proxy.url)
+  let runs = 0
+  await connection.write(async (tx) => {
+    runs += 1
+    if (runs === 1) {
+      await tx.run(IMPATIENT)
+      // Its next statement is on its way before it has read why that is too late.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)
+    }
+    await tx.run(MARK, { mark: 1 })
+  })
+  assert.deepEqual([runs, await marks()], [2, 1])
 })
 
 test('a commit that arrived, and whose answer did not: it counts, and is not done again', async (t) => {

@@ -80,3 +80,31 @@ test('the due set is complete and read once, however many plans are due at the s
     }
   }
 })
+
+test('a pass takes smaller pages while another process writes', async (t) => {
+  const { db, scheduler } = await prepared(t)
+  db.pragma('foreign_keys = off')
+  db.exec(`with recursive n (i) as (select 1 union all select i + 1 from n where i < 4000)
+    insert into schedules (plan_id, window_id, awake, next_run_at, window_start, window_end, budget, fireable, floor,
+      tranche_index, slot, extras_left, next_extra_at)
+    select i, 1, 1, 1, 0, 100000, 1, 0, 1, 0, -1, 3, 0 from n`)
+  const other = openFile(db.name)
+  t.after(() => other.close())
+  const due = { now: at(1000), livePrice: null, leadMs: 0 }
+  const pages = scheduler.duePages(1, due, 1_000)[Symbol.asyncIterator]()
+  const next = async (): Promise<number[]> => (await pages.next()).value ?? []
+  const write = (): unknown => other.exec('insert into price_imports select count(*), 1 from price_imports')
+  const sizes: number[] = []
+  const seen: number[] = []
+  for (const writes of [false, false, true, true, false, false]) {
+    if (writes) write()
+    const page = await next()
+    sizes.push(page.length)
+    seen.push(...page)
+  }
+  assert.deepEqual(sizes, [1_000, 1_000, 250, 250, 1_000, 500])
+  assert.deepEqual(
+    seen,
+    Array.from({ length: 4_000 }, (_, i) => i + 1),
+  )
+})

@@ -2,7 +2,6 @@
 
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
-import type { TestContext } from 'node:test'
 import type { Server } from './postgres-server.ts'
 
 /**
@@ -11,20 +10,30 @@ import type { Server } from './postgres-server.ts'
  */
 export type Fate = 'answer lost' | 'never arrives' | 'answered with rollback'
 
+/** By the folder of its socket. */
+type Place = Pick<Server, 'folder'>
+/** A test, or what else ends. */
+type Ending = { after: (end: () => void) => void }
+
 export type Proxy = {
   url: string
   /** Lets the next commit meet its fate; resolves then. `after` goes before anybody may connect anew. */
   next: (fate: Fate, after?: () => Promise<void>) => Promise<void>
+  /** Ends every connection there is. */
+  cut: () => void
   /** Where connections lead from now on. */
-  leadTo: (server: Server) => void
+  leadTo: (server: Place) => void
 }
 
 const COMMIT = Buffer.from('commit\0')
 const COMMITTED = Buffer.from('COMMIT\0')
 const ROLLED_BACK = Buffer.from('ROLLBA\0')
 
-export async function proxyTo(t: TestContext, server: Server, database: string): Promise<Proxy> {
+export async function proxyTo(t: Ending, server: Place, database: string): Promise<Proxy> {
   let to = server
+  const cut = () => {
+    for (const socket of sockets) socket.destroy()
+  }
   let plan: { fate: Fate; after: () => Promise<void>; met: () => void } | null = null
   let open = Promise.resolve()
   const sockets = new Set<Socket>()
@@ -62,7 +71,7 @@ export async function proxyTo(t: TestContext, server: Server, database: string):
   const listener = createServer((client) => void carry(client))
   await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
   t.after(() => {
-    for (const socket of sockets) socket.destroy()
+    cut()
     listener.close()
   })
   return {
@@ -71,6 +80,7 @@ export async function proxyTo(t: TestContext, server: Server, database: string):
       new Promise((met) => {
         plan = { fate, after, met }
       }),
+    cut,
     leadTo: (server) => {
       to = server
     },

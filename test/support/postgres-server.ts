@@ -20,6 +20,8 @@ export type Server = {
   ask: <Row extends object>(sql: string, database?: string) => Promise<Row[]>
   /** Sends the server's first process a signal: SIGQUIT has it fall over, SIGINT stop its work and end. */
   kill: (signal: NodeJS.Signals) => void
+  /** Starts it anew in its folder once it has ended, however it did. */
+  again: () => Promise<void>
   /** Ends it and removes its folder. */
   stop: () => Promise<void>
 }
@@ -102,11 +104,11 @@ export async function startStandby(of: Server, settings: Record<string, string> 
 const FAST = { fsync: 'off', full_page_writes: 'off', max_connections: '200', max_wal_size: '4GB' }
 
 /**
- * Holds the server and waits for the end of its own input, which comes with the end of the process that holds the other
- * end of it, kill -9 included: then it ends the server and removes the folder.
+ * Holds the server, starts it anew for each line of its input, and waits for the end of that, which comes with the end of
+ * the process that holds the other end of it, kill -9 included: then it ends the server and removes the folder.
  */
-const KEEPER =
-  '"$@" >> "$0/log" 2>&1 & server=$!; cat; kill -CONT $server; kill -QUIT $server; wait; rm -rf "$0"'
+const KEEPER = `while "$@" >> "$0/log" 2>&1 & server=$!; read -r line; do :; done
+  kill -CONT $server; kill -QUIT $server; wait; rm -rf "$0"`
 
 /** Starts the cluster that is in a folder. */
 export async function runServer(folder: string, settings: Record<string, string> = {}): Promise<Server> {
@@ -137,8 +139,19 @@ export async function runServer(folder: string, settings: Record<string, string>
     const [pid] = readFileSync(join(folder, 'data/postmaster.pid'), 'utf8').split('\n')
     process.kill(Number(pid), signal)
   }
+  const again = async (): Promise<void> => {
+    // Processes of the one before may still be about to end, and keep the next one out.
+    for (let tried = 1; ; tried++) {
+      keeper.stdin?.write('\n')
+      try {
+        return await isReady(ask, folder, AGAIN_MS * tried)
+      } catch (error) {
+        if (tried === AGAIN_MAX) throw error
+      }
+    }
+  }
   await isReady(ask, folder)
-  return { folder, url, ask, kill, stop: () => ended(keeper) }
+  return { folder, url, ask, kill, again, stop: () => ended(keeper) }
 }
 
 async function ended(keeper: ChildProcess): Promise<void> {
@@ -150,7 +163,7 @@ async function ended(keeper: ChildProcess): Promise<void> {
 }
 
 /** Resolves once it answers. Throws with its log when it does not begin to run, or not in time. */
-export async function isReady(ask: Server['ask'], folder: string): Promise<void> {
+export async function isReady(ask: Server['ask'], folder: string, withinMs = START_MAX_MS): Promise<void> {
   const began = performance.now()
   for (;;) {
     try {
@@ -159,7 +172,7 @@ export async function isReady(ask: Server['ask'], folder: string): Promise<void>
     } catch (error) {
       const waited = performance.now() - began
       const isRunning = existsSync(join(folder, 'data/postmaster.pid'))
-      if (waited > START_MAX_MS || (waited > BEGIN_MAX_MS && !isRunning))
+      if (waited > withinMs || (waited > BEGIN_MAX_MS && !isRunning))
         throw new Error(readFileSync(join(folder, 'log'), 'utf8'), { cause: error })
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
@@ -168,6 +181,8 @@ export async function isReady(ask: Server['ask'], folder: string): Promise<void>
 
 const START_MAX_MS = 60_000
 const BEGIN_MAX_MS = 5_000
+const AGAIN_MS = 2_000
+const AGAIN_MAX = 7
 
 /** What a socket's path may be at most, and what the server puts behind that of a folder of ours. */
 const SOCKET_BYTES_MAX = 107

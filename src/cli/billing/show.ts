@@ -1,6 +1,6 @@
 // billing show: what each partner's month comes to, and what explains its fee.
 
-import type { Row } from '../../billing/export.ts'
+import type { Row } from '../../billing/csv.ts'
 import { bill, statementJson } from '../../billing/statement.ts'
 import { createTotals, TOTAL } from '../../billing/totals.ts'
 import { formatInstant } from '../../core/instant.ts'

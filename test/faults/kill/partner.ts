@@ -2,20 +2,7 @@
 // buys once for each idempotency key, and sends again whatever got no answer.
 
 import assert from 'node:assert/strict'
-import { MINUTE_MS } from '../../../src/core/instant.ts'
-
-export type Due = {
-  execution_id: string
-  idempotency_key: string
-  amount_usd: string
-  lease_expires_at: string
-  delivered_count: number
-}
-export type Report = {
-  partner_order_id: string
-  status: 'filled' | 'partial' | 'failed'
-  usd_amount?: string
-}
+import { anyReport, anyTerms, CONSENT, type Due, LEASE_MS, type Report } from '../purchases.ts'
 
 export type Partner = {
   /** What was answered with 200, and so must never be gone. */
@@ -33,7 +20,6 @@ export type Partner = {
   enrol: (url: string, plans: number) => Promise<void>
 }
 
-const LEASE_MS = 5 * MINUTE_MS
 const PLANS_OF_A_USER = 5
 
 class Unanswered extends Error {}
@@ -79,10 +65,8 @@ export function createPartner(key: string, random: () => number): Partner {
         partner.users.add(user)
         for (let i = 0; i < PLANS_OF_A_USER; i++) {
           const plan = `${user}-plan-${i}`
-          const frequency = random() < 0.7 ? 'daily' : 'weekly'
-          const amount_usd = random() < 0.5 ? '60.00' : '17.77'
           const ids = { partner_user_id: user, partner_plan_id: plan }
-          await call(url, 'POST', '/plans', { ...ids, amount_usd, frequency })
+          await call(url, 'POST', '/plans', { ...ids, ...anyTerms(random) })
           partner.plans.add(plan)
         }
       }),
@@ -136,7 +120,11 @@ export function createPartner(key: string, random: () => number): Partner {
     if (random() < 0.1) return
     assert.equal(bought.get(idempotency_key) ?? id, id, `${idempotency_key} is one purchase`)
     bought.set(idempotency_key, id)
-    await confirm(url, id, partner.unanswered.get(id) ?? anyReport(`order ${idempotency_key}`, amount_usd))
+    await confirm(
+      url,
+      id,
+      partner.unanswered.get(id) ?? anyReport(random, `order ${idempotency_key}`, amount_usd),
+    )
   }
 
   async function confirm(url: string, id: string, report: Report): Promise<void> {
@@ -146,19 +134,5 @@ export function createPartner(key: string, random: () => number): Partner {
     partner.reports.set(id, report)
   }
 
-  function anyReport(partner_order_id: string, amount: string): Report {
-    const kind = random()
-    if (kind < 0.1) return { partner_order_id, status: 'failed' }
-    const part = { partner_order_id, btc_amount: '0.00010000', execution_price: '60000.00' }
-    if (kind < 0.2) return { ...part, status: 'partial', usd_amount: '0.50' }
-    return { ...part, status: 'filled', usd_amount: amount }
-  }
-
   return partner
-}
-
-const CONSENT = {
-  consent_accepted: true,
-  consent_version: 'v1',
-  consent_timestamp: '2026-01-01T00:00:00Z',
 }

@@ -36,16 +36,23 @@ const ENDLESS_MS = 500
 const FIRST_GUESS_MS = 120
 const AT_WORK_MS = 20
 
+type Options = {
+  seed: number
+  onRound?: (round: number) => void
+  /** Whether to end before the next round. */
+  isOver?: () => boolean
+}
+
 /** Runs rounds on one database, the victims in turn. Throws with the round that failed, whose folder then stays. */
 export async function killRounds(
   rounds: number,
-  { seed, onRound = () => {} }: { seed: number; onRound?: (round: number) => void },
+  { seed, onRound = () => {}, isOver = () => false }: Options,
 ): Promise<Killed> {
   const scene = await openScene(seed)
   const tallies = new Map<string, Tally>()
   let doing = 'at the start'
   try {
-    for (let round = 1; round <= rounds; round++) {
+    for (let round = 1; round <= rounds && !isOver(); round++) {
       const victim = VICTIMS[(round - 1) % VICTIMS.length] as Victim
       const tally = tallies.get(victim.name) ?? { rounds: 0, killed: 0, atWork: 0, wholeMs: FIRST_GUESS_MS }
       tallies.set(victim.name, tally)

@@ -7,7 +7,16 @@ import type { Chance } from '../chance.ts'
 import { Difference } from '../difference.ts'
 import { differenceOf, judge } from '../judge.ts'
 import { learnIds, learnNumbers } from '../learn.ts'
-import { actOn, type Lived, live, look, type OpenStage, replay, resolvable } from '../life.ts'
+import {
+  actOn,
+  type LifeOptions,
+  type Lived,
+  live,
+  look,
+  type OpenStage,
+  replay,
+  resolvable,
+} from '../life.ts'
 import { statesOnTheWay } from '../model/on-the-way.ts'
 import { recordOf } from '../model/record.ts'
 import type { State } from '../model/state.ts'
@@ -37,10 +46,11 @@ const STEPS_MAX = 40
 
 export async function liveWithCrashes(
   seed: number,
-  { steps, server = null }: { steps: number | null; server?: string | null },
+  { steps, isOver, server = null }: Pick<LifeOptions, 'steps' | 'isOver'> & { server?: string | null },
 ): Promise<Lived & { crashes: Crashes }> {
   const crashes = noCrashes()
-  const lived = await live(seed, { steps: steps ?? STEPS_MAX, open: mortal(server, crashes) })
+  const open = mortal(server, crashes)
+  const lived = await live(seed, { steps: steps ?? STEPS_MAX, open, ...(isOver && { isOver }) })
   return { ...lived, crashes }
 }
 

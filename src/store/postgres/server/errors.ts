@@ -38,7 +38,7 @@ const WAITED = /^Query read timeout$|connection timeout$/
 export function isLost(error: unknown): boolean {
   if (isSilence(error)) return true
   const state = sqlState(error)
-  if (state !== null) return /^(08|57P0)/.test(state) || ['53300', '25006'].includes(state)
+  if (state !== null) return /^(08|57P0)/.test(state) || ['53300', '25006', '25P03'].includes(state)
   if (!(error instanceof Error)) return false
   return OF_SOCKETS.test(codeOf(error)) || LOST.test(error.message)
 }

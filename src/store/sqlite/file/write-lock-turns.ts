@@ -2,6 +2,7 @@
 // asks only every millisecond: one that commits without a break would never leave it a chance.
 
 import type { Database } from 'better-sqlite3'
+import { watchOthers } from './others.ts'
 import { LOCK_LOOK_MS } from './when-free.ts'
 
 /** How long the lock is held, in sum, before others get a chance to take it: when nobody else writes, and when some do. */
@@ -19,17 +20,13 @@ export type LockShare = {
 }
 
 export function createLockShare(db: Database): LockShare {
-  // Changes whenever another connection has committed anything.
-  const othersVersion = db.prepare<[], bigint>('pragma data_version').pluck()
-  let seenVersion: bigint | undefined
+  const haveOthersWritten = watchOthers(db)
   let sharedUntil = Number.NEGATIVE_INFINITY
   let heldMs = 0
   let freeSince = Number.NEGATIVE_INFINITY
 
   function heldMaxMs(): number {
-    const version = othersVersion.get()
-    if (seenVersion !== undefined && version !== seenVersion) sharedUntil = performance.now() + SHARED_MS
-    seenVersion = version
+    if (haveOthersWritten()) sharedUntil = performance.now() + SHARED_MS
     return performance.now() < sharedUntil ? HELD_MAX_MS.shared : HELD_MAX_MS.alone
   }
 

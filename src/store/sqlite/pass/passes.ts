@@ -6,6 +6,7 @@ import type { Instant } from '../../../core/instant.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../../pass-history.ts'
 import type { DueRanges, PassCounts, PassStart, PassStore, Preview } from '../../passes.ts'
 import { type Connection, databaseBytes } from '../file/connection.ts'
+import { watchOthers } from '../file/others.ts'
 import { lockFile } from '../file/own-files.ts'
 import { acquireLock } from '../file/process-lock.ts'
 import type { SandboxDue } from '../sandbox/due-plans.ts'
@@ -16,6 +17,8 @@ import type { WriteWakeUps } from './wake-ups.ts'
 
 /** How long the write lock is left to others between two pages. */
 const YIELD_MS = 2
+/** Plans in a page while other processes write: a quarter of the wait for them, and a commit more often for the pass. */
+const SHARED_PAGE_PLANS = 250
 
 type Parts = {
   book: PriceBook
@@ -104,10 +107,13 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
 
     async *duePages(_passId, due, pageMax) {
       const planIds = due ? await listDuePlans(due) : []
-      for (let from = 0; from < planIds.length; from += pageMax) {
+      const haveOthersWritten = watchOthers(db)
+      for (let from = 0; from < planIds.length; ) {
         // Between pages, so that another process waiting for the write lock gets its turn.
         if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
-        yield planIds.slice(from, from + pageMax)
+        const until = from + (haveOthersWritten() ? Math.min(pageMax, SHARED_PAGE_PLANS) : pageMax)
+        yield planIds.slice(from, until)
+        from = until
       }
     },
 

@@ -1,0 +1,14 @@
+// Whether anybody else writes to the file.
+
+import type { Database } from 'better-sqlite3'
+
+/** Tells, each time it is asked, whether another connection has committed anything since it was asked before. */
+export function watchOthers(db: Database): () => boolean {
+  const version = db.prepare<[], bigint>('pragma data_version').pluck()
+  let seen: bigint | undefined
+  return () => {
+    const last = seen
+    seen = version.get()
+    return last !== undefined && seen !== last
+  }
+}

@@ -1,0 +1,33 @@
+// A limit on every wait of a long run: what hangs is told by its name, and nothing is waited for without end.
+
+import { setTimeout as pause } from 'node:timers/promises'
+
+/** What `work` resolves with. Throws with `what` when that takes longer. */
+export async function within<T>(ms: number, what: string, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const over = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what}: not within ${ms} ms`)), ms)
+  })
+  try {
+    return await Promise.race([work, over])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const LOOK_AGAIN_MS = 20
+
+/** Looks until it is so; what a look throws counts as no. Throws with `what`, and what the last look threw. */
+export async function until(ms: number, what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const from = performance.now()
+  let cause: unknown
+  for (;;) {
+    try {
+      if (await within(ms, what, isSo())) return
+    } catch (error) {
+      cause = error
+    }
+    if (performance.now() - from > ms) throw new Error(`${what}: not within ${ms} ms`, { cause })
+    await pause(LOOK_AGAIN_MS)
+  }
+}
