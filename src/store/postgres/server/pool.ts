@@ -44,6 +44,8 @@ export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA }
   const pool = new pg.Pool({
     ...connectingTo(url),
     max,
+    // One stays however long nobody calls: who asks whether the database is in use sees it (../copying/target.ts).
+    min: 1,
     pipeline: true,
     Client,
     // A process that has nothing left to do ends.
