@@ -262,6 +262,7 @@ create table webhook_events (
   primary key (tick_id, tenant_id)
 );
 create index webhook_events_by_execution on webhook_events (earliest_execution_id);
+create index webhook_events_unclaimed on webhook_events (tick_id) where claimed_at is null;
 
 create table prices (
   at bigint primary key,
@@ -359,6 +360,13 @@ create table stops (
   ended_at bigint
 );
 create index stops_under_way on stops (tenant_id) where ended_at is null;
+
+-- Partners whose schedules do not all follow their status, hold and minimum yet, and up to which plan they do.
+create table catch_ups (
+  partner_slug text collate "C" primary key references partners,
+  tenant_id bigint not null default 0,
+  partner_plan_id text collate "C" not null default ''
+);
 
 create table polls (
   tenant_id bigint primary key references tenants,

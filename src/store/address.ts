@@ -42,10 +42,28 @@ export function refuseNoAddress(db: string): void {
       'usage',
       '--db takes a file or an address that begins with postgres://, and this is neither.',
     )
+  const flaw = flawOfHost(db)
+  if (flaw) throw new Problem('usage', `The address of the database ${flaw}`)
   if (shownAddress(db) === HIDDEN)
     throw new Problem(
       'usage',
-      'The address of the database cannot be read: in its password, a character that is no letter or digit is written ' +
+      'The address of the database cannot be read: in its password, a character that is not a letter or digit is written ' +
         'as %XX, such as %2F for / and %40 for @.',
     )
 }
+
+/** What is wrong with the hosts that an address names, where it is certain which part of it that is. */
+function flawOfHost(db: string): string | null {
+  const [, authority = '', rest = ''] = /^[a-z]+:\/\/([^/?#]*)(.*)$/is.exec(db) ?? []
+  // Else a password with a slash is what comes before.
+  if (rest.includes('@')) return null
+  const host = authority.slice(authority.lastIndexOf('@') + 1)
+  if (host.includes(',') || /[?&]host=[^&]*(,|%2c)/i.test(rest))
+    return 'names several hosts. Name one: the primary, or a proxy that knows which that is.'
+  const [, port] = /^(?:\[[^\]]*\]|[^:]*):(.+)$/.exec(host) ?? []
+  if (port !== undefined && !(/^\d+$/.test(port) && Number(port) >= 1 && Number(port) <= PORT_MAX))
+    return `has a port that is not a number from 1 to ${PORT_MAX}.`
+  return null
+}
+
+const PORT_MAX = 65_535

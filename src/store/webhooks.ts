@@ -17,10 +17,12 @@ export interface WebhookStore {
   /** Whether there was one to delete. */
   deleteWebhook(tenant: Tenant): Promise<boolean>
   /**
-   * Hands out the wake-ups a pass wrote, each once and never again, with the registrations to send them to. Those of
-   * other passes, left by a crash, are never handed out.
+   * Hands out the wake-ups a pass wrote, each once and never again, with the registrations to send them to; with them
+   * those that passes before it have left, where `hasLeftWakeUps` tells of them. Those of other passes are not handed out.
    */
   claimWakeUps(passId: number): Promise<(WakeUp & { webhook: Webhook })[]>
+  /** Whether a pass, or one before it, has left wake-ups that nobody has claimed. False where a crash leaves none to others. */
+  hasLeftWakeUps(passId: number): Promise<boolean>
   /** Enters how an attempt ended, unless the webhook was replaced meanwhile. Answers the webhook as it now is. */
   noteAttempt(
     tenant: Tenant,

@@ -5,7 +5,7 @@ import type { WebhookStore } from '../store/webhooks.ts'
 import type { Deliver, Delivery } from './deliver.ts'
 
 export type WakeOptions = {
-  store: Pick<WebhookStore, 'claimWakeUps' | 'noteAttempt'>
+  store: Pick<WebhookStore, 'claimWakeUps' | 'hasLeftWakeUps' | 'noteAttempt'>
   /** Asked for only when there is something to announce: what it loads is what a pass without news goes without. */
   deliver: () => Promise<Deliver>
   /** Told when a webhook fails often enough to be worth a line, when it is paused, and when the store fails. */
@@ -17,7 +17,7 @@ export type Woken = { sent: number; failed: number }
 export const IN_PARALLEL_MAX = 50
 
 /**
- * Sends what a pass announced, and says how many wake-ups were delivered and how many not. Never throws: its executions
+ * Sends what a pass announced, and what earlier ones could not, and says how many wake-ups were delivered and how many not. Never throws: its executions
  * are stored and a poll finds them, so a wake-up that is lost does not undo the pass.
  */
 export async function wakePartners(
@@ -25,8 +25,8 @@ export async function wakePartners(
   { store, deliver: load, warn }: WakeOptions,
 ): Promise<Woken> {
   const woken: Woken = { sent: 0, failed: 0 }
-  if (pass.executionsCreated === 0) return woken
   try {
+    if (pass.executionsCreated === 0 && !(await store.hasLeftWakeUps(pass.passId))) return woken
     const deliver = await load()
     await inParallel(await store.claimWakeUps(pass.passId), async (delivery) => {
       const attempt = await deliver(delivery)

@@ -1,6 +1,7 @@
 // A process that runs a part of the source by itself, for what a whole process would hide: passes that fire nothing, and
 // the backtest, which makes the scheduler's decisions.
 
+import { databaseOf } from '../../src/cli/database.ts'
 import { syntheticPath } from '../../src/cli/partner-sim/synthetic-prices.ts'
 import { type Frequency, WINDOW_MS } from '../../src/core/frequency.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
@@ -9,12 +10,11 @@ import { type History, historyOf } from '../../src/engine/backtest/history.ts'
 import { backtest } from '../../src/engine/backtest/replay.ts'
 import { runPass } from '../../src/engine/pass.ts'
 import { machine } from '../../src/machine.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
 import { serveJobs } from './helper.ts'
 import { median } from './statistics.ts'
 
 export type InsideJob =
-  | { work: 'idle passes'; file: string }
+  | { work: 'idle passes'; database: string }
   | { work: 'backtest' | 'sums'; frequency: Frequency; bars: number }
 /** Of one pass, the median; of the whole backtest. */
 export type InsideDone = { ms: number; cpuMs: number; bars: number }
@@ -36,8 +36,9 @@ function prices(bars: number): History {
   return historyOf(points)
 }
 
-async function idlePasses(file: string): Promise<InsideDone> {
-  const store = await openStore(file, { clock: machine.clock, create: false })
+async function idlePasses(address: string): Promise<InsideDone> {
+  const database = await databaseOf(address, machine)
+  const store = await database.open({ create: false })
   try {
     const times: number[] = []
     const before = process.cpuUsage()
@@ -50,7 +51,7 @@ async function idlePasses(file: string): Promise<InsideDone> {
     const { user, system } = process.cpuUsage(before)
     return { ms: median(times), cpuMs: (user + system) / 1000 / PASSES, bars: 0 }
   } finally {
-    store.close()
+    await store.close()
   }
 }
 
@@ -83,7 +84,7 @@ function timed(work: () => number): InsideDone {
 }
 
 serveJobs((job: InsideJob) => {
-  if (job.work === 'idle passes') return idlePasses(job.file)
+  if (job.work === 'idle passes') return idlePasses(job.database)
   history ??= prices(job.bars)
   const of = history
   return timed(() => (job.work === 'sums' ? sums : replay)(job.frequency, of))

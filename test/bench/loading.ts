@@ -3,11 +3,11 @@
 import { join } from 'node:path'
 import { type Helper, startHelper } from './helper.ts'
 import type { LoadDone, LoadJob } from './load.ts'
-import { cpuUsOf, known, residentMib } from './process-cost.ts'
+import { cpuUsOf, databaseCpuUs, known, residentMib } from './process-cost.ts'
 import type { Figures, Stage } from './row.ts'
 
-/** A server that is loaded: where it listens, and the process that answers. */
-export type Server = { url: string; pid: number }
+/** A server that is loaded: where it listens, the process that answers, and the database behind it, if it has one. */
+export type Server = { url: string; pid: number; database?: string }
 export type Load = (
   server: Server,
   job: Omit<LoadJob, 'url' | 'keepsTimes'> & {
@@ -19,8 +19,9 @@ export type Load = (
 /** Starts the process that makes the calls; it keeps a core of its own busy. */
 export async function startLoad(stage: Pick<Stage, 'after'>): Promise<Load> {
   const helper: Helper<LoadJob, LoadDone> = await startHelper(stage, join(import.meta.dirname, 'load.ts'))
-  return async ({ url, pid }, { onTimes, ...job }) => {
+  return async ({ url, pid, database = '' }, { onTimes, ...job }) => {
     const cpuBefore = cpuUsOf(pid)
+    const databaseBefore = databaseCpuUs(database)
     const done = await helper.ask({ ...job, url, keepsTimes: onTimes !== undefined })
     const { answered, errors, seconds, p50Ms, p99Ms } = done
     onTimes?.(done.timesMs)
@@ -31,6 +32,7 @@ export async function startLoad(stage: Pick<Stage, 'after'>): Promise<Load> {
       p99_ms: p99Ms,
       cpu_us: cpuUs / answered,
       busy: cpuUs / seconds / 1e6,
+      server_us: (databaseCpuUs(database) - databaseBefore) / answered,
       resident_mib: residentMib(pid),
       errors,
     })

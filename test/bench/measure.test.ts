@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { test } from 'node:test'
+import type { Backend } from './backend.ts'
 import { measureRow } from './measure.ts'
 import { type Contestant, type Figures, hasFailed, type Result, type Row, type Scale } from './row.ts'
 
-const SCALE: Scale = { quick: true, rounds: 3, pick: ({ quick }) => quick }
+const SCALE: Scale = { on: {} as Backend, quick: true, rounds: 3, pick: ({ quick }) => quick }
 
 const ROW: Row = {
   name: 'row',

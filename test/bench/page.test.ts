@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { capacityOf } from './capacity.ts'
+import { capacityOf, capacityOfServer } from './capacity.ts'
 import { drawGrowth } from './chart.ts'
 import { withFigures } from './page.ts'
 import type { Report } from './report.ts'
@@ -66,23 +66,34 @@ const REPORT: Report = {
   rows: [ROW, { name: 'me', what: 'GET /me', failed: 'no port' }],
 }
 
+const SERVER = { ...REPORT.machine, postgres: '15.18' }
+const REPORTS = { file: REPORT, postgres: { ...REPORT, machine: SERVER } }
+
 const PAGE = [
   'before\n<!-- bench: figures -->\nold\n<!-- end -->\n',
-  'between\n<!-- bench: capacity -->\n<!-- end -->\nafter\n',
+  'between\n<!-- bench: capacity -->\n<!-- end -->\n',
+  '<!-- bench: postgres figures -->\n<!-- end -->\n<!-- bench: postgres capacity -->\n<!-- end -->\nafter\n',
 ].join('')
 
 test('the page gets the figures between its marks, and the same ones again change nothing', () => {
-  const written = withFigures(PAGE, REPORT)
+  const written = withFigures(PAGE, REPORTS)
   assert.ok(written.startsWith('before\n<!-- bench: figures -->\n\nMeasured 2026-01-05 at commit `abc1234`'))
   assert.match(written, /\|\n\n<!-- end -->\nbetween\n<!-- bench: capacity -->\n/)
+  assert.match(
+    written,
+    /with `npm run bench -- --store postgres --quick`: .*\n.*, SQLite 3.54.1, PostgreSQL 15.18\.\n/,
+  )
   assert.ok(written.endsWith('\n\n<!-- end -->\nafter\n'))
-  assert.equal(withFigures(written, REPORT), written)
-  assert.throws(() => withFigures('no marks', REPORT), /has no/)
+  assert.equal(withFigures(written, REPORTS), written)
+  assert.throws(() => withFigures('no marks', REPORTS), /has no/)
 })
 
 test('a row of the page has who, what, how sure and whether', () => {
-  const written = withFigures(PAGE, REPORT)
-  const rows = written.split('\n').filter((line) => line.startsWith('| **'))
+  const written = withFigures(PAGE, REPORTS)
+  const rows = written
+    .split('<!-- end -->')[0]
+    ?.split('\n')
+    .filter((line) => line.startsWith('| **'))
   assert.deepEqual(rows, [
     '| **growth**<br>a tick<br>on 10,000 and 1,000,000 plans<br>A note. ' +
       '| ours, 10,000 plans: 25,301/s (24,000 to 26,000), 41.2 µs CPU<br>' +
@@ -135,4 +146,23 @@ test('rates and sizes are said as what one file carries', () => {
   assert.match(said[1] ?? '', /more than 1,500,000 plans fire at once/)
   assert.match(said[2] ?? '', /about 310 bytes of the file, indexes included: a million of them 0.29 GiB/)
   assert.deepEqual(capacityOf({ rows: [{ name: 'confirm', what: '', failed: 'no port' }] }), [])
+})
+
+test('what a server does is said in ratios to a file, rates, log and disk', () => {
+  const spread = (median: number) => ({ median, least: median, most: median })
+  const ratios = { 'rate to a file': { better: 'more', isSteady: false, spread: spread(0.512) } } as const
+  const confirm: Result = { ...ROW, name: 'confirm', ratios }
+  const pass: Result = {
+    ...ROW,
+    name: 'pass',
+    ratios,
+    contestants: [{ name: 'ours', role: 'ours', figures: { wal_bytes: spread(1_640) } }],
+  }
+  const said = capacityOfServer({ rows: [confirm, pass, { ...ROW, name: 'pass-together' }] })
+  assert.equal(said.length, 4)
+  assert.match(said[0] ?? '', /`confirm` 0.51, `pass` 0.51/)
+  assert.match(said[1] ?? '', /about 25,000 a second/)
+  assert.match(said[2] ?? '', /about 25,000 tranches a second, where one alone fires 24,000/)
+  assert.match(said[3] ?? '', /about 1,600 bytes of the log/)
+  assert.deepEqual(capacityOfServer({ rows: [] }), [])
 })

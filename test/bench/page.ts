@@ -1,37 +1,42 @@
-// What docs/performance.md says in numbers, written between marks of the page from the report of a run.
+// What docs/performance.md says in numbers, written between marks of the page from the reports of two runs: on a file and
+// on a server.
 
-import { capacityOf } from './capacity.ts'
+import { capacityOf, capacityOfServer } from './capacity.ts'
 import type { Report } from './report.ts'
 import { type Failure, hasFailed, type Result } from './row.ts'
 import { besideOf, goalsOf, mainOf, ratiosOf } from './words.ts'
 
 /** What stands between `<!-- bench: NAME -->` and `<!-- end -->`. */
-const PARTS: Record<string, (report: Report) => string> = { figures: figuresOf, capacity: sentencesOf }
+const PARTS: Record<string, (reports: Reports) => string> = {
+  figures: ({ file }) => figuresOf(file),
+  capacity: ({ file }) => sentences(capacityOf(file)),
+  'postgres figures': ({ postgres }) => figuresOf(postgres),
+  'postgres capacity': ({ postgres }) => sentences(capacityOfServer(postgres)),
+}
+export type Reports = { file: Report; postgres: Report }
 const END = '<!-- end -->'
 
-/** The page with what a report says, in its places. Throws when it has none for a part. */
-export function withFigures(page: string, report: Report): string {
+/** The page with what the reports say, in its places. Throws when it has none for a part. */
+export function withFigures(page: string, reports: Reports): string {
   return Object.entries(PARTS).reduce((text, [name, write]) => {
     const mark = `<!-- bench: ${name} -->`
     const begin = text.indexOf(mark)
     const end = text.indexOf(END, begin)
     if (begin < 0 || end < 0) throw new Error(`the page has no ${mark} before an ${END}`)
-    return `${text.slice(0, begin)}${mark}\n\n${write(report)}\n${text.slice(end)}`
+    return `${text.slice(0, begin)}${mark}\n\n${write(reports)}\n${text.slice(end)}`
   }, page)
 }
 
-function sentencesOf(report: Report): string {
-  return capacityOf(report)
-    .map((sentence) => `- ${sentence}\n`)
-    .join('')
-}
+const sentences = (all: readonly string[]): string => all.map((sentence) => `- ${sentence}\n`).join('')
 
 function figuresOf({ at, commit, quick, machine, rows }: Report): string {
-  const { cores, processor, memoryGib, node, sqlite, system } = machine
-  const run = quick ? '`npm run bench -- --quick`' : '`npm run bench`'
+  const { cores, processor, memoryGib, node, sqlite, postgres, system } = machine
+  const options = [...(postgres === undefined ? [] : ['--store postgres']), ...(quick ? ['--quick'] : [])]
+  const run = `\`npm run bench${options.length > 0 ? ` -- ${options.join(' ')}` : ''}\``
+  const server = postgres === undefined ? '' : `, PostgreSQL ${postgres}`
   return [
     `Measured ${at.slice(0, 10)} at commit \`${commit}\` with ${run}: ${cores} cores (${processor}), ${memoryGib} GiB,`,
-    `${system}, Node ${node}, SQLite ${sqlite}.`,
+    `${system}, Node ${node}, SQLite ${sqlite}${server}.`,
     '',
     '| row | ours | floors and peers | ratios | goals |',
     '|---|---|---|---|---|',

@@ -1,6 +1,25 @@
-// The partner's side over HTTP: polls for everything that is due, one page after the other.
+// The partner whose service is measured, and its side over HTTP: polls for everything that is due, one page after the other.
 
+import type { Environment } from '../../src/core/partner.ts'
+import { issueKey } from '../../src/http/issue-key.ts'
+import { machine } from '../../src/machine.ts'
+import type { Store } from '../../src/store/store.ts'
+import { AUDIT } from '../support/service.ts'
+import type { Place } from './backend.ts'
 import type { Server } from './loading.ts'
+
+/** Adds the partner "acme" to a store that is empty, with a key of one of its environments. */
+export async function withKey(
+  store: Pick<Store, 'addPartner' | 'addKey' | 'findTenant'>,
+  environment: Environment,
+): Promise<Omit<Place, 'database'>> {
+  await store.addPartner({ partnerSlug: 'acme', name: 'Acme' }, AUDIT)
+  const tenant = await store.findTenant('acme', environment)
+  if (!tenant) throw new Error(`there is no ${environment} environment`)
+  const { record, secret } = issueKey({ tenant, label: null, lifetimeMs: null }, machine)
+  await store.addKey(record, AUDIT)
+  return { tenantId: tenant.tenantId, key: secret }
+}
 
 export type Polled = { ids: string[]; timesMs: number[] }
 

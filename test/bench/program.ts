@@ -3,14 +3,18 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, openSync, readFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
+import { isServer } from '../../src/store/address.ts'
 import type { Server } from './loading.ts'
-import { cpuUsOfEnded, peakMib } from './process-cost.ts'
+import { cpuUsOfEnded, databaseCpuUs, peakMib } from './process-cost.ts'
 import type { Stage } from './row.ts'
 
 const LOOK_MS = 10
+
+let started = 0
 
 export type Served = Server & { startMs: number; end: () => Promise<void> }
 
@@ -19,14 +23,15 @@ async function executableOn(
   database: string,
 ): Promise<{ file: string; cwd: string; env: Record<string, string> }> {
   const { CACHE, PROGRAM } = await import('../support/process.ts')
-  return { file: PROGRAM[0], cwd: dirname(database), env: { ...CACHE, TRANCHE_DB: database } }
+  const cwd = isServer(database) ? tmpdir() : dirname(database)
+  return { file: PROGRAM[0], cwd, env: { ...CACHE, TRANCHE_DB: database } }
 }
 
 /** Starts serve on a free port, its log in a file as a service has it. It ends with the stage, if not before. */
-export async function serve(stage: Stage, file: string, argv: readonly string[] = []): Promise<Served> {
-  const log = `${file}.log`
+export async function serve(stage: Stage, database: string, argv: readonly string[] = []): Promise<Served> {
+  const log = join(stage.folder, `serve-${started++}.log`)
   const stdio = ['ignore', 'ignore', openSync(log, 'w')] as const
-  const { file: executable, cwd, env } = await executableOn(file)
+  const { file: executable, cwd, env } = await executableOn(database)
   const begun = performance.now()
   const child = spawn(executable, ['serve', '--port', '0', ...argv], { cwd, env, stdio: [...stdio] })
   const ended = once(child, 'exit')
@@ -40,7 +45,7 @@ export async function serve(stage: Stage, file: string, argv: readonly string[] 
     const listening = /^\{.*"msg":"listening"\}$/m.exec(said)
     if (listening) {
       const { url } = JSON.parse(listening[0])
-      return { url, pid: child.pid ?? 0, startMs: performance.now() - begun, end }
+      return { url, pid: child.pid ?? 0, database, startMs: performance.now() - begun, end }
     }
     if (child.exitCode !== null) throw new Error(`serve ended: ${said}`)
     await wait(LOOK_MS)
@@ -50,9 +55,11 @@ export async function serve(stage: Stage, file: string, argv: readonly string[] 
 export type Run = { out: string; ms: number; cpuMs: number; peakMib: number }
 
 /** Runs a command of ours to its end. Throws what it said when it fails. */
-export async function run(database: string, argv: readonly string[]): Promise<Run> {
+export async function run(database: string, argv: readonly string[]): Promise<Run & { serverMs: number }> {
   const { file, ...surroundings } = await executableOn(database)
-  return runProgram(file, argv, surroundings)
+  const before = databaseCpuUs(database)
+  const done = await runProgram(file, argv, surroundings)
+  return { ...done, serverMs: (databaseCpuUs(database) - before) / 1000 }
 }
 
 /** Runs any program to its end. No other may end meanwhile, or its processor time is counted here. */
@@ -81,10 +88,16 @@ export async function runProgram(
 }
 
 /** What a tick of the executable says of itself. */
-export type Tick = { executions_created: number; plans_evaluated: number; duration_ms: number }
+export type Tick = {
+  executions_created: number
+  plans_evaluated: number
+  duration_ms: number
+  skipped?: true
+}
+export type Ticked = Awaited<ReturnType<typeof run>> & { tick: Tick }
 
-export async function tick(file: string, argv: readonly string[]): Promise<Run & { tick: Tick }> {
-  const done = await run(file, ['tick', '--json', ...argv])
+export async function tick(database: string, argv: readonly string[]): Promise<Ticked> {
+  const done = await run(database, ['tick', '--json', ...argv])
   return { ...done, tick: JSON.parse(done.out) as Tick }
 }
 

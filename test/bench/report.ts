@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import SQLite from 'better-sqlite3'
 import { formatInstant } from '../../src/core/instant.ts'
 import { machine } from '../../src/machine.ts'
+import type { Options } from './options.ts'
 import type { Failure, Result } from './row.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -23,14 +24,26 @@ export type Report = {
     memoryGib: number
     node: string
     sqlite: string
+    /** The version of the server that was measured; left out for a file. */
+    postgres?: string
     system: string
   }
   rows: (Result | Failure)[]
 }
 
 /** What a report says of a run before there is anything measured: later the tree may be another one. */
-export function reportHead({ quick }: { quick: boolean }): Omit<Report, 'rows'> {
-  return { at: formatInstant(machine.clock()), commit: commit(), quick, machine: thisMachine() }
+export async function reportHead({
+  store,
+  quick,
+}: Pick<Options, 'store' | 'quick'>): Promise<Omit<Report, 'rows'>> {
+  const postgres =
+    store === 'file' ? {} : { postgres: await (await import('./postgres/cluster.ts')).versionOfServer() }
+  return {
+    at: formatInstant(machine.clock()),
+    commit: commit(),
+    quick,
+    machine: { ...thisMachine(), ...postgres },
+  }
 }
 
 export const readReport = (file: string): Report => JSON.parse(readFileSync(file, 'utf8')) as Report

@@ -1,5 +1,6 @@
 // What a row of the bench is: something of ours that is measured, what it is held against in the same run, and the goal.
 
+import type { Backend } from './backend.ts'
 import type { Spread } from './statistics.ts'
 
 /** What one turn of a contestant gives, each in its unit. What a system cannot tell is left out. */
@@ -14,6 +15,8 @@ export const FIGURES = {
   p99_ms: { unit: 'ms p99', places: 1 },
   /** Processor time of the process that is measured, for each request or item. */
   cpu_us: { unit: 'µs CPU', places: 1 },
+  /** Processor time of the database server for the same, all its processes together. */
+  server_us: { unit: 'µs CPU of PostgreSQL', places: 1 },
   /** How much of one core that process had while it was measured: at 1 it was the limit, and not the load. */
   busy: { unit: 'cores', places: 2 },
   chunk_p50_ms: { unit: 'ms p50 between commits', places: 1 },
@@ -24,6 +27,8 @@ export const FIGURES = {
   resident_mib: { unit: 'MiB', places: 0 },
   peak_mib: { unit: 'MiB peak', places: 0 },
   file_mib: { unit: 'MiB of file', places: 0 },
+  database_mib: { unit: 'MiB of database', places: 0 },
+  wal_bytes: { unit: 'bytes of WAL', places: 0 },
   errors: { unit: 'errors', places: 0 },
 } as const
 
@@ -56,6 +61,8 @@ export type Goal = ({ ratio: string } | { figure: Figure; of?: string }) &
 export type Scale = {
   quick: boolean
   rounds: number
+  /** What keeps the databases. */
+  on: Backend
   /** One of two sizes or lists of sizes. */
   pick: <T>(sizes: { quick: T; full: T }) => T
 }

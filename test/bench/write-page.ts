@@ -1,4 +1,4 @@
-// `npm run bench:page`: writes the figures of docs/performance.md and its chart from fixtures/bench/report.json.
+// `npm run bench:page`: writes the figures of docs/performance.md and its chart from the reports in fixtures/bench/.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,8 @@ import { hasFailed } from './row.ts'
 const ROOT = join(import.meta.dirname, '../..')
 const PAGE = join(ROOT, 'docs/performance.md')
 
-const report = readReport(join(ROOT, 'fixtures/bench/report.json'))
-writeFileSync(PAGE, withFigures(readFileSync(PAGE, 'utf8'), report))
-const growth = report.rows.find(({ name }) => name === 'growth')
+const file = readReport(join(ROOT, 'fixtures/bench/report.json'))
+const postgres = readReport(join(ROOT, 'fixtures/bench/postgres.json'))
+writeFileSync(PAGE, withFigures(readFileSync(PAGE, 'utf8'), { file, postgres }))
+const growth = file.rows.find(({ name }) => name === 'growth')
 if (growth && !hasFailed(growth)) writeFileSync(join(ROOT, 'fixtures/bench/growth.svg'), drawGrowth(growth))

@@ -60,6 +60,7 @@ const OTHERS = [
   'billing show',
   'check',
   'completion',
+  'copy',
   'demo',
   'docs',
   'execution late-fills',

@@ -12,7 +12,7 @@ import { type TestContext, test } from 'node:test'
 import { everyCommand } from '../../src/cli/every-command.ts'
 import { drawScreen } from '../../src/cli/status/watch-screen.ts'
 import { commandTree } from '../support/command.ts'
-import { isOnServer, openAgain } from '../support/database.ts'
+import { openAgain } from '../support/database.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 
 /** Turned, without width, a filler, a tag: each is a letter of its own to a program, and nothing to a reader. */
@@ -119,8 +119,8 @@ function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Lin
     [['price', 'import', file('prices.csv')], null],
     [['price', 'list'], null],
     [['backtest', file('prices.csv')], null],
-    // On a server neither is for tranche to do.
-    [['backup', file('copy.db'), '--force'], isOnServer ? null : mark('copy.db')],
+    [['backup', file('copy.db'), '--force'], mark('copy.db')],
+    [['copy', '--to', file('copied.db')], null],
     [['restore', file('no-copy.db')], null],
     [['migrate', '--status'], null],
     [['health', '--url', hostile], null],

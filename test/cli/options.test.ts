@@ -69,6 +69,8 @@ const ROWS: Record<string, Row> = {
     ],
     ['a.example/b', 'ftp://a.example/b', 'off', 'none', '0'],
   ),
+  'copy --from': anyWords('a.db', 'postgres://db.example/tranche'),
+  'copy --to': anyWords('b.db', 'postgres://db.example/tranche'),
   'init --scheduler': oneOf('systemd', 'cron', 'none'),
   'init --name': anyWords('Acme'),
   'serve --host': anyWords('127.0.0.1', '::'),

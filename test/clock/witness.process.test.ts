@@ -112,7 +112,6 @@ const kinds = async (shop: Shop): Promise<string[]> =>
 
 for (const [name, shift] of [
   ['a year ahead', YEAR_MS],
-  ['an hour ahead', HOUR_MS],
   ['a day behind', -DAY_MS],
 ] as const) {
   test(`tick in a process ${name}: exit 1, and nothing is fired, rolled or stored`, async (t) => {

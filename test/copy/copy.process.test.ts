@@ -1,7 +1,7 @@
 // A copy between any two databases: the same rows, the same bytes there and back, and nothing in the place of anything.
 
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { suite, test } from 'node:test'
 import { TABLES } from '../../src/store/copying/tables.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
@@ -75,6 +75,7 @@ suite('copy', { concurrency: 2 }, () => {
       assert.equal(Buffer.compare(bytes(beside(name)), straight), 0, name)
     await on('none', 'copy', '--from', beside('near.db'), '--to', beside('again.db'))
     assert.equal(Buffer.compare(bytes(beside('again.db')), straight), 0)
+    assert.equal(statSync(beside('far.db')).mode & 0o777, 0o600)
 
     const copied = openFile(beside('straight.db'))
     const users = copied

@@ -158,6 +158,7 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
   const findings = found({
     scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: ago(HOUR_MS) },
     dispute: { clockAt: NOW, witness: { source: 'coinbase', at: ago(HOUR_MS) } },
+    seal: { at: NOW, movedTo: 'postgres://db.example/tranche' },
     feed: { name: 'median', askedAt: NOW, down: { since: NOW, reason: 'HTTP 503' } },
     disk: { folder: '/d', freeBytes: 0, totalBytes: 0, dayGrowthBytes: 1 },
     partners: [

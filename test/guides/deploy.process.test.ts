@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
+import { makeCertificate } from '../support/certificate.ts'
 import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/own-machine.ts'
 import { blocksOf } from '../support/paste.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -124,6 +125,80 @@ test('compose understands its file, which closes the container in as the line by
   }
 })
 
+test('compose understands the file with two of everything, whose secrets are files', (t) => {
+  if (!hasTool(t, 'docker-compose')) return
+  const { status, stdout, stderr } = runs('docker-compose', [
+    '-f',
+    join(FOLDER, 'compose.postgres.yaml'),
+    'config',
+  ])
+  assert.deepEqual([status, stderr], [0, ''])
+  const services = stdout.split(/^services:$/m)[1]?.split(/^\S/m)[0] ?? ''
+  const named = [...services.matchAll(/^ {2}([\w-]+):$/gm)].map(([, name]) => name)
+  assert.deepEqual(named, ['db-a', 'db-b', 'proxy', 'serve-a', 'serve-b', 'tick-a', 'tick-b'])
+  const ofService = (name: string) => services.split(`\n  ${name}:\n`)[1]?.split(/\n {2}\S/)[0] ?? ''
+  const single = runs('docker-compose', ['-f', join(FOLDER, 'compose.yaml'), 'config']).stdout
+  for (const name of ['serve-a', 'serve-b', 'tick-a', 'tick-b']) {
+    assert.match(ofService(name), /--no-create/)
+    assert.equal(/--tick-every/.test(ofService(name)), name.startsWith('tick'), name)
+    // Closed in as the one that works on a file.
+    for (const wall of [
+      /cap_drop:\s+- ALL$/m,
+      /read_only: true$/m,
+      /no-new-privileges:true$/m,
+      /core: 0$/m,
+    ]) {
+      assert.match(single, wall)
+      assert.match(ofService(name), wall, name)
+    }
+  }
+  assert.doesNotMatch(stdout, /PASSWORD: |postgres:\/\/\w+:/)
+  // What the proxy looks up once: each name it knows is that of a service, at an address that stays.
+  const asked = [...read('postgres/haproxy.cfg').matchAll(/^ {4}server [ab] ([\w-]+):\d+$/gm)].map(
+    ([, name = '']) => name,
+  )
+  assert.equal(asked.length, 6)
+  for (const name of asked) assert.match(ofService(name), /ipv4_address: 172\.28\.87\.\d+$/m, name)
+})
+
+test('the proxy asks a server what its words say, and understands its file', (t) => {
+  const text = (bytes: Buffer) => bytes.toString('latin1')
+  const sent = [...read('postgres/haproxy.cfg').matchAll(/send-binary (\w+)/g)].map(([, hex = '']) =>
+    Buffer.from(hex, 'hex'),
+  )
+  const [start, question, bye] = sent as [Buffer, Buffer, Buffer]
+  assert.equal(start.readUInt32BE(0), start.length)
+  assert.equal(text(start.subarray(8)), 'user\0haproxy\0database\0postgres\0\0')
+  assert.equal(question.readUInt32BE(1), question.length - 1)
+  assert.equal(text(question), `Q${text(question.subarray(1, 5))}select pg_is_in_recovery()\0`)
+  assert.equal(text(bye), 'X\0\0\0\u0004')
+  if (!hasTool(t, 'haproxy')) return
+  const folder = temporaryFolder(t)
+  const { cert, key } = makeCertificate()
+  writeFileSync(join(folder, 'tranche.pem'), cert + key)
+  const config = read('postgres/haproxy.cfg')
+    .replace('/etc/haproxy/tranche.pem', join(folder, 'tranche.pem'))
+    .replace(/\b(db|serve)-[ab]:/g, '127.0.0.1:')
+  writeFileSync(join(folder, 'haproxy.cfg'), config)
+  const { status, stdout, stderr } = runs('haproxy', ['-c', '-f', join(folder, 'haproxy.cfg')])
+  assert.deepEqual([status, stderr], [0, ''], stdout)
+})
+
+test('systemd understands the units with the drop-in for a server, which needs no folder and no file', (t) => {
+  if (!hasTool(t, 'systemd-analyze')) return
+  const folder = temporaryFolder(t)
+  const copies = ['tranche.service', 'tranche-tick.service'].map((name) => {
+    const copy = join(folder, name)
+    writeFileSync(copy, read(name).replaceAll(INSTALLED, process.execPath))
+    mkdirSync(`${copy}.d`)
+    writeFileSync(join(`${copy}.d`, 'postgres.conf'), read('postgres/tranche.service.conf'))
+    return copy
+  })
+  const verified = runs('systemd-analyze', ['verify', '--man=no', ...copies])
+  const complaints = verified.stderr.split('\n').filter((line) => /tranche|postgres/.test(line))
+  assert.deepEqual([verified.status, complaints], [0, []])
+})
+
 test('the image runs the executable alone, as nobody in particular, and asks it how it is', () => {
   const lines = read('Dockerfile').replaceAll('\\\n', ' ').split('\n')
   const only = (word: string): string => {
@@ -139,7 +214,7 @@ test('the image runs the executable alone, as nobody in particular, and asks it 
 
 test('the guide names every file there is', () => {
   const guide = read('README.md')
-  const files = globSync('*', { cwd: FOLDER }).map((file) => basename(file))
+  const files = globSync('**/*.*', { cwd: FOLDER }).map((file) => basename(file))
   const missing = files.filter((name) => name !== 'README.md' && !guide.includes(name.replace(/^.*\./, '.')))
   assert.deepEqual(missing, [])
 })

@@ -12,10 +12,15 @@ export type Store = 'sqlite' | 'postgres'
 export type Finder = {
   /** The arguments of node, for a bug in what every store uses or in that of one. It may take so long. */
   args: (store: Store, limitMs: number) => string[]
+  /** How many bugs there are for it at least. */
+  bugs: number
+  /** How long it may look for one, where nobody says. */
+  limitMs: number
   /** The first thing that a failing run found, null when it names none. */
   firstFinding: (output: string) => string | null
 }
 
+const LIMIT_MS = 60_000
 /** The simulator ends a little before its time, so that it can say what it found. */
 const SIMULATED = 0.9
 
@@ -23,6 +28,14 @@ const CONTRACT: Record<Store, string> = {
   sqlite: 'test/store/sqlite.test.ts',
   postgres: 'test/store/postgres.process.test.ts',
 }
+
+/** Those that start no executable, which would have to be built anew for every bug. */
+const COPY_TESTS = [
+  'verify.test.ts',
+  'copy.process.test.ts',
+  'seal.process.test.ts',
+  'backup.process.test.ts',
+].map((name) => `test/copy/${name}`)
 
 export const FINDERS: Record<string, Finder> = {
   simulate: {
@@ -36,12 +49,23 @@ export const FINDERS: Record<string, Finder> = {
       '--store',
       store,
     ],
+    bugs: 20,
+    limitMs: LIMIT_MS,
     firstFinding: (output) => /^SEED=\d+ fails.*$/m.exec(output)?.[0] ?? null,
   },
   contract: {
     args: (store) => ['--import', 'tsx', '--test', '--test-reporter=tap', CONTRACT[store]],
+    bugs: 20,
+    limitMs: LIMIT_MS,
     // Indented: a promise of the contract. At the margin stands a file that did not even load.
     firstFinding: (output) => /^ {4}not ok \d+ - (.*)$/m.exec(output)?.[1] ?? null,
+  },
+  copy: {
+    args: () => ['--import', 'tsx', '--test', '--test-reporter=tap', ...COPY_TESTS],
+    bugs: 10,
+    // Servers are started, and databases copied many times.
+    limitMs: 4 * LIMIT_MS,
+    firstFinding: (output) => /^ *not ok \d+ - (?!.*\.test\.ts$)(.*)$/m.exec(output)?.[1] ?? null,
   },
 }
 

@@ -46,14 +46,15 @@ function optionsOf([name = '', ...args]: readonly string[]) {
     'Plants one bug after the other, and fails when one is not found.',
   )
     .argument('[names...]', 'only patches whose names begin so, such as 07')
-    .option('--minutes <n>', 'how long each may be looked for', minutes, 1)
+    .option('--minutes <n>', 'how long each may be looked for', minutes)
     .parse(args, { from: 'user' })
   const finder = FINDERS[name] ?? command.error(`name a finder: ${Object.keys(FINDERS).join(' or ')}`)
   const mutants = mutantsOf(name).filter(
     (mutant) => command.args.length === 0 || command.args.some((one) => mutant.name.startsWith(one)),
   )
   if (mutants.length === 0) command.error(`test/mutants/${name} has no such patch`)
-  return { name, finder, mutants, limitMs: command.opts().minutes * 60_000 }
+  const { minutes: given } = command.opts()
+  return { name, finder, mutants, limitMs: given === undefined ? finder.limitMs : given * 60_000 }
 }
 
 async function hunt(mutant: Mutant, finder: Finder): Promise<Verdict> {

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { nextCommands } from '../../src/cli/demo/next-commands.ts'
 import { holdsSecret, shownAddress, withoutSecrets } from '../../src/store/address.ts'
@@ -31,6 +32,12 @@ const COMMANDS = [
   ['audit', '--json'],
   ['backup', 'copy.db'],
   ['restore', 'copy.db'],
+  ['restore', 'copy.db', '--force'],
+  ['copy', '--to', 'moved.db', '--seal'],
+  ['tick', '--price', '60000'],
+  ['copy', '--to', 'elsewhere.db', '--json'],
+  ['migrate', '--status'],
+  ['copy', '--unseal'],
   ['billing', 'export', '--month', '2026-01'],
   ['init', '--dry-run', '--yes', '--scheduler', 'none'],
   ['completion', 'bash'],
@@ -59,18 +66,34 @@ test('no command shows the password of its database, whichever way it was given,
   const cwd = temporaryFolder(t)
   const db = url(PASSWORD)
   const cut = await monitor(t)
-  const all = async () => {
-    for (const argv of COMMANDS) {
-      for (const [line, env] of [
-        [argv, { TRANCHE_DB: db, TRANCHE_PING_URL: cut.url, HOME: cwd }],
-        [['--db', db, ...argv], { TRANCHE_PING_URL: cut.url, HOME: cwd }],
-      ] as const) {
-        const { out, err } = await finish(t, line, { cwd, env })
-        hunt.assertClean(out + err, argv.join(' '))
-      }
+  const env = { TRANCHE_PING_URL: cut.url, HOME: cwd }
+  // Where all is well every other command has the option, and where the server is down those that had the variable.
+  const all = async (withOption: number) => {
+    for (const [n, argv] of COMMANDS.entries()) {
+      const [line, more] = n % 2 === withOption ? [['--db', db, ...argv], {}] : [argv, { TRANCHE_DB: db }]
+      const { out, err } = await finish(t, line, { cwd, env: { ...env, ...more } })
+      hunt.assertClean(out + err, argv.join(' '))
     }
   }
-  await all()
+  await all(0)
+  // Named beside another one, in which its address is then kept.
+  const file = { cwd, env: { TRANCHE_DB: 'source.db', HOME: cwd } }
+  await finish(t, ['partner', 'create', 'acme', '--name', 'Acme'], file)
+  await server.ask('create database second owner app')
+  for (const argv of [
+    ['copy', '--to', url(PASSWORD, 'second'), '--seal'],
+    ['copy', '--to', url(PASSWORD, 'second'), '--json'],
+    ['copy', '--from', db, '--to', 'from-server.db'],
+    ['copy', '--from', db, '--to', url(PASSWORD, 'second')],
+    ['tick', '--price', '60000'],
+    ['check', '--json'],
+    ['copy', '--unseal', '--json'],
+    ['audit', '--json'],
+  ]) {
+    const { out, err } = await finish(t, argv, file)
+    hunt.assertClean(out + err, argv.join(' ').replaceAll(PASSWORD, ''))
+  }
+  hunt.assertClean(readFileSync(join(cwd, 'source.db')), 'the file that was sealed')
   const [entry] = await server.ask<{ entries: string }>(
     'select string_agg(entry::text, chr(10)) as entries from tranche.audit as entry',
     'app',
@@ -78,7 +101,7 @@ test('no command shows the password of its database, whichever way it was given,
   assert.match(entry?.entries ?? '', /acme/)
   hunt.assertClean(entry?.entries ?? '', 'the audit log')
   await server.stop()
-  await all()
+  await all(1)
   assert.match(cut.told(), /POST \/fail[\s\S]*cannot be reached/)
   hunt.assertClean(cut.told(), 'what the monitor was told')
 })

@@ -13,8 +13,8 @@ export const SHORT_LIVES = [whole(5), whole(23), whole(41)]
 export const SHORT_CRASHING_LIFE = { ...crashing(103), steps: 8 }
 
 /** On a server, calls at the same moment are done in any order: a seed is a life that differs a little in every run. */
-export const SHORT_LIFE_ON_BOTH = { seed: 23, steps: 10 }
-export const SHORT_CRASHING_LIFE_ON_A_SERVER = { seed: 103, steps: 3 }
+export const SHORT_LIFE_ON_BOTH = { seed: 5, steps: 20 }
+export const SHORT_CRASHING_LIFE_ON_A_SERVER = { seed: 103, steps: 2 }
 
 export const FIXED_LIVES: readonly Life[] = [
   whole(20_260_105),

@@ -17,7 +17,8 @@ for (const { seed, steps } of [SHORT_LIFE_ON_BOTH, { seed: randomInt(2 ** 32), s
   test(`both stores give the same answers, reports and exports: ${command}`, async (t) => {
     if (!hasTool(t, 'postgres')) return
     const lived = await live(seed, { steps, open: onBoth(await serverAddress(), noTimes()) })
-    if (seed === SHORT_LIFE_ON_BOTH.seed) assert.ok(lived.trades > 5, `only ${lived.trades} trades`)
+    if (seed === SHORT_LIFE_ON_BOTH.seed)
+      assert.ok(lived.answers > 50, `only ${lived.answers} answers were compared`)
   })
 }
 
@@ -28,5 +29,5 @@ test(`what was answered is there after every crash, and connections that end are
   if (!hasTool(t, 'postgres')) return
   const { crashes } = await liveWithCrashes(seed, { steps, server: await serverAddress() })
   assert.ok(crashes.all > 0, 'no crash')
-  assert.ok(crashes.severed > 2, `only ${crashes.severed} connections ended`)
+  assert.ok(crashes.severed > 0, 'no connection ended')
 })

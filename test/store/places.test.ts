@@ -8,8 +8,8 @@ import { createPlaces } from '../../src/store/postgres/server/places.ts'
 const refusal = () => new Error('none was free')
 
 /** Asks for so many at once; answers who was let in, in order, and how they leave. */
-function crowd(max: number, waitMaxMs = 60_000) {
-  const places = createPlaces({ max, waitMaxMs, refusal })
+function crowd(max: number, stillMaxMs = 60_000) {
+  const places = createPlaces({ max, stillMaxMs, refusal })
   const inside: { who: number | null; leave: () => void }[] = []
   const ask = async (who: number | null, times: number) => {
     const asked = Array.from({ length: times }, () =>
@@ -66,7 +66,7 @@ test('one connection is enough for everybody', async () => {
   )
 })
 
-test('who waits for too long is refused, and takes no place any more', async () => {
+test('who waits in a line that stands still is refused, and takes no place any more', async () => {
   const { ask, inside } = crowd(1, 20)
   await ask(1, 1)
   const [late] = await ask(2, 1)

@@ -1,4 +1,4 @@
-// A process that takes a hand in a pass and stops for ever inside its first page, at the third tranche it fires.
+// A process that takes a hand in a pass and stops for ever at the third tranche it fires, inside its first page, or at another one.
 
 import { writeSync } from 'node:fs'
 import { machineAt } from '../../src/machine.ts'
@@ -9,7 +9,7 @@ const { machine } = machineAt(T0)
 const store = await openStore(process.argv[2] ?? '', { clock: machine.clock, create: false })
 let fired = 0
 const random = (bytes: number) => {
-  if (++fired === 3) {
+  if (++fired === Number(process.argv[3] ?? 3)) {
     writeSync(1, 'inside\n')
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
   }

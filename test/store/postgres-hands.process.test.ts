@@ -7,9 +7,12 @@ import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { price } from '../../src/core/money.ts'
+import { register } from '../../src/core/webhook.ts'
 import { runPass } from '../../src/engine/pass.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
+import type { Deliver } from '../../src/webhook/deliver.ts'
+import { wakePartners } from '../../src/webhook/wake-partners.ts'
 import { freePort } from '../support/free-port.ts'
 import { startServer } from '../support/postgres-server.ts'
 import { start } from '../support/process.ts'
@@ -112,6 +115,36 @@ suite('PostgreSQL: hands that die', () => {
     assert.equal((await store.readScheduler()).lastFinishedAt, world.now())
     assert.equal((await tick(world, '60000')).executionsCreated, PLANS)
     await assertEachFiredOnce(world)
+  })
+
+  test('what a pass announced whose every hand has died is sent by the next one that ends, once', async (t) => {
+    const world = await withPlans(t)
+    const { store, acme } = world
+    await store.changeWebhook(acme, (seen, now) => register(seen, 'https://a.example/', 's', now))
+    const other = start(t, [addressOf(world), String(PAGE + 3)], {
+      cwd: world.place,
+      program: [process.execPath, join(import.meta.dirname, 'postgres-hand.ts')],
+    })
+    await other.prints('inside')
+    other.child.kill('SIGKILL')
+    await other.ended
+    await handsAre(world, 0)
+    // This one ends, and then its process dies.
+    assert.equal((await tick(world, '60000')).executionsCreated, PLANS - PAGE)
+    const sent: number[] = []
+    const wake = async () => {
+      const report = await tick(world, '60000')
+      assert.ok(report.whole)
+      assert.equal(report.executionsCreated, 0)
+      const deliver: Deliver = async ({ count }) => {
+        sent.push(count)
+        return { statusCode: 200, reason: null }
+      }
+      return wakePartners(report.whole, { store, deliver: async () => deliver, warn: assert.fail })
+    }
+    assert.deepEqual(await wake(), { sent: 2, failed: 0 })
+    assert.deepEqual(sent, [PAGE, PLANS - PAGE])
+    assert.deepEqual(await wake(), { sent: 0, failed: 0 })
   })
 
   test('a hand whose session the server has ended notices, and holds up nobody', async (t) => {

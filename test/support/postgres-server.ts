@@ -3,7 +3,7 @@
 
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chownSync, existsSync, mkdtempSync, readFileSync, statSync } from 'node:fs'
+import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -74,20 +74,22 @@ const made = new Set<string>()
 /** Makes a cluster and starts it. `settings` go before those that make it fast and forgetful. */
 export async function startServer(settings: Record<string, string> = {}): Promise<Server> {
   const folder = mkdtempSync(join(shortFolder(), 'tpg-'))
-  const made = [
-    '-D',
-    join(folder, 'data'),
-    '--no-sync',
-    '-A',
-    'trust',
-    '--locale=C',
-    '-E',
-    'UTF8',
-    '-U',
-    'tranche',
-  ]
-  execFileSync(serverProgram('initdb'), made, { ...ownerOf(folder), stdio: 'pipe' })
+  const owner = ownerOf(folder)
+  pristine ??= makeCluster()
+  execFileSync('cp', ['-R', pristine, join(folder, 'data')], owner)
   return runServer(folder, settings)
+}
+
+/** What initdb makes, made once in a process: a copy takes a tenth of the time. */
+let pristine: string | undefined
+
+function makeCluster(): string {
+  const folder = mkdtempSync(join(shortFolder(), 'tpg-'))
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  const data = join(folder, 'data')
+  const settings = ['--no-sync', '-A', 'trust', '--locale=C', '-E', 'UTF8', '-U', 'tranche']
+  execFileSync(serverProgram('initdb'), ['-D', data, ...settings], { ...ownerOf(folder), stdio: 'pipe' })
+  return data
 }
 
 /** A copy of a running server that follows it; it becomes a server of its own by `select pg_promote()`. */

@@ -25,7 +25,7 @@ const OWN = ['/etc', '/home', '/usr/local/bin', '/usr/local/share', '/var/cache'
 const UNSHARE = ['--mount', '--net', '--pid', '--fork', '--mount-proc', '--kill-child']
 
 /** Its folders are on its disk; of the real ones only /etc is copied. */
-const setUp = (disk: string, given: string): string => `
+const setUp = (name: 'a' | 'b', disk: string, given: string): string => `
 for folder in ${OWN.join(' ')}; do
   mine=${disk}/$(echo $folder | tr / _)
   [ -e $mine ] || if [ $folder = /etc ]; then cp -a /etc $mine; rm -rf $mine/postgresql/* $mine/cron.d/*; else mkdir -m 755 $mine; fi
@@ -39,8 +39,14 @@ mkdir -m 2775 /run/postgresql && chown postgres: /run/postgresql
 : > /mnt/here/tranche && mount --bind ${EXECUTABLE} /mnt/here/tranche
 cp -r ${given} /mnt/here/
 ip link set lo up
+ip link add nic type veth peer name wall
+ip link set wall up
+ip address add ${ADDRESSES[name]}/24 dev nic
+ip link set nic up
+# What a server leaves there in a power cut goes with it.
+mount -t tmpfs none /dev/shm
 touch /run/ready
-exec sleep infinity`
+exec cat > /dev/null`
 
 /** `given` is a folder that each of them has a copy of. */
 export async function twoMachines(
@@ -56,15 +62,17 @@ export async function twoMachines(
   async function boot(name: 'a' | 'b'): Promise<Machine> {
     const disk = join(disks, name)
     mkdirSync(disk, { recursive: true })
-    const shell = spawn('unshare', [...UNSHARE, 'bash', '-euc', setUp(disk, given)], {
-      stdio: ['ignore', 'ignore', 'inherit'],
+    const shell = spawn('unshare', [...UNSHARE, 'bash', '-euc', setUp(name, disk, given)], {
+      // Its end, which comes with that of this process, is that of the machine.
+      stdio: ['pipe', 'ignore', 'pipe'],
     })
     const gone = once(shell, 'close')
+    const pid = await firstProcess(shell)
+    // All others end with the first one, and what they took of the processor is counted as that of the test.
     const off = async () => {
-      shell.kill('SIGKILL')
+      if (shell.exitCode === null && shell.signalCode === null) process.kill(Number(pid), 'SIGKILL')
       await gone
     }
-    const pid = await firstProcess(shell)
     running.set(name, { pid, off })
     const enter = ['nsenter', '--target', pid, '--mount', '--net', '--pid'] as const
     const start: Machine['start'] = (script) => {
@@ -86,8 +94,10 @@ const PATHS = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** The process that all others of the machine end with, once its folders are there. */
 async function firstProcess(shell: ChildProcess): Promise<string> {
+  let said = ''
+  shell.stderr?.setEncoding('utf8').on('data', (part) => (said += part))
   for (;;) {
-    assert.equal(shell.exitCode, null, 'a machine did not start')
+    assert.equal(shell.exitCode, null, said)
     const pid = readFileSync(`/proc/${shell.pid}/task/${shell.pid}/children`, 'utf8').trim()
     try {
       execFileSync('nsenter', ['--target', pid, '--mount', 'test', '-e', '/run/ready'], { stdio: 'pipe' })
@@ -98,20 +108,35 @@ async function firstProcess(shell: ChildProcess): Promise<string> {
   }
 }
 
-/** A cable between the two, whose ends go with a machine. */
+const ADDRESSES = { a: '10.0.0.1', b: '10.0.0.2' } as const
+
+/** A cable between the two. It goes with a machine; what is sent to that one afterwards goes nowhere. */
 async function wire(running: ReadonlyMap<string, { pid: string }>): Promise<void> {
   const [a, b] = [running.get('a')?.pid, running.get('b')?.pid]
   if (a === undefined || b === undefined) return
-  const ip = (...argv: string[]) => execFileSync('ip', argv, { stdio: 'pipe' })
-  ip('link', 'add', 'cable', 'netns', a, 'type', 'veth', 'peer', 'name', 'cable', 'netns', b)
-  for (const [pid, address] of [
-    [a, '10.0.0.1/24'],
-    [b, '10.0.0.2/24'],
+  execFileSync('ip', [
+    'link',
+    'add',
+    'cable',
+    'netns',
+    a,
+    'type',
+    'veth',
+    'peer',
+    'name',
+    'cable',
+    'netns',
+    b,
+  ])
+  for (const [pid, other] of [
+    [a, ADDRESSES.b],
+    [b, ADDRESSES.a],
   ] as const) {
-    const inside = (...argv: string[]) =>
-      execFileSync('nsenter', ['--target', pid, '--net', 'ip', ...argv], { stdio: 'pipe' })
-    inside('address', 'add', address, 'dev', 'cable')
-    inside('link', 'set', 'cable', 'up')
+    const inside = ['nsenter', '--target', pid, '--net', 'ip']
+    execFileSync('sh', [
+      '-ec',
+      `${inside.join(' ')} link set cable up; ${inside.join(' ')} route add ${other} dev cable`,
+    ])
   }
 }
 

@@ -39,7 +39,8 @@ export const HEADERS = {
     schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
   },
   DueRemaining: {
-    description: 'How many are still due after this page: above 0, poll again at once.',
+    description:
+      'How many are still due after this page: above 0, poll again at once. Some services count no further than 10,000.',
     required: true,
     schema: { type: 'integer', minimum: 0 },
   },

@@ -30,15 +30,19 @@ import { isEmpty, migrate, migrationStates } from './server/migrate.ts'
 import { openPool, type Pool } from './server/pool.ts'
 
 /** Whether there is something of ours. */
-export async function isBegun(url: string): Promise<boolean> {
+export const isBegun = (url: string): Promise<boolean> => inspect(url, async (pool) => !(await isEmpty(pool)))
+
+/** What `migrate --status` shows; changes nothing. */
+export const readMigrationStates = (url: string): Promise<MigrationState[]> =>
+  inspect(url, async (pool) => {
+    await refuseEmpty(pool, shownAddress(url))
+    return migrationStates(pool)
+  })
+
+async function inspect<T>(url: string, look: (pool: Pool) => Promise<T>): Promise<T> {
   const pool = openPool(url, { max: 1 })
   try {
-    const client = await pool.connect()
-    try {
-      return !(await isEmpty(client))
-    } finally {
-      client.release()
-    }
+    return await look(pool)
   } catch (error) {
     throw explained(error, shownAddress(url))
   } finally {
@@ -72,31 +76,8 @@ export function openMade(url: string, schema: string, clock: OpenOptions['clock'
   return assemble(connect(openPool(url, { schema }), url, clock))
 }
 
-/** What `migrate --status` shows; changes nothing. */
-export async function readMigrationStates(url: string): Promise<MigrationState[]> {
-  const pool = openPool(url, { max: 1 })
-  try {
-    await refuseEmpty(pool, shownAddress(url))
-    const client = await pool.connect()
-    try {
-      return await migrationStates(client)
-    } finally {
-      client.release()
-    }
-  } catch (error) {
-    throw explained(error, shownAddress(url))
-  } finally {
-    await pool.end()
-  }
-}
-
 async function refuseEmpty(pool: Pool, server: string): Promise<void> {
-  const client = await pool.connect()
-  try {
-    if (!(await isEmpty(client))) return
-  } finally {
-    client.release()
-  }
+  if (!(await isEmpty(pool))) return
   throw new Problem(
     'database_not_found',
     `There is nothing of tranche at ${server}: name the right database with --db, or begin one with \`tranche partner create\`.`,

@@ -13,10 +13,6 @@ export const UPDATE_PARTNER = `
     updated_at = :updated_at
   where partner_slug = :slug`
 
-/** The plans of a partner, in both of its environments. */
-export const PLANS_OF_PARTNER =
-  '(select plan_id from plans join tenants using (tenant_id) where partner_slug = :slug)'
-
 const KEY_COLUMNS = 'k.*, t.partner_slug, t.environment'
 const SELECT_KEY = `select ${KEY_COLUMNS} from api_keys k join tenants t using (tenant_id)`
 export const KEY_BY_ID = `${SELECT_KEY} where k.key_id = :key_id`

@@ -11,10 +11,6 @@ export const PUT_SCHEDULE = `
   on conflict (plan_id) do update set window_id = excluded.window_id, awake = 0,
     ${SCHEDULE_COLUMNS.map((column) => `${column} = excluded.${column}`).join(', ')}`
 
-export const OPEN_WINDOW = `
-  insert into windows (plan_id, window_start, window_end, budget)
-  values (:plan_id, :window_start, :window_end, :budget)`
-
 /** What the windows of a plan that start in a slot claim of it, and the last start that executions bear. */
 export function slotUse({
   planId,

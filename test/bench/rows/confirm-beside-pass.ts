@@ -1,14 +1,14 @@
 // Confirmations while a tick in another process fires every plan.
 
 import { startBare } from '../bare-server.ts'
-import { copyOf, databaseOfPlans } from '../database.ts'
 import { type Load, type Server, startLoad } from '../loading.ts'
+import { ours } from '../ours.ts'
 import { serve, tick } from '../program.ts'
-import { startRaw } from '../raw.ts'
 import type { Figures, Row } from '../row.ts'
 import { percentile } from '../statistics.ts'
 import { counted } from '../words.ts'
 import { confirmations, writeIds } from './confirm.ts'
+import { PER_COMMIT } from './pass.ts'
 
 const CONNECTIONS = 64
 /** Calls between two looks at whether the pass has come to its end. */
@@ -59,49 +59,48 @@ export const confirmBesidePass: Row = {
     { figure: 'errors', atMost: 0 },
   ],
 
-  async prepare(stage, { pick }) {
+  async prepare(stage, scale) {
+    const { on, pick } = scale
     const plans = pick({ quick: 20_000, full: 1_000_000 })
-    const template = { name: 'template.db', users: 1000, plans, limits: 'alike', executions: 'sent' } as const
-    const { file, key } = await databaseOfPlans(stage, template)
-    const call = confirmations(key, writeIds(stage, file), CONNECTIONS)
-    const [load, raw] = [await startLoad(stage), await startRaw(stage)]
+    const template = { name: 'template', users: 1000, plans, limits: 'alike', executions: 'sent' } as const
+    const load = await startLoad(stage)
+    let first: { database: string; call: Call } | undefined
+    const contestants = await ours(scale, async (on) => {
+      const { database, key } = await on.ofPlans(stage, template)
+      const call = confirmations(key, await writeIds(stage, on, database), CONNECTIONS)
+      first ??= { database, call }
+      return async () => {
+        const copy = await on.copyOf(database, 'ours')
+        const server = await serve(stage, copy)
+        await load(server, call(BATCH, 0))
+        const pass = () => tick(copy, ['--price', '40000'])
+        const figures = await beside(pass, {
+          load,
+          call: (n, from) => call(n, BATCH + from),
+          server,
+          ids: plans - BATCH,
+        })
+        await server.end()
+        return figures
+      }
+    })
+    if (!first) throw new Error('nothing of ours was prepared')
+    const { database, call } = first
+    const raw = await on.raw(stage)
     const h3 = await startBare(stage, 'h3')
     await load(h3, call(BATCH, 0))
+    const floor = async (): Promise<Figures> => {
+      const job = {
+        work: 'pass',
+        database: await on.copyOf(database, 'raw'),
+        count: plans,
+        perCommit: PER_COMMIT[on.store],
+      } as const
+      return beside(() => raw(job), { load, call, server: h3, ids: Number.MAX_SAFE_INTEGER })
+    }
     return {
       on: `${counted(plans)} plans`,
-      contestants: [
-        {
-          name: 'ours',
-          role: 'ours',
-          take: async () => {
-            const copy = copyOf(file, 'ours.db')
-            const server = await serve(stage, copy)
-            await load(server, call(BATCH, 0))
-            const pass = () => tick(copy, ['--price', '40000'])
-            const figures = await beside(pass, {
-              load,
-              call: (n, from) => call(n, BATCH + from),
-              server,
-              ids: plans - BATCH,
-            })
-            await server.end()
-            return figures
-          },
-        },
-        {
-          name: 'h3 beside a raw pass',
-          role: 'floor',
-          take: () => {
-            const job = {
-              work: 'pass',
-              file: copyOf(file, 'raw.db'),
-              count: plans,
-              perCommit: 1_000,
-            } as const
-            return beside(() => raw(job), { load, call, server: h3, ids: Number.MAX_SAFE_INTEGER })
-          },
-        },
-      ],
+      contestants: [...contestants, { name: 'h3 beside a raw pass', role: 'floor', take: floor }],
     }
   },
 }

@@ -3,14 +3,21 @@
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openFile } from '../../../src/store/sqlite/file/connection.ts'
-import { copyOf, databaseOfPlans } from '../database.ts'
+import type { Backend } from '../backend.ts'
 import { startLoad } from '../loading.ts'
+import { ours, withWal } from '../ours.ts'
 import { serve } from '../program.ts'
-import { startRaw } from '../raw.ts'
 import type { Prepared, Row, Scale, Stage } from '../row.ts'
 import { counted } from '../words.ts'
-import { byHand, calledOnly, LONE_GOAL, LONE_RATIOS, WRITE_GOAL, WRITE_RATIOS } from '../write-floors.ts'
+import {
+  byHand,
+  calledOnly,
+  LONE_GOAL,
+  LONE_RATIOS,
+  TOGETHER,
+  WRITE_GOAL,
+  WRITE_RATIOS,
+} from '../write-floors.ts'
 
 const CONNECTIONS = 64
 
@@ -37,36 +44,39 @@ export const confirmations =
   })
 
 /** Writes the ids of the executions that are out, a line each, and returns the name of the file. */
-export function writeIds({ folder }: Pick<Stage, 'folder'>, database: string): string {
-  const db = openFile(database)
-  const sent = db
-    .prepare<[], string>(`select execution_id from executions where status = 'sent' order by execution_id`)
-    .pluck()
-    .all()
-  db.close()
-  const file = join(folder, 'ids')
-  writeFileSync(file, sent.join('\n'))
+export async function writeIds(
+  { folder }: Pick<Stage, 'folder'>,
+  on: Backend,
+  database: string,
+): Promise<string> {
+  const file = join(folder, `ids-${on.store}`)
+  writeFileSync(file, (await on.sentIds(database)).join('\n'))
   return file
 }
 
-async function prepare(stage: Stage, { rounds }: Scale, size: Size): Promise<Prepared> {
+async function prepare(stage: Stage, scale: Scale, size: Size): Promise<Prepared> {
   const { connections, calls, warmUp } = size
-  const plans = warmUp + rounds * calls
-  const template = { name: 'template.db', users: 1000, plans, limits: 'alike', executions: 'sent' } as const
-  const { file, key } = await databaseOfPlans(stage, template)
-  const confirmation = confirmations(key, writeIds(stage, file), connections)
-  const [load, raw] = [await startLoad(stage), await startRaw(stage)]
-  const served = await serve(stage, copyOf(file, 'ours.db'))
-  await load(served, confirmation(warmUp, 0))
+  const plans = warmUp + scale.rounds * calls
+  const template = { name: 'template', users: 1000, plans, limits: 'alike', executions: 'sent' } as const
+  const load = await startLoad(stage)
+  let first: { database: string; confirmation: ReturnType<typeof confirmations> } | undefined
+  const contestants = await ours(scale, async (on) => {
+    const { database, key } = await on.ofPlans(stage, template)
+    const confirmation = confirmations(key, await writeIds(stage, on, database), connections)
+    first ??= { database, confirmation }
+    const served = await serve(stage, await on.copyOf(database, 'ours'))
+    await load(served, confirmation(warmUp, 0))
+    return (round) => withWal(on, calls, () => load(served, confirmation(calls, warmUp + round * calls)))
+  })
+  if (!first) throw new Error('nothing of ours was prepared')
+  const { database, confirmation } = first
+  const { on } = scale
+  const raw = await on.raw(stage)
   return {
     on: `${counted(plans)} executions that are out, ${counted(calls)} a turn`,
     contestants: [
-      {
-        name: 'ours',
-        role: 'ours',
-        take: (round) => load(served, confirmation(calls, warmUp + round * calls)),
-      },
-      ...byHand({ raw, work: 'confirmations', file, calls }, connections),
+      ...contestants,
+      ...byHand({ on, raw, work: 'confirmations', database, calls, onServer: TOGETHER }, connections),
       ...(await calledOnly(stage, load, confirmation(calls, 0))),
     ],
   }

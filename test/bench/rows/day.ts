@@ -5,8 +5,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { syntheticPath } from '../../../src/cli/partner-sim/synthetic-prices.ts'
 import { formatPrice, type Price } from '../../../src/core/money.ts'
-import { addUsers, fill } from '../../support/large-database.ts'
-import { emptyDatabase, sizeMib } from '../database.ts'
+import type { Backend } from '../backend.ts'
 import { startLoad } from '../loading.ts'
 import { pollAll } from '../partner.ts'
 import { peakMib, residentMib } from '../process-cost.ts'
@@ -32,7 +31,7 @@ export const day: Row = {
   ratios: [],
   goals: [{ figure: 'errors', atMost: 0 }],
 
-  async prepare(stage, { pick }) {
+  async prepare(stage, { on, pick }) {
     const size = pick({ quick: { plans: 500, minutes: 10 }, full: { plans: 100_000, minutes: 24 * 60 } })
     const times: Times = { 'POST plans': [], 'GET executions/due': [], 'POST confirm': [] }
     const ofCall = (call: (typeof CALLS)[number]): Contestant => ({
@@ -43,7 +42,7 @@ export const day: Row = {
     return {
       on: `${counted(size.plans)} daily plans, ${size.minutes} minutes`,
       contestants: [
-        { name: 'ours', role: 'ours', take: () => live(stage, size, times) },
+        { name: 'ours', role: 'ours', take: () => live(stage, on, { ...size, times }) },
         ...CALLS.map(ofCall),
       ],
     }
@@ -51,10 +50,14 @@ export const day: Row = {
 }
 
 /** Lives the day. Its calls take their times into `times`; what it answers is what is left at the end. */
-async function live(stage: Stage, { plans, minutes }: Size, times: Times): Promise<Figures> {
-  const { file, key, tenantId } = await emptyDatabase(stage, { environment: 'test' })
-  fill(file, (db) => addUsers(db, { tenantId, users: USERS }))
-  const [served, load] = [await serve(stage, file), await startLoad(stage)]
+async function live(
+  stage: Stage,
+  on: Backend,
+  { plans, minutes, times }: Size & { times: Times },
+): Promise<Figures> {
+  const place = { name: 'day', users: USERS, environment: 'test' } as const
+  const { database, key } = await on.ofUsers(stage, place)
+  const [served, load] = [await serve(stage, database), await startLoad(stage)]
   const ids = join(stage.folder, 'ids')
   let errors = 0
   const note = (call: keyof Times, ms: readonly number[]): void => {
@@ -99,12 +102,12 @@ async function live(stage: Stage, { plans, minutes }: Size, times: Times): Promi
   await createPlans()
   const path = syntheticPath(1, minutes) as Price[]
   for (const [minute, price] of path.entries()) {
-    await run(file, ['sandbox', 'advance', 'acme', '1m', '--price', formatPrice(price)])
+    await run(database, ['sandbox', 'advance', 'acme', '1m', '--price', formatPrice(price)])
     await pollAndConfirm(minute)
   }
   return {
     errors,
-    file_mib: sizeMib(file),
+    file_mib: await on.sizeMib(database),
     resident_mib: residentMib(served.pid),
     peak_mib: peakMib(served.pid),
   }

@@ -5,19 +5,18 @@ import { join } from 'node:path'
 import { formatInstant, type Instant } from '../../../src/core/instant.ts'
 import { isMonth, periodOf } from '../../../src/core/month.ts'
 import { machine } from '../../../src/machine.ts'
-import { addTrades, fill } from '../../support/large-database.ts'
-import { copyOf, emptyDatabase, settle } from '../database.ts'
-import { TRADES_BY_HAND } from '../floors/raw-trades.ts'
-import { known } from '../process-cost.ts'
+import type { Backend } from '../backend.ts'
+import { TRADES_BY_HAND } from '../floors/trades.ts'
+import { ours } from '../ours.ts'
+import { databaseCpuUs, known } from '../process-cost.ts'
 import { isInstalled, type Run, run, runProgram } from '../program.ts'
 import { cpuOf, rateTo } from '../ratios.ts'
-import { startRaw } from '../raw.ts'
-import type { Contestant, Figures, Row } from '../row.ts'
+import type { Figures, Row } from '../row.ts'
 import { counted } from '../words.ts'
 
 const USERS = 10_000
 
-const READING = 'better-sqlite3, reading alone'
+const READING = { file: 'better-sqlite3, reading alone', postgres: 'pg, reading alone' }
 
 /** The month before the present one. */
 export function lastMonth(): { month: string; start: Instant; end: Instant } {
@@ -38,9 +37,9 @@ export const billingExport: Row = {
     rateTo('sqlite3 -csv', 'sqlite3 -csv'),
     cpuOf('sqlite3', 'sqlite3 -csv'),
     {
-      name: 'rate of better-sqlite3, reading alone, to sqlite3 -csv',
+      name: `rate of ${READING.file}, to sqlite3 -csv`,
       better: 'more',
-      of: (seen) => seen(READING, 'per_second') / seen('sqlite3 -csv', 'per_second'),
+      of: (seen) => seen(READING.file, 'per_second') / seen('sqlite3 -csv', 'per_second'),
     },
   ],
   goals: [
@@ -48,39 +47,61 @@ export const billingExport: Row = {
     { figure: 'peak_mib', atMost: 150 },
   ],
 
-  async prepare(stage, { pick }) {
+  async prepare(stage, scale) {
+    const { on, pick } = scale
     const trades = pick({ quick: 60_000, full: 5_000_000 })
-    const { file, tenantId } = await emptyDatabase(stage)
     const { month, start, end } = lastMonth()
-    fill(file, (db) => addTrades(db, { tenantId, users: USERS, plans: 2 * USERS, trades, start, end }))
-    settle(file)
     const out = join(stage.folder, 'out')
     mkdirSync(out)
-    const rows = ({ ms, cpuMs, peakMib }: Run): Figures =>
-      known({ per_second: (1000 * trades) / ms, cpu_us: (1000 * cpuMs) / trades, peak_mib: peakMib })
-    const to = ['--output', join(out, 'trades.csv'), '--force']
-    const ours = ['billing', 'export', '--month', month, '--report', 'trades', ...to]
-    const raw = await startRaw(stage)
-    const contestants: Contestant[] = [
-      { name: 'ours', role: 'ours', take: async () => rows(await run(file, ours)) },
-      {
-        name: READING,
-        role: 'floor',
-        take: () => raw({ work: 'trades', file: copyOf(file, 'raw.db'), count: trades, perCommit: trades }),
-      },
-    ]
-    if (isInstalled('sqlite3')) {
-      const script = `exec sqlite3 -csv "$1" "$2" > by-hand.csv`
-      const take = async () =>
-        rows(await runProgram('/bin/sh', ['-c', script, 'sh', file, TRADES_BY_HAND], { cwd: out }))
-      contestants.push({ name: 'sqlite3 -csv', role: 'floor', take })
+    const rows = ({ ms, cpuMs, peakMib, serverMs = Number.NaN }: Run & { serverMs?: number }): Figures =>
+      known({
+        per_second: (1000 * trades) / ms,
+        cpu_us: (1000 * cpuMs) / trades,
+        server_us: (1000 * serverMs) / trades,
+        peak_mib: peakMib,
+      })
+    let of = ''
+    const contestants = await ours(scale, async (on) => {
+      const layout = { users: USERS, plans: 2 * USERS, trades, start, end }
+      const { database } = await on.ofTrades(stage, { name: 'trades', ...layout })
+      if (on === scale.on) of = database
+      const to = ['--output', join(out, `${on.store}.csv`), '--force']
+      const argv = ['billing', 'export', '--month', month, '--report', 'trades', ...to]
+      // The first export of a month closes it.
+      await run(database, argv)
+      return async () => rows(await run(database, argv))
+    })
+    const shell = shellOf(on, of)
+    const raw = await on.raw(stage)
+    const job = { work: 'trades', count: trades, perCommit: trades } as const
+    contestants.push({
+      name: READING[on.store],
+      role: 'floor',
+      take: async () => raw({ ...job, database: await on.copyOf(of, 'raw') }),
+    })
+    if (shell) {
+      const take = async () => {
+        const before = databaseCpuUs(of)
+        const done = await runProgram('/bin/sh', ['-c', ...shell.argv], { cwd: out })
+        return rows({ ...done, serverMs: (databaseCpuUs(of) - before) / 1000 })
+      }
+      contestants.push({ name: shell.name, role: 'floor', take })
     }
-    // The first export of a month closes it.
-    await run(file, ours)
     return {
       on: `${counted(trades)} trades of ${counted(USERS)} users`,
       contestants,
-      notes: isInstalled('sqlite3') ? [] : ['NOT MEASURED: sqlite3 is not installed, so there is no floor.'],
+      notes: shell ? [] : ['NOT MEASURED: sqlite3 is not installed, so there is no floor.'],
     }
   },
+}
+
+/** The store's own shell, which writes the same rows as they are; null where it is missing. */
+function shellOf({ store }: Backend, database: string): { name: string; argv: string[] } | null {
+  if (store === 'postgres') {
+    const copy = `set search_path to tranche; copy (${TRADES_BY_HAND}) to stdout (format csv)`
+    return { name: 'psql, copy', argv: ['exec psql -qX "$1" -c "$2" > by-hand.csv', 'sh', database, copy] }
+  }
+  if (!isInstalled('sqlite3')) return null
+  const script = 'exec sqlite3 -csv "$1" "$2" > by-hand.csv'
+  return { name: 'sqlite3 -csv', argv: [script, 'sh', database, TRADES_BY_HAND] }
 }

@@ -1,8 +1,8 @@
 // How the cost of everything that a scheduler does grows with the plans in the file.
 
-import { copyOf, databaseOfPlans, sizeMib } from '../database.ts'
+import type { Backend } from '../backend.ts'
 import { run, serve } from '../program.ts'
-import type { Contestant, Row, Seen, Stage } from '../row.ts'
+import type { Contestant, Figure, Row, Seen, Stage } from '../row.ts'
 import { counted } from '../words.ts'
 import { firing } from './pass.ts'
 
@@ -35,30 +35,31 @@ export const growthOfPlans: Row = {
     { ratio: 'time of a tranche, the most to the fewest plans', atMost: 1.5 },
   ],
 
-  async prepare(stage, { pick }) {
+  async prepare(stage, { on, pick }) {
     const sizes = pick(SIZES)
     const contestants: Contestant[] = []
     for (const plans of sizes)
-      contestants.push({ name: named(plans), role: 'ours', take: await grown(stage, plans) })
+      contestants.push({ name: named(plans), role: 'ours', take: await grown(stage, on, plans) })
     return { on: `${sizes.map((size) => counted(size)).join(', ')} plans`, contestants }
   },
 }
 
-async function grown(stage: Stage, plans: number): Promise<Contestant['take']> {
-  const template = { name: `plans-${plans}.db`, users: 1000, plans, limits: 'in turns' } as const
-  const { file } = await databaseOfPlans(stage, template)
+async function grown(stage: Stage, on: Backend, plans: number): Promise<Contestant['take']> {
+  const template = { name: `plans-${plans}`, users: 1000, plans, limits: 'in turns' } as const
+  const { database } = await on.ofPlans(stage, template)
+  const size: Figure = on.store === 'file' ? 'file_mib' : 'database_mib'
   return async () => {
-    const copy = copyOf(file, `idle-${plans}.db`)
+    const copy = await on.copyOf(database, `idle-${plans}`)
     const served = await serve(stage, copy)
     await served.end()
     const idle = await run(copy, ['tick', '--price', '60000'])
-    const fired = await firing(file, plans)
+    const fired = await firing(on, database, { plans })
     return {
       ...fired,
       start_ms: served.startMs,
       idle_ms: idle.ms,
       ms: 1000 / (fired.per_second ?? Number.NaN),
-      file_mib: sizeMib(file),
+      [size]: await on.sizeMib(database),
     }
   }
 }

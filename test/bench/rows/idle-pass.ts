@@ -2,7 +2,7 @@
 // not show: so this is the source, in a process of its own, from the lock to the report.
 
 import { join } from 'node:path'
-import { databaseOfPlans } from '../database.ts'
+import type { Backend } from '../backend.ts'
 import { startHelper } from '../helper.ts'
 import type { InsideDone, InsideJob } from '../inside.ts'
 import type { Contestant, Row, Stage } from '../row.ts'
@@ -27,24 +27,24 @@ export const idlePass: Row = {
   ],
   goals: [{ ratio: 'the most to the fewest plans', atMost: 1.5 }],
 
-  async prepare(stage, { pick }) {
+  async prepare(stage, { on, pick }) {
     const sizes = pick({ quick: [10_000, 200_000], full: [10_000, 1_000_000, 10_000_000] })
     const most = Math.max(...sizes)
     const contestants: Contestant[] = []
     for (const plans of sizes) {
       const name = plans === most ? 'ours' : `ours, ${counted(plans)}`
-      contestants.unshift({ name, role: 'ours', take: await idle(stage, plans) })
+      contestants.unshift({ name, role: 'ours', take: await idle(stage, on, plans) })
     }
     return { on: `${sizes.map(counted).join(', ')} plans`, contestants }
   },
 }
 
-async function idle(stage: Stage, plans: number): Promise<Contestant['take']> {
-  const template = { name: `idle-${plans}.db`, users: 1000, plans, limits: 'in turns' } as const
-  const { file } = await databaseOfPlans(stage, template)
+async function idle(stage: Stage, on: Backend, plans: number): Promise<Contestant['take']> {
+  const template = { name: `idle-${plans}`, users: 1000, plans, limits: 'in turns' } as const
+  const { database } = await on.ofPlans(stage, template)
   const inside = await startHelper<InsideJob, InsideDone>(stage, join(import.meta.dirname, '../inside.ts'))
   const take = async () => {
-    const { ms, cpuMs } = await inside.ask({ work: 'idle passes', file })
+    const { ms, cpuMs } = await inside.ask({ work: 'idle passes', database })
     return { ms, cpu_us: 1000 * cpuMs }
   }
   await take()

@@ -1,8 +1,8 @@
 // A call that only reads: what the program adds to the server and the router that it stands on.
 
 import { startBare } from '../bare-server.ts'
-import { emptyDatabase } from '../database.ts'
 import { type Server, startLoad } from '../loading.ts'
+import { ours } from '../ours.ts'
 import { serve } from '../program.ts'
 import { cpuOf, rateTo } from '../ratios.ts'
 import type { Row } from '../row.ts'
@@ -21,16 +21,16 @@ export const me: Row = {
     { figure: 'errors', atMost: 0 },
   ],
 
-  async prepare(stage, { pick }) {
-    const { file, key } = await emptyDatabase(stage)
+  async prepare(stage, scale) {
+    const { pick } = scale
     const load = await startLoad(stage)
-    const call = {
-      connections: CONNECTIONS,
-      method: 'GET' as const,
-      path: '/partner/v1/me',
-      headers: { authorization: `Bearer ${key}` },
-    }
-    const turns = async (server: Server) => {
+    const turns = async (server: Server, key = '') => {
+      const call = {
+        connections: CONNECTIONS,
+        method: 'GET' as const,
+        path: '/partner/v1/me',
+        headers: { authorization: `Bearer ${key}` },
+      }
       await load(server, { ...call, seconds: WARM_UP_SECONDS })
       const seconds = pick({ quick: 0.7, full: 8 })
       return () => load(server, { ...call, seconds })
@@ -38,7 +38,10 @@ export const me: Row = {
     return {
       on: 'an empty database',
       contestants: [
-        { name: 'ours', role: 'ours', take: await turns(await serve(stage, file)) },
+        ...(await ours(scale, async (on) => {
+          const { database, key } = await on.empty(stage)
+          return turns(await serve(stage, database), key)
+        })),
         { name: 'h3', role: 'floor', take: await turns(await startBare(stage, 'h3')) },
         {
           name: 'h3 with duties',

@@ -1,8 +1,8 @@
 // What serve holds in memory once it has answered everything that the other rows ask of it.
 
 import { startBare } from '../bare-server.ts'
-import { copyOf, databaseOfPlans } from '../database.ts'
 import { type Server, startLoad } from '../loading.ts'
+import { ours } from '../ours.ts'
 import { peakMib, residentMib } from '../process-cost.ts'
 import { serve } from '../program.ts'
 import type { Figures, Row } from '../row.ts'
@@ -26,47 +26,36 @@ export const memory: Row = {
   ],
   goals: [{ figure: 'resident_mib', atMost: 150 }],
 
-  async prepare(stage, { pick }) {
-    const calls = pick({ quick: 3_000, full: 100_000 })
-    const template = {
-      name: 'template.db',
-      users: 1000,
-      plans: calls,
-      limits: 'alike',
-      executions: 'sent',
-    } as const
-    const { file, key } = await databaseOfPlans(stage, template)
-    const confirmation = confirmations(key, writeIds(stage, file), CONNECTIONS)
+  async prepare(stage, scale) {
+    const calls = scale.pick({ quick: 3_000, full: 100_000 })
+    const layout = { users: 1000, plans: calls, limits: 'alike', executions: 'sent' } as const
     const load = await startLoad(stage)
-    const headers = { authorization: `Bearer ${key}` }
-    const get = (path: string) => ({ connections: CONNECTIONS, method: 'GET' as const, path, headers })
-    const everything = async (server: Server): Promise<Figures> => {
+    const everything = async (server: Server, key: string, ids: string): Promise<Figures> => {
+      const headers = { authorization: `Bearer ${key}` }
+      const get = (path: string) => ({ connections: CONNECTIONS, method: 'GET' as const, path, headers })
       await load(server, { ...get('/partner/v1/me'), calls })
-      await load(server, confirmation(calls, 0))
+      await load(server, confirmations(key, ids, CONNECTIONS)(calls, 0))
       await load(server, { ...get('/partner/v1/executions/due'), connections: 1, calls: POLLS })
       return { resident_mib: residentMib(server.pid) }
     }
     const named = counted(calls)
+    let ids = ''
+    const contestants = await ours(scale, async (on) => {
+      const { database, key } = await on.ofPlans(stage, { name: 'template', ...layout })
+      const own = await writeIds(stage, on, database)
+      ids = own
+      return async () => {
+        const served = await serve(stage, await on.copyOf(database, 'ours'))
+        const figures = await everything(served, key, own)
+        const peak = peakMib(served.pid)
+        await served.end()
+        return { ...figures, peak_mib: peak }
+      }
+    })
+    const h3 = async () => everything(await startBare(stage, 'h3'), '', ids)
     return {
       on: `${named} reads, ${named} confirmations, ${POLLS} polls`,
-      contestants: [
-        {
-          name: 'ours',
-          role: 'ours',
-          take: async () => {
-            const served = await serve(stage, copyOf(file, 'ours.db'))
-            const figures = await everything(served)
-            const peak = peakMib(served.pid)
-            await served.end()
-            return { ...figures, peak_mib: peak }
-          },
-        },
-        {
-          name: 'h3',
-          role: 'floor',
-          take: async () => everything(await startBare(stage, 'h3')),
-        },
-      ],
+      contestants: [...contestants, { name: 'h3', role: 'floor', take: h3 }],
     }
   },
 }

@@ -2,14 +2,12 @@
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { addUsers, fill } from '../../support/large-database.ts'
-import { copyOf, emptyDatabase, settle } from '../database.ts'
 import { startLoad } from '../loading.ts'
+import { ours, withWal } from '../ours.ts'
 import { serve } from '../program.ts'
-import { startRaw } from '../raw.ts'
 import type { Row } from '../row.ts'
 import { counted } from '../words.ts'
-import { byHand, calledOnly, WRITE_RATIOS } from '../write-floors.ts'
+import { byHand, calledOnly, MANY, WRITE_RATIOS } from '../write-floors.ts'
 
 const CONNECTIONS = 64
 const USERS = 1_000
@@ -25,11 +23,9 @@ export const plan: Row = {
     { figure: 'errors', atMost: 0 },
   ],
 
-  async prepare(stage, { rounds, pick }) {
+  async prepare(stage, scale) {
+    const { on, rounds, pick } = scale
     const calls = pick({ quick: 4_800, full: 60_000 })
-    const { file, key, tenantId } = await emptyDatabase(stage, { name: 'template.db' })
-    fill(file, (db) => addUsers(db, { tenantId, users: USERS }))
-    settle(file)
     const ids = join(stage.folder, 'ids')
     const count = WARM_UP + rounds * calls
     const lines = Array.from(
@@ -37,7 +33,7 @@ export const plan: Row = {
       (_, i) => `"partner_user_id":"u${1 + (i % USERS)}","partner_plan_id":"plan-${i}"`,
     )
     writeFileSync(ids, lines.join('\n'))
-    const created = (calls: number, from: number) => ({
+    const created = (key: string) => (calls: number, from: number) => ({
       connections: CONNECTIONS,
       method: 'POST' as const,
       path: '/partner/v1/plans',
@@ -47,19 +43,23 @@ export const plan: Row = {
       ids,
       from,
     })
-    const [load, raw] = [await startLoad(stage), await startRaw(stage)]
-    const served = await serve(stage, copyOf(file, 'ours.db'))
-    await load(served, created(WARM_UP, 0))
+    const load = await startLoad(stage)
+    let database = ''
+    const contestants = await ours(scale, async (on) => {
+      const place = await on.ofUsers(stage, { name: 'template', users: USERS })
+      if (on === scale.on) database = place.database
+      const call = created(place.key)
+      const served = await serve(stage, await on.copyOf(place.database, 'ours'))
+      await load(served, call(WARM_UP, 0))
+      return (round) => withWal(on, calls, () => load(served, call(calls, WARM_UP + round * calls)))
+    })
+    const raw = await on.raw(stage)
     return {
       on: `${counted(USERS)} users, ${counted(calls)} plans a turn`,
       contestants: [
-        {
-          name: 'ours',
-          role: 'ours',
-          take: (round) => load(served, created(calls, WARM_UP + round * calls)),
-        },
-        ...byHand({ raw, work: 'plans', file, calls }, CONNECTIONS),
-        ...(await calledOnly(stage, load, created(calls, 0))),
+        ...contestants,
+        ...byHand({ on, raw, work: 'plans', database, calls, onServer: MANY }, CONNECTIONS),
+        ...(await calledOnly(stage, load, created('')(calls, 0))),
       ],
     }
   },

@@ -1,10 +1,9 @@
 // Polls that take a whole page, from few and from many executions that wait.
 
-import { openFile } from '../../../src/store/sqlite/file/connection.ts'
-import { copyOf, databaseOfPlans, settle } from '../database.ts'
+import type { Backend } from '../backend.ts'
 import { startLoad } from '../loading.ts'
+import { ON_FILE, ours } from '../ours.ts'
 import { serve } from '../program.ts'
-import { startRaw } from '../raw.ts'
 import type { Contestant, Row, Stage } from '../row.ts'
 import { counted } from '../words.ts'
 
@@ -37,34 +36,41 @@ export const poll: Row = {
     { figure: 'errors', atMost: 0 },
   ],
 
-  async prepare(stage, { pick }) {
+  async prepare(stage, scale) {
+    const { on, pick } = scale
     const most = pick({ quick: 70_000, full: 1_000_000 })
-    const [ours, raw] = await polled(stage, most)
-    const [few] = await polled(stage, FEW)
+    let hand: Take | undefined
+    const contestants = await ours(scale, async (on) => {
+      const place = await waiting(stage, on, most)
+      if (on === scale.on) hand = await byHand(stage, on, place)
+      return polled(stage, on, place)
+    })
+    const few = await polled(stage, on, await waiting(stage, on, FEW))
     return {
       on: `${counted(most)} executions that wait, ${POLLS} polls a turn`,
       contestants: [
-        { name: 'ours', role: 'ours', take: ours },
+        ...contestants.filter(({ name }) => name !== ON_FILE),
         { name: `ours, ${counted(FEW)}`, role: 'ours', take: few },
-        { name: 'raw', role: 'floor', take: raw },
+        ...contestants.filter(({ name }) => name === ON_FILE),
+        ...(hand ? [{ name: 'raw', role: 'floor' as const, take: hand }] : []),
       ],
     }
   },
 }
 
 type Take = Contestant['take']
+type Waiting = { template: string; plans: number; key: string }
 
-async function polled(stage: Stage, plans: number): Promise<[ours: Take, raw: Take]> {
-  const template = {
-    name: `template-${plans}.db`,
-    users: 1000,
-    plans,
-    limits: 'alike',
-    executions: 'pending',
-  } as const
-  const { file, key } = await databaseOfPlans(stage, template)
-  const [load, raw] = [await startLoad(stage), await startRaw(stage)]
-  const [own, byHand] = [copyOf(file, `ours-${plans}.db`), copyOf(file, `raw-${plans}.db`)]
+async function waiting(stage: Stage, on: Backend, plans: number): Promise<Waiting> {
+  const name = `template-${plans}`
+  const layout = { users: 1000, plans, limits: 'alike', executions: 'pending' } as const
+  const { database, key } = await on.ofPlans(stage, { name, ...layout })
+  return { template: database, plans, key }
+}
+
+async function polled(stage: Stage, on: Backend, { template, plans, key }: Waiting): Promise<Take> {
+  const load = await startLoad(stage)
+  const own = await on.copyOf(template, `ours-${plans}`)
   const served = await serve(stage, own)
   const call = {
     connections: 1,
@@ -73,27 +79,22 @@ async function polled(stage: Stage, plans: number): Promise<[ours: Take, raw: Ta
     headers: { authorization: `Bearer ${key}` },
     calls: POLLS,
   }
-  const ours: Take = async () => {
-    takeBack(own)
+  const take: Take = async () => {
+    await on.takeBack(own)
     const figures = await load(served, call)
     return { ...figures, ms: 1000 / (figures.per_second ?? Number.NaN) }
   }
-  const floor: Take = () => {
-    takeBack(byHand)
-    settle(byHand)
-    return raw({ work: 'polls', file: byHand, count: POLLS, perCommit: 1 })
-  }
-  await ours(0)
-  await floor(0)
-  return [ours, floor]
+  await take(0)
+  return take
 }
 
-/** Puts back what the polls of a turn have taken. */
-function takeBack(file: string): void {
-  const db = openFile(file)
-  db.pragma('busy_timeout = 5000')
-  db.prepare(
-    `update executions set status = 'pending', delivered_count = 0, lease_expires_at = null where status = 'sent'`,
-  ).run()
-  db.close()
+async function byHand(stage: Stage, on: Backend, { template, plans }: Waiting): Promise<Take> {
+  const raw = await on.raw(stage)
+  const database = await on.copyOf(template, `raw-${plans}`)
+  const take: Take = async () => {
+    await on.takeBack(database)
+    return raw({ work: 'polls', database, count: POLLS, perCommit: 1 })
+  }
+  await take(0)
+  return take
 }

@@ -1,6 +1,7 @@
 // What a start costs: a command of an operator's, and a tick from cron that finds nothing to do.
 
-import { copyOf, databaseOfPlans, emptyDatabase } from '../database.ts'
+import type { Backend } from '../backend.ts'
+import { onFile } from '../file/backend.ts'
 import { known } from '../process-cost.ts'
 import { type Run, run, runProgram } from '../program.ts'
 import type { Contestant, Row } from '../row.ts'
@@ -8,6 +9,9 @@ import { median } from '../statistics.ts'
 import { counted } from '../words.ts'
 
 const PLANS = 10_000
+const IDLE_TICK = ['tick', '--price', '60000']
+const IDLE = 'ours, idle tick'
+export const IDLE_ON_FILE = `${IDLE}, on a file`
 
 export const startUp: Row = {
   name: 'start-up',
@@ -36,31 +40,39 @@ export const startUp: Row = {
     { ratio: 'idle tick to node -e 0', atMost: 4 },
   ],
 
-  async prepare(stage, { pick }) {
+  async prepare(stage, { on, pick }) {
     const starts = pick({ quick: 5, full: 30 })
-    const { file } = await emptyDatabase(stage)
-    const plans = { name: 'plans.db', users: 1, plans: PLANS, limits: 'in turns' } as const
-    const waiting = copyOf((await databaseOfPlans(stage, plans)).file, 'waiting.db')
-    const times = (start: () => Promise<Run>): Contestant['take'] => {
+    const { database } = await onFile.empty(stage)
+    const waitingOn = async (which: Backend) => {
+      const layout = { users: 1, plans: PLANS, limits: 'in turns' } as const
+      return (await which.ofPlans(stage, { name: 'waiting', ...layout })).database
+    }
+    const waiting = await waitingOn(on)
+    const beside = on.store === 'file' ? null : await waitingOn(onFile)
+    const times = (start: () => Promise<Run & { serverMs?: number }>): Contestant['take'] => {
       return async () => {
-        const runs: Run[] = []
+        const runs: (Run & { serverMs?: number })[] = []
         for (let n = 0; n < starts; n++) runs.push(await start())
-        const cpuMs = runs.reduce((sum, { cpuMs }) => sum + cpuMs, 0)
-        return known({ ms: median(runs.map(({ ms }) => ms)), cpu_us: (1000 * cpuMs) / starts })
+        const mean = (of: (run: (typeof runs)[number]) => number) =>
+          runs.reduce((sum, run) => sum + of(run), 0) / starts
+        return known({
+          ms: median(runs.map(({ ms }) => ms)),
+          cpu_us: 1000 * mean(({ cpuMs }) => cpuMs),
+          server_us: 1000 * mean(({ serverMs = Number.NaN }) => serverMs),
+        })
       }
     }
     const bare = () => runProgram(process.execPath, ['-e', '0'], { cwd: stage.folder })
     // The first start of all unpacks the addon.
-    await run(waiting, ['tick'])
+    await run(beside ?? waiting, ['tick'])
     return {
       on: `${starts} starts a turn; ${counted(PLANS)} plans that wait`,
       contestants: [
-        { name: 'ours', role: 'ours', take: times(() => run(file, ['version'])) },
-        {
-          name: 'ours, idle tick',
-          role: 'ours',
-          take: times(() => run(waiting, ['tick', '--price', '60000'])),
-        },
+        { name: 'ours', role: 'ours', take: times(() => run(database, ['version'])) },
+        { name: IDLE, role: 'ours', take: times(() => run(waiting, IDLE_TICK)) },
+        ...(beside
+          ? [{ name: IDLE_ON_FILE, role: 'ours' as const, take: times(() => run(beside, IDLE_TICK)) }]
+          : []),
         { name: 'node -e 0', role: 'floor', take: times(bare) },
       ],
     }

@@ -48,7 +48,7 @@ async function pollAndConfirm(): Promise<boolean> {
       partner_order_id: order,
       status: 'filled',
       usd_amount: amount_usd,
-      btc_amount: '0.00010000',
+      btc_amount: (Number(amount_usd) / 60_000).toFixed(8),
       execution_price: '60000.00',
     })
     say({ execution: execution_id, order })

@@ -35,7 +35,7 @@ export const wakeUpContract: Contract = {
     }
     for (const tenant of [acme, bolt]) await webhook(store, tenant)
     const passId = await passInPages(world)
-    assert.deepEqual(await store.claimWakeUps(passId + 1), [])
+    assert.deepEqual(await store.claimWakeUps(passId - 1), [])
     const firstOf = async ({ tenantId }: Tenant) =>
       (await allExecutions(store)).find(({ tenant }) => tenant.tenantId === tenantId)?.executionId
     const claimed = await store.claimWakeUps(passId)

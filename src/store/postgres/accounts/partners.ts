@@ -5,11 +5,11 @@ import { Problem } from '../../../core/problem.ts'
 import type { PartnerStore } from '../../partners.ts'
 import { type PartnerRow, partnerOf } from '../../rows/partner.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
-import { PLANS_OF_PARTNER, SELECT_TENANTS, UPDATE_PARTNER } from '../../sql/accounts.ts'
-import { IS_AWAKE } from '../../sql/expressions.ts'
+import { SELECT_TENANTS, UPDATE_PARTNER } from '../../sql/accounts.ts'
 import type { Connection } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import { addAudit } from './audit.ts'
+import { createCatchUp } from './catch-up.ts'
 
 const FIND = query<PartnerRow>('select * from partners where partner_slug = :slug')
 const LIST = query<PartnerRow>('select * from partners order by created_at, partner_slug')
@@ -21,25 +21,14 @@ const INSERT_TENANTS = query(
   'insert into tenants (partner_slug, environment) select :slug, unnest(:environments::text[])',
 )
 const UPDATE = query(UPDATE_PARTNER)
-const OF_PARTNER = query<{ tenant_id: bigint }>('select tenant_id from tenants where partner_slug = :slug')
 const TENANT = query<TenantRow>(
   'select * from tenants where partner_slug = :slug and environment = :environment',
 )
 const TENANTS = query<TenantRow>(SELECT_TENANTS)
-// A partner's status, hold and minimum reach all of its schedules at once; only those are written that change.
-const WAKE = query(
-  `update schedules s set awake = 1 - awake
-   from plans p join tenants t using (tenant_id) join partners r using (partner_slug)
-   where r.partner_slug = :slug and p.plan_id = s.plan_id and s.awake <> ${IS_AWAKE}`,
-)
-const SET_FLOOR = query(
-  `update schedules set floor = least(:min_tranche::bigint, budget)
-   where plan_id in ${PLANS_OF_PARTNER} and floor <> least(:min_tranche::bigint, budget)`,
-)
-
 const unknown = (slug: string) => new Problem('partner_not_found', `Partner ${slug} not found.`)
 
 export function createPartnerStore(connection: Connection): PartnerStore {
+  const catchUp = createCatchUp(connection)
   return {
     addPartner: ({ partnerSlug: slug, name }, entry) =>
       connection.write(async (tx) => {
@@ -56,26 +45,27 @@ export function createPartnerStore(connection: Connection): PartnerStore {
 
     /** Alone in the partner's tenants: whoever decides by its status, hold or minimum has written by then, or waits. */
     async changePartner(slug, decide, entry) {
-      const rows = await connection.look((tx) => tx.all(OF_PARTNER, { slug }))
-      if (rows.length === 0) throw unknown(slug)
-      const tenants = rows.map(({ tenant_id }) => Number(tenant_id))
-      return connection.write(
+      const tenants = await catchUp.tenantsOf(slug)
+      if (tenants.length === 0) throw unknown(slug)
+      const changed = await connection.write(
         async (tx) => {
           const [{ real }, row] = await Promise.all([tx.times, tx.get(FIND, { slug })])
           if (!row) throw unknown(slug)
           const seen = partnerOf(row)
           const partner = decide(seen, real)
           const { name, status, minTranche: min_tranche, updatedAt: updated_at, held } = partner
+          const reaches = status !== seen.status || held !== seen.held || min_tranche !== seen.minTranche
           await Promise.all([
             tx.run(UPDATE, { slug, name, status, min_tranche, held: held ? 1 : 0, updated_at }),
-            (status !== seen.status || held !== seen.held) && tx.run(WAKE, { slug }),
-            min_tranche !== seen.minTranche && tx.run(SET_FLOOR, { slug, min_tranche }),
+            reaches && catchUp.begin(tx, slug),
             addAudit(tx, entry, real),
           ])
-          return partner
+          return { partner, reaches }
         },
         { tenants, alone: 'tenants' },
       )
+      if (changed.reaches) await catchUp.finish(slug)
+      return changed.partner
     },
 
     async findPartner(slug) {

@@ -15,18 +15,23 @@ const LOCK = query('select from tenants where tenant_id = :tenant for no key upd
 const FIND = query<WebhookRow>('select * from webhooks where tenant_id = :tenant')
 const PUT = query(PUT_WEBHOOK)
 const DELETE = query('delete from webhooks where tenant_id = :tenant')
+/** Of a pass and all before it, whose hands may have died; what a sandbox fires has numbers below zero, each its own. */
+const UNCLAIMED = `claimed_at is null and tick_id <= :tick_id::bigint and (tick_id > 0 or tick_id = :tick_id)`
+const LEFT = query<{ is_left: boolean }>(
+  `select exists (select 1 from webhook_events where ${UNCLAIMED}) as is_left`,
+)
 /** Of two who claim the same at once, the second waits for the first and finds it claimed. */
 const CLAIM = query<TenantRow & WebhookRow & { count: bigint; earliest_execution_id: string }>(
   `with unclaimed as (
-     select tenant_id from webhook_events where tick_id = :tick_id and claimed_at is null
-     order by tenant_id for no key update),
+     select tick_id, tenant_id from webhook_events where ${UNCLAIMED}
+     order by tick_id, tenant_id for no key update),
    claimed as (
      update webhook_events v set claimed_at = :now from unclaimed
-     where v.tick_id = :tick_id and v.tenant_id = unclaimed.tenant_id
-     returning v.tenant_id, v.count, v.earliest_execution_id)
+     where v.tick_id = unclaimed.tick_id and v.tenant_id = unclaimed.tenant_id
+     returning v.tick_id, v.tenant_id, v.count, v.earliest_execution_id)
    select w.*, t.*, c.count, c.earliest_execution_id
    from claimed c join tenants t using (tenant_id) join webhooks w using (tenant_id)
-   where w.status = 'active' order by t.tenant_id`,
+   where w.status = 'active' order by c.tick_id, t.tenant_id`,
 )
 
 async function find(tx: Tx, tenantId: number) {
@@ -66,6 +71,9 @@ export function createWebhookStore(connection: Connection): WebhookStore {
           earliest: row.earliest_execution_id as ExecutionId,
         }))
       }),
+
+    hasLeftWakeUps: async (passId) =>
+      (await connection.look((tx) => tx.get(LEFT, { tick_id: passId })))?.is_left === true,
 
     noteAttempt: (tenant, attempted, decide) =>
       connection.write(async (tx) => {

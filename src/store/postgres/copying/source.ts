@@ -41,6 +41,7 @@ export async function holdServer(
   }
   try {
     await explaining(fromWriters ? keepWritersOut(client) : beginSnapshot(client))
+    await explaining(refuseHalfHeld(client, server))
   } catch (error) {
     await release()
     throw error
@@ -80,6 +81,17 @@ async function keepWritersOut(client: Client): Promise<void> {
   await client.query(BEGIN)
   await client.query(`lock table ${tables.join(', ')} in share row exclusive mode`)
   await client.query('select 1')
+}
+
+/** What schedules do not follow yet would not be followed in the copy either. */
+async function refuseHalfHeld(client: Client, server: string): Promise<void> {
+  const { rows } = await client.query('select partner_slug from catch_ups order by partner_slug limit 1')
+  const [behind] = rows as { partner_slug: string }[]
+  if (!behind) return
+  throw new Problem(
+    'database_in_use',
+    `${server}: a change of partner ${behind.partner_slug} has not reached all of its plans yet: wait for it, or run a tick first.`,
+  )
 }
 
 async function historyOf(client: Client): Promise<FileHistory> {

@@ -156,7 +156,7 @@ async function takeName(
   if (await hasName(client)) {
     if (!replace) throw taken(server)
     await refuseUsers(client, server)
-    kept = `${SCHEMA}_replaced_${formatInstant(now).replaceAll(/\D/g, '')}`
+    kept = await freeName(client, `${SCHEMA}_replaced_${formatInstant(now).replaceAll(/\D/g, '')}`)
     await client.query(`alter schema ${SCHEMA} rename to ${kept}`)
   }
   // One that is empty was made for us. One that is not is somebody else's, and the statement fails.
@@ -165,6 +165,15 @@ async function takeName(
   const { command } = await client.query('commit')
   if (command !== 'COMMIT') throw new Problem('storage_failed', `${server} did not take the copy.`)
   return kept
+}
+
+/** The name, or the first that it begins and that nothing has. */
+async function freeName(client: Client, name: string): Promise<string> {
+  for (let n = 1; ; n++) {
+    const tried = n === 1 ? name : `${name}_${n}`
+    const { rows } = await client.query('select to_regnamespace($1) is null as free', [tried])
+    if ((rows as { free: boolean }[])[0]?.free) return tried
+  }
 }
 
 /** Whoever is connected would go on, in the new database, with what it remembers of the old one. */

@@ -65,9 +65,11 @@ const WRITE_WINDOWS = query(
    from ${rowsIn(AMOUNTS, 'r')} where windows.window_id = r.window_id`,
 )
 const FIREABLE = { plan_id: 'bigint', window_id: 'bigint', fireable: 'bigint' } satisfies Columns
+// What is bought as it was reserved gives nothing back, and writes nothing here.
 const REFUND = query(
   `update schedules set fireable = r.fireable from ${rowsIn(FIREABLE, 'r')}
-   where schedules.plan_id = r.plan_id and schedules.window_id = r.window_id`,
+   where schedules.plan_id = r.plan_id and schedules.window_id = r.window_id
+     and schedules.fireable <> r.fireable`,
 )
 
 /** Reads what is asked for, for decisions one after the other. */

@@ -12,6 +12,7 @@ import { type Connection, callOf } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 import { cancelOpen } from './cancel-open.ts'
+import { lockSchedules } from './row-locks.ts'
 
 /** Plans stopped in one transaction, which holds their rows for so long. */
 const PLANS_PER_PAGE = 250
@@ -25,9 +26,6 @@ const LOCK_USER = query('select from users where user_id = :user_id for no key u
 const LOCK_PLANS = query<{ plan_id: bigint }>(
   `select plan_id from plans where user_id = :user_id and plan_id > :after order by plan_id limit :limit
    for no key update`,
-)
-const LOCK_SCHEDULES = query(
-  'select from schedules where plan_id = any(:plan_ids::bigint[]) order by plan_id for no key update',
 )
 const PAUSE = query(
   `update plans set status = 'paused', updated_at = :now
@@ -54,7 +52,7 @@ async function stopPage(
   const planIds = rows.map(({ plan_id }) => Number(plan_id))
   const plans = { plan_ids: planIds }
   const [, executionsCancelled, plansPaused] = await Promise.all([
-    tx.run(LOCK_SCHEDULES, plans),
+    lockSchedules(tx, planIds),
     cancelOpen(tx, planIds, now),
     tx.run(PAUSE, { ...plans, now }),
     tx.run(SLEEP, plans),

@@ -3,7 +3,7 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
-import { freshSchedule, type Schedule } from '../../../core/schedule-state.ts'
+import { freshSchedule } from '../../../core/schedule-state.ts'
 import {
   type CloseReason,
   close,
@@ -18,19 +18,19 @@ import { instantOrNull } from '../../rows/instant.ts'
 import { scheduleParams } from '../../rows/schedule.ts'
 import { amountParams, closingParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import { AWAKE } from '../../sql/expressions.ts'
-import {
-  OPEN_WINDOW,
-  PUT_SCHEDULE,
-  SLOT_USE,
-  WRITE_CLOSED_WINDOW,
-  WRITE_OPEN_WINDOW,
-} from '../../sql/ledger.ts'
+import { PUT_SCHEDULE, SLOT_USE, WRITE_CLOSED_WINDOW, WRITE_OPEN_WINDOW } from '../../sql/ledger.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 
 const WINDOW = query<WindowRow>('select * from windows where window_id = :window_id')
 const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')
-const OPEN = query<{ window_id: bigint }>(`${OPEN_WINDOW} returning window_id`)
+const NEXT_ID = query<{ window_id: bigint }>(
+  `select nextval(pg_get_serial_sequence('windows', 'window_id')) as window_id`,
+)
+const OPEN = query(
+  `insert into windows (window_id, plan_id, window_start, window_end, budget)
+   values (:window_id, :plan_id, :window_start, :window_end, :budget)`,
+)
 const SLOT = query<{ claimed: bigint; used: bigint | null }>(SLOT_USE)
 const WRITE_OPEN = query(WRITE_OPEN_WINDOW)
 const WRITE_CLOSED = query(WRITE_CLOSED_WINDOW)
@@ -40,6 +40,8 @@ const REFUND = query(
 const PUT = query(PUT_SCHEDULE)
 const DROP_SCHEDULE = query('delete from schedules where plan_id = :plan_id')
 const WAKE = query(`update schedules set awake = ${AWAKE} where plan_id = any(:plan_ids::bigint[])`)
+
+type NewWindow = { planId: number; windowId: number; opening: Opening; minTranche: Usd }
 
 const windowOrNull = (row: WindowRow | undefined): Window | null => (row ? windowOf(row) : null)
 
@@ -80,13 +82,16 @@ export const ledger = {
     }
   },
 
-  async open(tx: Tx, planId: number, opening: Opening, minTranche: Usd): Promise<Schedule> {
+  /** A number for a window to open: asked for beside other things, it costs no wait of its own. */
+  nextId: async (tx: Tx): Promise<number> => Number((await tx.get(NEXT_ID))?.window_id),
+
+  /** Both of its statements are sent at once: what follows them need not wait for their answers. */
+  async open(tx: Tx, window: NewWindow): Promise<void> {
+    const { planId, windowId, opening, minTranche } = window
     const { start, end, budget } = opening
-    const row = await tx.get(OPEN, { plan_id: planId, window_start: start, window_end: end, budget })
-    const window = opened(opening, { planId, windowId: Number(row?.window_id) })
-    const schedule = freshSchedule(window, minTranche)
-    await tx.run(PUT, scheduleParams(schedule))
-    return schedule
+    const row = { window_id: windowId, plan_id: planId, window_start: start, window_end: end, budget }
+    const schedule = freshSchedule(opened(opening, { planId, windowId }), minTranche)
+    await Promise.all([tx.run(OPEN, row), tx.run(PUT, scheduleParams(schedule))])
   },
 
   async closeCurrent(tx: Tx, planId: number, reason: CloseReason, now: Instant): Promise<void> {
@@ -99,12 +104,11 @@ export const ledger = {
    */
   async replaceCurrent(
     tx: Tx,
-    planId: number,
     closing: { reason: CloseReason; now: Instant },
-    next: { opening: Opening; minTranche: Usd },
+    next: NewWindow,
   ): Promise<void> {
-    await closeWindow(tx, planId, closing.reason, closing.now)
-    await ledger.open(tx, planId, next.opening, next.minTranche)
+    await closeWindow(tx, next.planId, closing.reason, closing.now)
+    await ledger.open(tx, next)
   },
 
   /** Puts schedules into the due set or takes them out, by what their plans and partners now are. */

@@ -143,9 +143,11 @@ function changePlan(
     if (change.plan === plan) return plan
 
     const params = { ...scope, ...planParams(change.plan) }
-    const planId = plan?.planId ?? (await inserted(tx, { ...params, user_id: userRow?.user_id }))
-    if (plan) await tx.run(UPDATE, { ...params, plan_id: planId })
-    await follow(tx, planId, change, { now, minTranche: minimum?.min_tranche as Usd })
+    const [planId, windowId] = await Promise.all([
+      plan ? updated(tx, plan.planId, params) : inserted(tx, { ...params, user_id: userRow?.user_id }),
+      change.open ? ledger.nextId(tx) : 0,
+    ])
+    await follow(tx, { planId, windowId }, change, { now, minTranche: minimum?.min_tranche as Usd })
     return change.plan
   }, callOf(tenant))
 }
@@ -154,17 +156,25 @@ async function inserted(tx: Tx, params: Record<string, unknown>): Promise<number
   return Number((await tx.get(INSERT, params))?.plan_id)
 }
 
-/** What a change of a plan does to its executions, its window and its schedule. */
+async function updated(tx: Tx, planId: number, params: Record<string, unknown>): Promise<number> {
+  await tx.run(UPDATE, { ...params, plan_id: planId })
+  return planId
+}
+
+/**
+ * What a change of a plan does to its executions, its window and its schedule. The last of it is sent with the commit,
+ * which throws what fails.
+ */
 async function follow(
   tx: Tx,
-  planId: number,
+  { planId, windowId }: { planId: number; windowId: number },
   { cancelsExecutions, close, open }: PlanChange,
   { now, minTranche }: { now: Instant; minTranche: Usd },
 ): Promise<void> {
   if (cancelsExecutions) await cancelOpen(tx, [planId], now)
   if (close && open)
-    await ledger.replaceCurrent(tx, planId, { reason: close, now }, { opening: open, minTranche })
+    await ledger.replaceCurrent(tx, { reason: close, now }, { planId, windowId, opening: open, minTranche })
   else if (close) await ledger.closeCurrent(tx, planId, close, now)
-  else if (open) await ledger.open(tx, planId, open, minTranche)
-  await ledger.wake(tx, [planId])
+  else if (open) ledger.open(tx, { planId, windowId, opening: open, minTranche }).catch(() => {})
+  ledger.wake(tx, [planId]).catch(() => {})
 }

@@ -35,6 +35,10 @@ export async function lockExecutions(
   await Promise.all([tx.run(THEIR_SCHEDULES, asked), tx.run(THEIR_WINDOWS, asked), tx.run(EXECUTIONS, asked)])
 }
 
+/** Locks the schedules of plans that are locked, or that need not be. */
+export const lockSchedules = (tx: Tx, planIds: readonly number[]): Promise<unknown> =>
+  tx.run(SCHEDULES, { plan_ids: planIds })
+
 /** Locks plans with their schedules and current windows. */
 export async function lockPlans(tx: Tx, planIds: readonly number[]): Promise<void> {
   const plans = { plan_ids: planIds }

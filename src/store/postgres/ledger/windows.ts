@@ -67,8 +67,9 @@ export function createWindowStore({ clock, look, read, write }: Connection): Win
           const plan = row ? await judge(tx, row, real) : null
           if (!row || !plan) return null
           // Not `ended`: it never had its time, and what it leaves was not missed by anybody.
-          const next = { opening: plan.place, minTranche: row.min_tranche as Usd }
-          await ledger.replaceCurrent(tx, planId, { reason: 'reset', now: real }, next)
+          const place = { planId, windowId: await ledger.nextId(tx) }
+          const next = { ...place, opening: plan.place, minTranche: row.min_tranche as Usd }
+          await ledger.replaceCurrent(tx, { reason: 'reset', now: real }, next)
           await ledger.wake(tx, [planId])
           await addAudit(tx, entryOf(plan, real), real)
           return plan

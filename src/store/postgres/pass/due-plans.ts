@@ -56,6 +56,9 @@ export const fillPages = (
     Promise.all([tx.run(PLAN_ANEW), tx.run(FILL, { ...rangesOf(due), tick_id: passId, plans })]),
   )
 
-/** A page of a pass that is this hand's now, undefined when there is none left. */
+/**
+ * A page of a pass that is this hand's now, undefined when there is none left. As a write, whose outcome is known even if its
+ * answer is lost: a statement by itself would be done again, and its first page be nobody's.
+ */
 export const claimPage = (connection: Connection, passId: number): Promise<number[] | undefined> =>
-  connection.look(async (tx) => (await tx.get(CLAIM, { tick_id: passId }))?.plan_ids.map(Number))
+  connection.write(async (tx) => (await tx.get(CLAIM, { tick_id: passId }))?.plan_ids.map(Number))

@@ -4,6 +4,7 @@ import { PASS_GAPS_SEEN } from '../../../core/failsafe.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../../pass-history.ts'
 import type { PassStart, PassStore, Preview } from '../../passes.ts'
 import { instant } from '../../rows/instant.ts'
+import { createCatchUp } from '../accounts/catch-up.ts'
 import type { Connection } from '../server/connection.ts'
 import { isOutage } from '../server/errors.ts'
 import { onceMore } from '../server/once-more.ts'
@@ -50,6 +51,7 @@ async function knownOf(tx: Tx, tick: TickRow): Promise<PassStart> {
 
 export function createPassStore(connection: Connection): PassStore {
   const { clock, look, read, write } = connection
+  const catchUp = createCatchUp(connection)
 
   const tenantsOf = async (planIds: readonly number[]): Promise<number[]> => {
     const rows = await look((tx) => tx.all(TENANTS, { plan_ids: planIds }))
@@ -59,8 +61,9 @@ export function createPassStore(connection: Connection): PassStore {
   return {
     joinPass: () => joinPass(connection, knownOf),
 
-    beginPass: (observed, asked = null) =>
-      write(async (tx) => {
+    async beginPass(observed, asked = null) {
+      await catchUp.finishLeft()
+      return write(async (tx) => {
         const { real } = await tx.times
         if (observed) await book.add(tx, real, observed)
         const tick = await tx.get(BEGIN, {
@@ -77,7 +80,8 @@ export function createPassStore(connection: Connection): PassStore {
           tx.run(FORGET_EVENTS, { before }),
         ])
         return known
-      }),
+      })
+    },
 
     peekPass: () =>
       read(async (tx) => {

@@ -38,16 +38,20 @@ type PageRow = ScheduleRow &
   WindowRow &
   TenantRow & { frequency: string; amount_usd: bigint; min_tranche: bigint }
 
-/** The plans of a page that may fire: a user whose disable is under way has none. */
+/**
+ * The plans of a page that may fire: a user whose disable is under way has none, and what its partner says is asked of the
+ * partner, as schedules follow it later.
+ */
 const AWAKE = query<PageRow>(
   `select s.*, w.reserved, w.spent, w.excess, w.released, w.closed_at, w.close_reason,
-     t.tenant_id, t.partner_slug, t.environment, p.frequency, p.amount_usd, r.min_tranche
+     t.tenant_id, t.partner_slug, t.environment, p.frequency, p.amount_usd, r.min_tranche,
+     least(r.min_tranche, s.budget) as floor
    from schedules s
    join windows w on w.window_id = s.window_id
    join plans p on p.plan_id = s.plan_id
    join tenants t on t.tenant_id = p.tenant_id
    join partners r on r.partner_slug = t.partner_slug
-   where s.plan_id = any(:plan_ids::bigint[]) and s.awake = 1
+   where s.plan_id = any(:plan_ids::bigint[]) and s.awake = 1 and r.status = 'active' and r.held = 0
      and not exists (select 1 from stops where stops.user_id = p.user_id and stops.ended_at is null)
    order by s.plan_id`,
 )

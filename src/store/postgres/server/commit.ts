@@ -14,12 +14,39 @@ const ASK_AGAIN_MS = 50
 
 /** Commits, and throws whatever has failed before it. */
 export async function commit(tx: Pipeline): Promise<void> {
-  const end = tx.send('commit', PATIENCE.commit)
-  end.catch(() => {})
-  await tx.settled()
-  // The server answers a commit of what has failed with ROLLBACK, and not with an error.
-  const { command } = await end
-  if (command !== 'COMMIT') throw new Error(`a commit was answered with ${command}`)
+  await unwarned(tx, async () => {
+    const end = tx.send('commit', PATIENCE.commit)
+    end.catch(() => {})
+    await tx.settled()
+    // The server answers a commit of what has failed with ROLLBACK, and not with an error.
+    const { command } = await end
+    if (command !== 'COMMIT') throw new Error(`a commit was answered with ${command}`)
+  })
+}
+
+/** A commit of nothing, which waits for a standby as any other, and so for all that was committed before it. */
+const BEHIND = "begin; select pg_logical_emit_message(true, 'tranche', ''); commit"
+
+/**
+ * Whoever cancels a commit that waits for a standby has it succeed on one disk alone, with a warning and nothing else. Then
+ * another one waits behind it.
+ */
+async function unwarned<T>(tx: Pipeline, work: () => Promise<T>): Promise<T> {
+  let isWarned = false
+  const hear = (): void => {
+    isWarned = true
+  }
+  tx.client.on('notice', hear)
+  try {
+    const value = await work()
+    while (isWarned) {
+      isWarned = false
+      await tx.send(BEHIND, PATIENCE.commit)
+    }
+    return value
+  } finally {
+    tx.client.off('notice', hear)
+  }
 }
 
 type Fate = History & { status: string | null }
@@ -74,7 +101,8 @@ class OutcomeUnknown extends Problem {
 async function ask(pool: Pool, xid: string): Promise<Fate | undefined> {
   const client = await pool.connect()
   try {
-    const fate = await pipelineOn(client, PATIENCE.first).get(FATE, { xid })
+    const tx = pipelineOn(client, PATIENCE.first)
+    const fate = await unwarned(tx, () => tx.get(FATE, { xid }))
     client.release()
     return fate
   } catch (error) {

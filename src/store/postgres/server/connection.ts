@@ -68,7 +68,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
 
   const places = createPlaces({
     max: pool.options.max,
-    waitMaxMs: CONNECT_MAX_MS,
+    stillMaxMs: CONNECT_MAX_MS,
     refusal: () => noneFree(server),
   })
 

@@ -2,42 +2,35 @@
 
 import type { Pool, PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
-import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
 import { sealedBeforeMigration } from '../../copying/sealed.ts'
-import type { MigrationState } from '../../migrations.ts'
+import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
 import { sealOf } from '../copying/seal.ts'
 import { LOCK } from './locks.ts'
 
 /** The tables are in a schema of their own: the database may be somebody else's too, and a copy takes its place whole. */
 export const SCHEMA = 'tranche'
+/** A connection, or a pool of them. */
+type Asked = Pick<PoolClient, 'query'>
+
 /** A migration of a large table takes longer than any other statement may. */
 const NO_LIMIT = 'set local statement_timeout = 0; set local lock_timeout = 0'
 
 /** Every migration this program knows, with when it was applied. Throws schema_newer. */
-export async function migrationStates(client: Pick<PoolClient, 'query'>): Promise<MigrationState[]> {
-  const applied = await readApplied(client)
-  const known = readMigrations('postgres')
-  for (const [name, { sha256 }] of applied) {
-    const mine = known.find((migration) => migration.name === name)
-    if (!mine) throw newer(name)
-    if (mine.sha256 !== sha256) throw new Error(`migration ${name} was applied with another content`)
-  }
-  return known.map(({ name, sha256 }) => ({ name, sha256, appliedAt: applied.get(name)?.appliedAt ?? null }))
-}
+export const migrationStates = async (client: Asked): Promise<MigrationState[]> =>
+  statesOf(readMigrations('postgres'), await readApplied(client))
 
 /** Whether the schema that the connection looks into is none of ours. */
-export async function isEmpty(client: Pick<PoolClient, 'query'>): Promise<boolean> {
+export async function isEmpty(client: Asked): Promise<boolean> {
   const { rows } = await client.query("select to_regclass('migrations') is null as none")
   return (rows[0] as { none: boolean }).none
 }
 
 /** Brings the schema up to this program's. Returns the names of the migrations it applied. */
 export async function migrate(pool: Pool, now: Instant): Promise<string[]> {
+  if (!(await migrationStates(pool)).some(isPending)) return []
   const client = await pool.connect()
   try {
-    const isPending = async () => (await migrationStates(client)).some((state) => state.appliedAt === null)
-    if (!(await isPending())) return []
     const seal = (await isEmpty(client)) ? null : await sealOf(client)
     if (seal) throw sealedBeforeMigration(seal)
     return await applyPending(client, now)
@@ -62,11 +55,7 @@ async function applyPending(client: PoolClient, now: Instant): Promise<string[]>
 }
 
 /** Applies what is missing, inside a transaction of a connection that looks into `schema` alone. */
-export async function bringUp(
-  client: Pick<PoolClient, 'query'>,
-  schema: string,
-  now: Instant,
-): Promise<string[]> {
+export async function bringUp(client: Asked, schema: string, now: Instant): Promise<string[]> {
   const done: string[] = []
   await client.query(`create schema if not exists ${schema}`)
   await client.query(MIGRATIONS_TABLE)
@@ -85,9 +74,7 @@ export async function bringUp(
 const MIGRATIONS_TABLE = `create table if not exists migrations
   (name text collate "C" primary key, sha256 text not null, applied_at bigint not null)`
 
-async function readApplied(
-  client: Pick<PoolClient, 'query'>,
-): Promise<Map<string, { sha256: string; appliedAt: Instant }>> {
+async function readApplied(client: Asked): Promise<Map<string, Applied>> {
   if (await isEmpty(client)) return new Map()
   const { rows } = await client.query('select name, sha256, applied_at from migrations order by name')
   return new Map(
@@ -97,9 +84,3 @@ async function readApplied(
     ]),
   )
 }
-
-const newer = (name: string): Problem =>
-  new Problem(
-    'schema_newer',
-    `The database has migration ${name}, which this version of tranche does not know: upgrade it.`,
-  )

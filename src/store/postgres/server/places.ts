@@ -7,25 +7,28 @@ const KEPT = 1
 
 export type Places = {
   /**
-   * Resolves when a connection may be used, with what gives its place back. A tenant's own wait for each other; `null`
-   * stands for nobody's. Tenants take turns. Throws what `refusal` makes after `waitMaxMs`.
+   * Resolves when a connection may be used, with what gives its place back. A tenant's own wait in one line, and the lines
+   * take turns; `null` is nobody's call. Throws what `refusal` makes when nobody of its line was let in for `stillMaxMs`.
    */
   take(tenant: number | null): Promise<() => void>
 }
 
-export type PlaceOptions = { max: number; waitMaxMs: number; refusal: () => Error }
+export type PlaceOptions = { max: number; stillMaxMs: number; refusal: () => Error }
 
-export function createPlaces({ max, waitMaxMs, refusal }: PlaceOptions): Places {
+type Waiting = { goOn: () => void; refuse: () => void }
+type Line = { waiting: Waiting[]; timer: NodeJS.Timeout }
+
+export function createPlaces({ max, stillMaxMs, refusal }: PlaceOptions): Places {
   const kept = Math.min(KEPT, max - 1)
   const held = new Map<number, number>()
-  /** Who waits, in the order of turns. */
-  const lines = new Map<number | null, (() => void)[]>()
+  /** In the order of their turns; none is empty. */
+  const lines = new Map<number | null, Line>()
   let free = max
 
   const mayTake = (tenant: number | null): boolean =>
     tenant === null ? free > 0 : free - kept > (held.get(tenant) ?? 0)
 
-  function add(tenant: number | null, by: 1 | -1): void {
+  function count(tenant: number | null, by: 1 | -1): void {
     free -= by
     if (tenant === null) return
     const now = (held.get(tenant) ?? 0) + by
@@ -33,57 +36,56 @@ export function createPlaces({ max, waitMaxMs, refusal }: PlaceOptions): Places 
     else held.set(tenant, now)
   }
 
-  /** A place that is taken: what gives it back, once. */
+  /** Takes a place; what gives it back does so once. */
   function taken(tenant: number | null): () => void {
-    add(tenant, 1)
+    count(tenant, 1)
     let isOut = false
     return () => {
       if (isOut) return
       isOut = true
-      add(tenant, -1)
+      count(tenant, -1)
       letIn()
     }
   }
 
   /** Lets in whoever may go on now, one of each line after the other. */
   function letIn(): void {
-    for (;;) {
-      const tenant = lines.keys().find(mayTake)
-      if (tenant === undefined) return
-      const line = lines.get(tenant) ?? []
-      const [first] = line
-      leave(tenant, first)
+    for (let tenant = lines.keys().find(mayTake); tenant !== undefined; tenant = lines.keys().find(mayTake)) {
+      const line = lines.get(tenant)
+      lines.delete(tenant)
+      const first = line?.waiting.shift()
       // To the end of the turns.
-      if (line.length > 0) {
-        lines.delete(tenant)
+      if (line && line.waiting.length > 0) {
         lines.set(tenant, line)
-      }
-      first?.()
+        line.timer.refresh()
+      } else clearTimeout(line?.timer)
+      first?.goOn()
     }
   }
 
-  function leave(tenant: number | null, who: (() => void) | undefined): void {
-    const line = lines.get(tenant) ?? []
-    const place = who ? line.indexOf(who) : -1
-    if (place !== -1) line.splice(place, 1)
-    if (line.length === 0) lines.delete(tenant)
+  function lineOf(tenant: number | null): Line {
+    const known = lines.get(tenant)
+    if (known) return known
+    const waiting: Waiting[] = []
+    const timer = setTimeout(() => {
+      lines.delete(tenant)
+      for (const { refuse } of waiting) refuse()
+    }, stillMaxMs)
+    // Whoever has a place has a connection, and that keeps the process.
+    timer.unref()
+    const line = { waiting, timer }
+    lines.set(tenant, line)
+    return line
   }
 
   return {
     take(tenant) {
       if (!lines.has(tenant) && mayTake(tenant)) return Promise.resolve(taken(tenant))
       return new Promise((resolve, reject) => {
-        const goOn = () => {
-          clearTimeout(timer)
-          resolve(taken(tenant))
-        }
-        const timer = setTimeout(() => {
-          leave(tenant, goOn)
-          reject(refusal())
-        }, waitMaxMs)
-        const line = lines.get(tenant) ?? []
-        line.push(goOn)
-        lines.set(tenant, line)
+        lineOf(tenant).waiting.push({
+          goOn: () => resolve(taken(tenant)),
+          refuse: () => reject(refusal()),
+        })
       })
     },
   }

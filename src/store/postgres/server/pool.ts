@@ -44,6 +44,8 @@ export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA }
   const pool = new pg.Pool({
     ...connectingTo(url),
     max,
+    // One stays however long nobody calls: who asks whether the database is in use sees it (../copying/target.ts).
+    min: 1,
     pipeline: true,
     Client,
     // A process that has nothing left to do ends.
@@ -90,7 +92,7 @@ const connectingTo = (url: string): object => ({
 const verifying = (url: string): string =>
   url.replace(/([?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, '$1verify-full')
 
-/** Set by a statement: what an address says of them goes before what comes with the connection. */
+/** Set by a statement, which goes before anything that an address, a role or the server says of them. */
 const SETTINGS = {
   lock_timeout: LOCK_WAIT_MAX_MS,
   statement_timeout: STATEMENT_MAX_MS,

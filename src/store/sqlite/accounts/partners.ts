@@ -5,11 +5,15 @@ import { Problem } from '../../../core/problem.ts'
 import type { PartnerStore } from '../../partners.ts'
 import { type PartnerRow, partnerOf } from '../../rows/partner.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
-import { PLANS_OF_PARTNER, SELECT_TENANTS, UPDATE_PARTNER } from '../../sql/accounts.ts'
+import { SELECT_TENANTS, UPDATE_PARTNER } from '../../sql/accounts.ts'
 import { AWAKE } from '../../sql/expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { AuditLog } from './audit.ts'
 import type { KeyMemory } from './keys.ts'
+
+/** The plans of a partner, in both of its environments. */
+const PLANS_OF_PARTNER =
+  '(select plan_id from plans join tenants using (tenant_id) where partner_slug = :slug)'
 
 export function createPartnerStore(
   { db, read, write }: Connection,

@@ -53,6 +53,9 @@ export function createWebhookStore({ db, read, write }: Connection, audit: Audit
         }),
       ),
 
+    // A pass is one process's: what it has not sent before it died is its own, and comes too late.
+    hasLeftWakeUps: async () => false,
+
     noteAttempt: (tenant, attempted, decide) =>
       write((now) => {
         const seen = find(tenant.tenantId)

@@ -1,7 +1,7 @@
 // A file in the making: filled under a name aside, packed into another one, and named when it is verified. What it
 // consists of follows from its rows alone, so the same rows are the same bytes, whichever way they came.
 
-import { existsSync, rmSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -46,6 +46,8 @@ export async function newFile(
   if (!replace) refuseTaken(file)
   const loading = nameAside(file)
   const packed = `${loading}-packed`
+  // Private from the first byte.
+  closeSync(openSync(loading, 'wx', 0o600))
   const db = openFile(loading)
   let result: Database | null = null
   const close = async () => {
@@ -56,7 +58,7 @@ export async function newFile(
   }
   try {
     // Nobody else knows it, and what a crash leaves of it is thrown away.
-    for (const setting of ['journal_mode = off', 'synchronous = off', 'cache_size = -262144'])
+    for (const setting of ['journal_mode = memory', 'synchronous = off', 'cache_size = -65536'])
       db.pragma(setting)
     // Its own name has no locks to take and nothing to keep a copy of.
     await migrate(db, ':memory:', () => now)

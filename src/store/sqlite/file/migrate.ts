@@ -4,7 +4,7 @@ import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
 import { sealedBeforeMigration } from '../../copying/sealed.ts'
-import type { MigrationState } from '../../migrations.ts'
+import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
 import { sealOf } from '../copying/seal.ts'
 import type { Database } from './connection.ts'
 import { copyTo } from './copy.ts'
@@ -17,14 +17,14 @@ const APPLICATION_ID = 0x74726e63
 
 /** Brings the schema up to this program's. Returns the names of the migrations it applied. */
 export async function migrate(db: Database, file: string, clock: () => Instant): Promise<string[]> {
-  const isPending = () => whenFree(() => migrationStates(db).some((state) => state.appliedAt === null))
-  if (!(await isPending())) return []
+  const isBehind = () => whenFree(() => migrationStates(db).some(isPending))
+  if (!(await isBehind())) return []
   const seal = sealOf(db)
   if (seal) throw sealedBeforeMigration(seal)
   const release = file === ':memory:' ? () => {} : await passesHalted(file)
   try {
     // Another process may have been first: then there is nothing left to do, and its copy must not be replaced.
-    if (!(await isPending())) return []
+    if (!(await isBehind())) return []
     if (readApplied(db).size > 0) await whenFree(() => backUp(db, file))
     return await whenFree(() => applyPending(db, clock()))
   } finally {
@@ -48,16 +48,8 @@ export async function passesHalted(file: string): Promise<() => void> {
 const LOCK_LOOK_MS = 50
 
 /** Every migration this program knows, with when it was applied. Throws schema_newer, or refuses a foreign file. */
-export function migrationStates(db: Database): MigrationState[] {
-  const applied = readApplied(db)
-  const known = readMigrations('sqlite')
-  for (const [name, row] of applied) {
-    const mine = known.find((migration) => migration.name === name)
-    if (!mine) throw newer(name)
-    if (mine.sha256 !== row.sha256) throw new Error(`migration ${name} was applied with another content`)
-  }
-  return known.map(({ name, sha256 }) => ({ name, sha256, appliedAt: applied.get(name)?.appliedAt ?? null }))
-}
+export const migrationStates = (db: Database): MigrationState[] =>
+  statesOf(readMigrations('sqlite'), readApplied(db))
 
 function applyPending(db: Database, now: Instant): string[] {
   const done: string[] = []
@@ -83,7 +75,7 @@ function applyPending(db: Database, now: Instant): string[] {
 const MIGRATIONS_TABLE =
   'create table if not exists migrations (name text primary key, sha256 text not null, applied_at integer not null) strict'
 
-function readApplied(db: Database): Map<string, { sha256: string; appliedAt: Instant }> {
+function readApplied(db: Database): Map<string, Applied> {
   const tables = db.prepare("select name from sqlite_schema where type = 'table'").pluck().all()
   if (!tables.includes('migrations')) {
     if (tables.length > 0)
@@ -105,9 +97,3 @@ function backUp(db: Database, file: string): void {
   // A migration that fails is tried again by every tick: one copy of that state is enough, and the newest is right.
   copyTo(db, copy, { replace: true })
 }
-
-const newer = (name: string): Problem =>
-  new Problem(
-    'schema_newer',
-    `The database has migration ${name}, which this version of tranche does not know: upgrade it.`,
-  )

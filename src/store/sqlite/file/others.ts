@@ -1,6 +1,6 @@
 // Whether anybody else writes to the file.
 
-import type { Database } from './connection.ts'
+import type { Database } from 'better-sqlite3'
 
 /** Tells, each time it is asked, whether another connection has committed anything since it was asked before. */
 export function watchOthers(db: Database): () => boolean {

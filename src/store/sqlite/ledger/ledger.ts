@@ -18,13 +18,7 @@ import { instantOrNull } from '../../rows/instant.ts'
 import { scheduleParams } from '../../rows/schedule.ts'
 import { amountParams, closingParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import { AWAKE } from '../../sql/expressions.ts'
-import {
-  OPEN_WINDOW,
-  PUT_SCHEDULE,
-  SLOT_USE,
-  WRITE_CLOSED_WINDOW,
-  WRITE_OPEN_WINDOW,
-} from '../../sql/ledger.ts'
+import { PUT_SCHEDULE, SLOT_USE, WRITE_CLOSED_WINDOW, WRITE_OPEN_WINDOW } from '../../sql/ledger.ts'
 import type { Database } from '../file/connection.ts'
 import { createCancelOpen } from './cancel-open.ts'
 
@@ -38,7 +32,10 @@ export function createLedger(db: Database) {
       'select w.* from json_each(:windows) asked cross join windows w on w.window_id = asked.value',
     ),
     current: db.prepare<[number], WindowRow>('select * from windows where plan_id = ? and closed_at is null'),
-    openWindow: db.prepare(OPEN_WINDOW),
+    openWindow: db.prepare(
+      `insert into windows (plan_id, window_start, window_end, budget)
+       values (:plan_id, :window_start, :window_end, :budget)`,
+    ),
     slotUse: db.prepare<object, { claimed: bigint; used: bigint | null }>(SLOT_USE),
     writeOpen: db.prepare(WRITE_OPEN_WINDOW),
     writeClosed: db.prepare(WRITE_CLOSED_WINDOW),

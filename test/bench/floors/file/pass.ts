@@ -1,7 +1,7 @@
 // A pass by hand, in the order in which the plans lie in the file: each schedule is read and moved on, an execution is
 // written, its amount reserved.
 
-import { machine } from '../../../src/machine.ts'
+import { machine } from '../../../../src/machine.ts'
 import type { RawWork } from './raw.ts'
 
 const SLOT_MS = 12 * 3_600_000

@@ -1,6 +1,6 @@
 // Confirmations by hand: the execution is read and settled, the trade is written, the window's ledger moved.
 
-import { machine } from '../../../src/machine.ts'
+import { machine } from '../../../../src/machine.ts'
 import type { RawWork } from './raw.ts'
 
 type Execution = { tenant_id: number; plan_id: number; window_id: number; amount_usd: number }

@@ -1,12 +1,13 @@
 // How long a program goes between two commits, seen from outside: while it works, others wait for its lock.
 
-import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { percentile } from './statistics.ts'
+import { type Database, openFile } from '../../../src/store/sqlite/file/connection.ts'
+import type { Commits } from '../backend.ts'
+import { percentile } from '../statistics.ts'
 
 const LOOK_MS = 1
 
 /** Asks a database of its own connection, every millisecond, whether another one has committed. */
-export class CommitWatch {
+export class CommitWatch implements Commits {
   readonly #db: Database
   readonly #gaps: number[] = []
   readonly #timer: NodeJS.Timeout
@@ -32,7 +33,7 @@ export class CommitWatch {
     this.#at = now
   }
 
-  end(): void {
+  async end(): Promise<void> {
     clearInterval(this.#timer)
     this.#db.close()
   }

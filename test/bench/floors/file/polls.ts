@@ -1,6 +1,6 @@
 // Polls by hand: a page of what waits is read, leased row by row, and written as JSON.
 
-import { machine } from '../../../src/machine.ts'
+import { machine } from '../../../../src/machine.ts'
 import type { RawWork } from './raw.ts'
 
 const PAGE = 500

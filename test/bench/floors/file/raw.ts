@@ -2,24 +2,14 @@
 // in better-sqlite3, as durable as ours. No rule is checked, nothing is read that need not be, and nobody is answered.
 
 import SQLite from 'better-sqlite3'
-import { configure } from '../../../src/store/sqlite/file/connection.ts'
-import { serveJobs } from '../helper.ts'
-import { rawConfirmations } from './raw-confirmations.ts'
-import { rawPass } from './raw-pass.ts'
-import { rawPlans } from './raw-plans.ts'
-import { rawPolls } from './raw-polls.ts'
-import { rawTrades } from './raw-trades.ts'
-
-export type RawJob = {
-  work: keyof typeof WORKS
-  /** A migrated database that nobody else has open. */
-  file: string
-  /** How many transactions' worth of it: confirmations, plans, polls; of a pass, plans; of an export, trades. */
-  count: number
-  /** How many of them share a commit. */
-  perCommit: number
-}
-export type RawDone = { ms: number; cpuMs: number }
+import { configure } from '../../../../src/store/sqlite/file/connection.ts'
+import type { RawDone, RawJob } from '../../backend.ts'
+import { serveJobs } from '../../helper.ts'
+import { rawConfirmations } from './confirmations.ts'
+import { rawPass } from './pass.ts'
+import { rawPlans } from './plans.ts'
+import { rawPolls } from './polls.ts'
+import { rawTrades } from './trades.ts'
 
 /** Prepares a piece of work on an open database. What it returns does one item, by its number. */
 export type RawWork = (db: SQLite.Database, count: number) => (i: number) => void
@@ -30,10 +20,10 @@ const WORKS = {
   plans: rawPlans,
   polls: rawPolls,
   trades: rawTrades,
-} satisfies Record<string, RawWork>
+} satisfies Record<RawJob['work'], RawWork>
 
-serveJobs(({ work, file, count, perCommit }: RawJob): RawDone => {
-  const db = new SQLite(file)
+serveJobs(({ work, database, count, perCommit }: RawJob): RawDone => {
+  const db = new SQLite(database)
   try {
     configure(db)
     const [begin, commit] = [db.prepare('begin immediate'), db.prepare('commit')]

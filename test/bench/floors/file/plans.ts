@@ -1,6 +1,6 @@
 // New plans by hand: the user is read; the plan, its first window and its schedule are written.
 
-import { machine } from '../../../src/machine.ts'
+import { machine } from '../../../../src/machine.ts'
 import type { RawWork } from './raw.ts'
 
 const DAY_MS = 86_400_000
