@@ -230,7 +230,9 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
       : startScheduler({ store, machine: cli.machine, observe, deliver, log, ping }, options.tickEvery)
   const where = { ...addressesOf(listeners), db: options.db }
   log.info({ ...where, tick_every_ms: options.tickEvery }, 'listening')
-  if ((await store.listPartners()).length === 0)
+  // Only advice: a database that is away for a moment ends no service that has begun.
+  const partners = await store.listPartners().catch(() => null)
+  if (partners?.length === 0)
     log.warn({ db: where.db }, options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER)
 
   const signal = await options.stopped

@@ -32,7 +32,8 @@ const START_MAX_MS = 90_000
 const END_MAX_MS = 60_000
 const FEED = ['--price-feed', 'static:60000']
 /** What a log or a command says of a mistake in the program, and never of a database that is away. */
-const BUG = /"err":|Internal Server Error|\bat .*\(.*:\d+:\d+\)|"plans_failed":[1-9]/
+const BUG =
+  /"err":\{"type":"(?!Problem|OutcomeUnknown)|Internal Server Error|^\s+at .*:\d+:\d+|"plans_failed":[1-9]/m
 
 /** Starts a service that is started anew, on the same port, whenever it is killed. */
 export async function startService(name: string, place: Place, argv: readonly string[]): Promise<Host> {

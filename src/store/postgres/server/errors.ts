@@ -43,7 +43,8 @@ export function isLost(error: unknown): boolean {
   return OF_SOCKETS.test(codeOf(error)) || LOST.test(error.message)
 }
 
-const LOST = /Connection (terminated|ended)|connection error and is not queryable/
+const LOST =
+  /Connection (terminated|ended)|connection error and is not queryable|after calling end on the pool/
 /** What the pool says when none of its connections was free, or none could be made, in time. */
 const NONE_FREE = /timeout exceeded when trying to connect/
 
