@@ -12,8 +12,19 @@ import { hasTool } from '../support/tools.ts'
 
 type Found = { name: string; column: string; kind: string; in_key: bigint | number }
 
-/** What is made anew in a copy, or goes another way: the seal, and when a file was migrated. */
-const OTHERS = ['file_migrations', 'migrations', 'open_counts', 'outcomes', 'pass_pages', 'sealed']
+/**
+ * What is made anew in a copy, or goes another way: the seal, and when a file was migrated. What a change of a partner has
+ * not reached yet is reached before there is a copy.
+ */
+const OTHERS = [
+  'catch_ups',
+  'file_migrations',
+  'migrations',
+  'open_counts',
+  'outcomes',
+  'pass_pages',
+  'sealed',
+]
 
 const KINDS: Record<string, ColumnKind> = {
   INTEGER: 'integer',

@@ -28,7 +28,7 @@ const escaped = (text: string): string =>
 /** Whether a text has a test or a suite of that title which is run, called or as a member of a list of tests. */
 function hasTest(text: string, title: string): boolean {
   const quoted = `(['"\`])${escaped(title)}\\1`
-  const called = `^ *(?:test|suite|describe)\\(\\s*${quoted},(?!\\s*\\{[^}]*\\b(?:skip|todo)\\b)`
+  const called = `^ *(?:await t\\.)?(?:test|suite|describe)\\(\\s*${quoted},(?!\\s*\\{[^}]*\\b(?:skip|todo)\\b)`
   const listed = `^ +${quoted}:\\s+async \\(`
   return [called, listed].some((pattern) => new RegExp(pattern, 'm').test(text))
 }
@@ -54,6 +54,7 @@ test('a title that does not exist, or of a test that is not run, is noticed', ()
     "test(\n  'it holds',\n  async () => {})",
     "  'it holds': async (t) => {}",
     "  'it holds':\n    async (t) => {}",
+    "    await t.test('it holds', async () => {})",
   ])
     assert.ok(hasTest(text, 'it holds'), text)
   for (const text of [

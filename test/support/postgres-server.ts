@@ -75,7 +75,8 @@ const made = new Set<string>()
 export async function startServer(settings: Record<string, string> = {}): Promise<Server> {
   const folder = mkdtempSync(join(shortFolder(), 'tpg-'))
   const owner = ownerOf(folder)
-  pristine ??= makeCluster()
+  // Somebody may have tidied up its folder meanwhile.
+  if (!pristine || !existsSync(pristine)) pristine = makeCluster()
   execFileSync('cp', ['-R', pristine, join(folder, 'data')], owner)
   return runServer(folder, settings)
 }

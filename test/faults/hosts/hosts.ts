@@ -51,7 +51,8 @@ export async function startService(name: string, place: Place, argv: readonly st
   const isReady = () =>
     until(START_MAX_MS, `${name} is ready`, async () => {
       if (started.hasEnded()) {
-        assert.match(started.err(), /^error: .*\n\n?$/)
+        assert.match(started.err(), /^error: .+$/m)
+        assert.doesNotMatch(started.err(), BUG)
         started = begin()
       }
       return (await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(START_MAX_MS) })).ok

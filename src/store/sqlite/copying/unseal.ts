@@ -25,7 +25,7 @@ export function seenSeal(file: string): Seal | null {
     return sealOf(db)
   } catch (error) {
     if (isUnreadable(error)) return null
-    throw error
+    throw explained(error, file)
   } finally {
     db?.close()
   }
