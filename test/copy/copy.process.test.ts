@@ -112,6 +112,24 @@ suite('copy', { concurrency: 2 }, () => {
     assert.equal((await (await open(url)).findFaults()).length, 0)
   })
 
+  test('nothing is copied while a change of a partner has not reached all of its plans: a tick sees to that', async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const { file, onServer, on, refused, beside } = await ends(t)
+    const url = onServer('behind')
+    await on(file, 'copy', '--to', url)
+    const server = await ourServer()
+    const database = new URL(url).pathname.slice(1)
+    await server.ask(
+      'insert into tranche.catch_ups (partner_slug) select min(partner_slug) from tranche.partners',
+      database,
+    )
+    const early = await refused(url, 'copy', '--to', beside('early.db'))
+    assert.deepEqual([early.exit, early.code], [11, 'database_in_use'])
+    assert.match(early.message, /has not reached all of its plans yet: wait for it, or run a tick first\.$/)
+    await on(url, 'tick', '--price', '60000')
+    await on(url, 'copy', '--to', beside('then.db'))
+  })
+
   test('nothing is copied that the check finds wrong, and nothing is left of it', async (t) => {
     if (!hasTool(t, 'postgres')) return
     const { file, beside, onServer, refused } = await ends(t)
