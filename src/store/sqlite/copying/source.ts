@@ -5,6 +5,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { HeldSource, HoldOptions, Rows } from '../../copying/copying.ts'
 import { type Block, lineOf, type Value } from '../../copying/lines.ts'
 import { selectAll, type Table } from '../../copying/tables.ts'
+import { isPending } from '../../migrations.ts'
 import { instant } from '../../rows/instant.ts'
 import { type Database, openFile } from '../file/connection.ts'
 import { notThere, refuseUnreachable } from '../file/explain.ts'
@@ -63,7 +64,7 @@ export async function holdFile(
 type MigrationRow = { name: string; sha256: string; applied_at: bigint }
 
 function refuseOlder(db: Database, file: string): void {
-  if (migrationStates(db).every(({ appliedAt }) => appliedAt !== null)) return
+  if (!migrationStates(db).some(isPending)) return
   throw new Problem(
     'usage',
     `${file} has the schema of an earlier version: bring a copy of it up with \`tranche --db COPY migrate\`, and take that.`,

@@ -19,6 +19,7 @@ import { Problem } from '../../../core/problem.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
 import type { AuditEntry } from '../../audit.ts'
 import type { Replaced } from '../../database.ts'
+import { isPending } from '../../migrations.ts'
 import { auditThroughSeal } from '../copying/seal.ts'
 import { seenSeal } from '../copying/unseal.ts'
 import { type Database, openFile } from './connection.ts'
@@ -272,7 +273,7 @@ function verify(file: string, name: string): void {
   assertWhole(file, name)
   const db = openFile(file)
   try {
-    if (migrationStates(db).every((state) => state.appliedAt === null)) throw new Error('it is empty')
+    if (migrationStates(db).every(isPending)) throw new Error('it is empty')
   } catch (error) {
     if (error instanceof Problem && error.code === 'schema_newer') throw error
     throw new Problem('bad_file', `${name} is not a tranche database: ${(error as Error).message}`)
