@@ -29,7 +29,10 @@ export type Rows = {
 export type HeldSource = Rows & {
   fileHistory(): Promise<FileHistory>
   seal(): Promise<Seal | null>
-  /** Makes it refuse every write from the moment on at which it was read, and resolves when that cannot be lost any more. Only of one that was asked to hold writers. */
+  /**
+   * Makes it refuse every write from the moment on at which it was read, and resolves when that cannot be lost any more.
+   * Only of one that was asked to hold writers.
+   */
   setSeal(seal: Seal): Promise<void>
   /** Resolves when the seal that it has cannot be lost any more: who set it may not have waited for that. Reads no more. */
   keepSeal(): Promise<void>
