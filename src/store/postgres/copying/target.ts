@@ -103,7 +103,7 @@ async function hasName(client: Client): Promise<boolean> {
 const taken = (server: string): Problem =>
   new Problem(
     'database_exists',
-    `${server} has a schema ${SCHEMA} with tables in it, and a copy replaces nothing: name another database.`,
+    `${server} already has a schema ${SCHEMA} with tables in it, and a copy never replaces anything: name another database.`,
   )
 
 /**

@@ -119,6 +119,6 @@ function refuseTaken(file: string): void {
   if (isMissing(file) && walBytes(file) === 0) return
   throw new Problem(
     'database_exists',
-    `${existsSync(file) ? file : `${file}-wal`} is there already, and a copy replaces nothing: name another file.`,
+    `${existsSync(file) ? file : `${file}-wal`} already exists, and a copy never replaces anything: name another file.`,
   )
 }

@@ -228,7 +228,7 @@ function refuseSealed(file: string): void {
   if (!seal) return
   throw new Problem(
     'database_sealed',
-    `${file} is sealed: it moved to ${seal.movedTo} on ${formatInstant(seal.at)}. --force restores it all the same; make sure that nothing uses the other one.`,
+    `${file} is sealed: it moved to ${seal.movedTo} on ${formatInstant(seal.at)}. --force restores anyway; make sure that nothing uses the other one.`,
   )
 }
 
