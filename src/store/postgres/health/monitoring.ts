@@ -2,8 +2,8 @@
 
 import { backlogReader } from '../../common/health/backlog.ts'
 import { marksReader } from '../../common/health/marks.ts'
+import { metricsReader } from '../../common/health/metrics-reads.ts'
 import { partnersReader } from '../../common/health/partners-seen.ts'
-import { passingReader } from '../../common/health/passing.ts'
 import { schedulerReader } from '../../common/health/scheduler.ts'
 import { stockTaker } from '../../common/health/stock.ts'
 import { type VitalParts, vitalsReader } from '../../common/health/vitals.ts'
@@ -31,7 +31,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
       }),
 
     ...marksReader(reader, () => settledExecution(connection)),
-    ...passingReader(reader),
+    ...metricsReader(reader),
     readScheduler: parts.readScheduler,
     readBacklog: backlogReader(reader, OPEN_BY_TENANT),
     takeStock: stockTaker(reader),

@@ -3,8 +3,8 @@
 
 import { backlogReader } from '../../common/health/backlog.ts'
 import { marksReader, NEWEST_EXECUTION } from '../../common/health/marks.ts'
+import { metricsReader } from '../../common/health/metrics-reads.ts'
 import { partnersReader } from '../../common/health/partners-seen.ts'
-import { passingReader } from '../../common/health/passing.ts'
 import { schedulerReader } from '../../common/health/scheduler.ts'
 import { stockTaker } from '../../common/health/stock.ts'
 import { type VitalParts, vitalsReader } from '../../common/health/vitals.ts'
@@ -38,7 +38,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
 
     // One writes at a time, and each gives higher ids than the one before.
     ...marksReader(reader, async () => (await reader.get(NEWEST_EXECUTION))?.newest ?? null),
-    ...passingReader(reader),
+    ...metricsReader(reader),
     readScheduler: parts.readScheduler,
     readBacklog: backlogReader(reader, OPEN_BY_TENANT),
     takeStock: stockTaker(reader),
