@@ -13,7 +13,7 @@ import type { Connection } from '../file/connection.ts'
 import { walBytes } from '../file/own-files.ts'
 import { readerOf } from '../file/reader.ts'
 import { diskReader } from './disk.ts'
-import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_TEXTS } from './texts.ts'
+import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_SQL } from './statements.ts'
 
 export function createMonitoringStore(connection: Connection): MonitoringStore {
   const { db, write } = connection
@@ -52,7 +52,7 @@ export function vitalParts(connection: Connection): VitalParts {
   const reader = readerOf(connection)
   return {
     readScheduler: schedulerReader(reader, FIRST_AWAKE),
-    readPartners: partnersReader(reader, PARTNER_TEXTS),
+    readPartners: partnersReader(reader, PARTNER_SQL),
     readDisk: diskReader(connection),
   }
 }
