@@ -17,7 +17,7 @@ type Found = { name: string; column: string; kind: string; in_key: bigint | numb
  * not reached yet is reached before there is a copy.
  */
 const OTHERS = [
-  'catch_ups',
+  'schedules_behind',
   'file_migrations',
   'migrations',
   'open_counts',
