@@ -6,7 +6,7 @@ import { formatInstant, type Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { shownAddress } from '../../address.ts'
 import type { AuditEntry } from '../../audit.ts'
-import type { FileHistory, NewTarget, TargetOptions } from '../../copying/copying.ts'
+import type { FileHistory, NewTarget, TargetOptions } from '../../copying/ends.ts'
 import { openMade } from '../open.ts'
 import { commitAlone } from '../server/commit.ts'
 import { explaining, isRowsFault } from '../server/errors.ts'
@@ -92,7 +92,7 @@ async function begin(client: Client, { server, now, replace }: Where): Promise<s
 const taken = (server: string): Problem =>
   new Problem(
     'database_exists',
-    `${server} has a schema ${SCHEMA} with tables in it, and a copy replaces nothing: name another database.`,
+    `${server} already has a schema ${SCHEMA} with tables in it, and a copy never replaces anything: name another database.`,
   )
 
 /**
