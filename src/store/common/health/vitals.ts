@@ -14,7 +14,7 @@ type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 
 type SealRow = { at: bigint; moved_to: string }
 
-export const DISPUTE = sql<DisputeRow>('select clock_at, witness_at, source from clock_disputes')
+const DISPUTE = sql<DisputeRow>('select clock_at, witness_at, source from clock_disputes')
 const SEAL = sql<SealRow>('select at, moved_to from sealed')
 const ASKED = sql<AskedRow>(
   `select at, feed, feed_failure from (select * from ticks order by tick_id desc limit :passes) x
