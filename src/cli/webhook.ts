@@ -7,10 +7,7 @@ import type { Environment, Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { resume, type Webhook } from '../core/webhook.ts'
 import { webhookJson } from '../http/resource-json.ts'
-import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
-import { EXIT } from './exit-codes.ts'
-import { tenantNamed } from './find-partner.ts'
 import { httpUrl, serviceOption } from './options/service.ts'
 import { environmentOption, interval, slug } from './options/values.ts'
 import {
@@ -20,7 +17,10 @@ import {
   type WebhookOptions,
   webhooksOf,
 } from './options/webhooks.ts'
-import { readSecret } from './read-input.ts'
+import { auditEntry } from './shared/audit-entry.ts'
+import { EXIT } from './shared/exit-codes.ts'
+import { tenantNamed } from './shared/find-partner.ts'
+import { readSecret } from './shared/read-input.ts'
 import { print } from './terminal/print.ts'
 import { renderFields } from './terminal/table.ts'
 import type { ListenOptions } from './webhook/listen.ts'

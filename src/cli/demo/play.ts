@@ -12,7 +12,6 @@ import { type Machine, machineAt } from '../../machine.ts'
 import type { Store } from '../../store/store.ts'
 import { createGuard } from '../../webhook/address-guard.ts'
 import { databaseOf } from '../database.ts'
-import { tenantNamed } from '../find-partner.ts'
 import {
   createPartner,
   type Instruction,
@@ -20,6 +19,7 @@ import {
   type Tally,
 } from '../partner-sim/simulated-partner.ts'
 import { createChance, syntheticPath } from '../partner-sim/synthetic-prices.ts'
+import { tenantNamed } from '../shared/find-partner.ts'
 import {
   CANCELLED,
   DISABLED,

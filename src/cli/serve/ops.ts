@@ -7,7 +7,7 @@ import type { Metrics } from '../../http/metrics.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
 import type { Log } from '../../log.ts'
 import type { Cli } from '../context.ts'
-import { readInput } from '../read-input.ts'
+import { readInput } from '../shared/read-input.ts'
 
 export type OpsPlace = { host: string; port: number }
 export type OpsOptions = { opsListen: OpsPlace | null; opsTokenFile?: string }
