@@ -182,9 +182,9 @@ for (const [what, pattern, where] of BANNED) {
   })
 }
 
-test('every test file opens with a sentence that says what it is for', () => {
+test('every file of code opens with a sentence that says what it is for', () => {
   assert.deepEqual(
-    list('test/**/*.ts').filter((file) => !/^\/\/ [\s\S]*?[.:]\n/.test(read(file))),
+    CODE.filter((file) => !/^\/\/ [\s\S]*?[.:]\n/.test(read(file))),
     [],
   )
 })
