@@ -46,7 +46,7 @@ export function planStateJson(plan: PlanState): PlanStateJson {
   }
 }
 
-const windowJson = (window: Window): NonNullable<PlanStateJson['window']> => ({
+export const windowJson = (window: Window): NonNullable<PlanStateJson['window']> => ({
   window_start: formatInstant(window.start),
   window_end: formatInstant(window.end),
   budget_usd: formatUsd(window.budget),
