@@ -20,6 +20,16 @@ async function stage(t: TestContext) {
   return { ...guarded, db, ask: (sql: string) => server.ask(sql, 'app') }
 }
 
+/** What the check says of the schema, in short. */
+async function changesFound(db: string): Promise<string[]> {
+  const { code, out, err } = await runHere(['--db', db, 'check', '--json'])
+  assert.equal(code, 3, err)
+  const found = JSON.parse(out).findings as { kind: string; subject: string; message: string; mend: string }[]
+  const changes = found.filter(({ kind }) => kind === 'schema')
+  for (const { mend } of changes) assert.match(mend, /^psql .* -c '\\d tranche\.\*'$/)
+  return changes.map(({ subject, message }) => `${subject} ${message.split(' since')[0]}`).sort()
+}
+
 test('text in another encoding than UTF-8', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const { server, url } = await withPasswords(t)
@@ -29,7 +39,9 @@ test('text in another encoding than UTF-8', async (t) => {
     await assertRefused(
       url(PASSWORD, name),
       failed(
-        new RegExp(`keeps its text as ${encoding}, .*: make the database with createdb --encoding UTF8`),
+        new RegExp(
+          `keeps its text as ${encoding}, and not as UTF-8: make the database with createdb --encoding UTF8`,
+        ),
       ),
       ['migrate'],
     )
@@ -86,6 +98,10 @@ test('rights that somebody took, policies and triggers that somebody added, tabl
   await ask('alter table tranche.friends rename to partners')
   await ask('alter table tranche.partners rename name to called')
   await assertRefused(db, { ...changed, says: /\(column .* does not exist\)/ }, create)
+  assert.deepEqual(await changesFound(db), [
+    'column partners.name is missing',
+    'constraint partners_name_check was changed',
+  ])
   await ask('alter table tranche.partners rename called to name')
 
   assert.equal((await runHere(['--db', db, 'check', '--json'])).code, 0)
@@ -98,26 +114,17 @@ test('rights that somebody took, policies and triggers that somebody added, tabl
      create unique index mine on tranche.prices (price); create index harmless on tranche.prices (source);
      alter table tranche.prices enable row level security; create table tranche.theirs (n int)`,
   )
-  const { code, out } = await runHere(['--db', db, 'check', '--json'])
-  const found = JSON.parse(out).findings as { kind: string; subject: string; message: string }[]
-  assert.equal(code, 3)
-  assert.deepEqual(
-    found
-      .filter(({ kind }) => kind === 'schema')
-      .map(({ subject, message }) => `${subject} ${message.split(' since')[0]}`)
-      .sort(),
-    [
-      'column plans.amount_usd was changed',
-      'constraint trades_partner_order_id_tenant_id_key is missing',
-      'constraint windows_check is missing',
-      'index mine was added',
-      'index trades_partner_order_id_tenant_id_key is missing',
-      'index windows_current is missing',
-      'table prices was changed',
-      'trigger audit.audit_keep was changed',
-      'trigger trades.lose was added',
-    ],
-  )
+  assert.deepEqual(await changesFound(db), [
+    'column plans.amount_usd was changed',
+    'constraint trades_partner_order_id_tenant_id_key is missing',
+    'constraint windows_check is missing',
+    'index mine was added',
+    'index trades_partner_order_id_tenant_id_key is missing',
+    'index windows_current is missing',
+    'table prices was changed',
+    'trigger audit.audit_keep was changed',
+    'trigger trades.lose was added',
+  ])
 })
 
 test('limits of a role and of a database, and a database that is closed', async (t) => {

@@ -59,7 +59,8 @@ export async function changesOfSchema({ pool, server }: Connection): Promise<Fau
     const found = await partsOf(client)
     await client.query(`set local search_path to ${EXPECTED}`)
     await bringUp(client, EXPECTED, 0 as Instant)
-    return differences(await partsOf(client), found).map(faultOf)
+    const next = ['psql', server, '-c', `\\d ${SCHEMA}.*`]
+    return differences(await partsOf(client), found).map((one) => ({ ...faultOf(one), next }))
   } catch (error) {
     throw explained(error, server)
   } finally {

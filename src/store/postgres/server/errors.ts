@@ -241,6 +241,16 @@ export function explained(error: unknown, server: string): unknown {
   return error
 }
 
+/** What a server sent that lets nobody in, as a Problem where nothing else is known of it. */
+export function refusedAs(error: unknown, server: string): unknown {
+  if (sqlState(error) === null || explained(error, server) !== error) return error
+  const { message } = error as Error
+  return new Problem(
+    'storage_failed',
+    `${server} refuses the connection (${message}): see the options in its address, or in PGOPTIONS.`,
+  )
+}
+
 /** Whether the values of a row are to blame: without it, its transaction would have succeeded. */
 export const isRowsFault = (error: unknown): boolean => /^2[23]/.test(sqlState(error) ?? '')
 

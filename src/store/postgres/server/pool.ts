@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 import pg from 'pg'
 import { shownAddress } from '../../address.ts'
 import { destinationOf } from './destination.ts'
+import { refusedAs } from './errors.ts'
 import { CONNECT_MAX_MS } from './limits.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
 import { SILENCE, settle } from './session.ts'
@@ -50,12 +51,13 @@ class Client extends pg.Client {
 class PooledClient extends Client {
   constructor(config?: pg.ClientConfig) {
     super(config as Config)
+    const { address } = config as Config
     const connect = super.connect.bind(this) as (told: Told) => void
     // In the only form in which a pool calls it.
     this.connect = ((told: Told) =>
       connect((error) => {
         if (error) this.wire.stream.destroy()
-        told(error)
+        told(error && (refusedAs(error, shownAddress(address)) as Error))
       })) as typeof this.connect
   }
 }
@@ -88,7 +90,7 @@ export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA }
 export async function openAlone(url: string, { schema = SCHEMA } = {}): Promise<pg.Client> {
   const client = plainClient(url)
   try {
-    await client.connect()
+    await client.connect().catch((error) => Promise.reject(refusedAs(error, shownAddress(url))))
     await makeOurs(client, client, { url, schema, isOwn: false })
     await client.query('set statement_timeout = 0; set idle_in_transaction_session_timeout = 0')
     return client

@@ -98,7 +98,7 @@ const UNFIT: { is: (seen: Seen) => boolean; words: (seen: Seen) => string }[] = 
   {
     is: ({ encoding }) => encoding !== 'UTF8',
     words: ({ encoding }) =>
-      `keeps its text as ${encoding}, which has not every character: make the database with createdb --encoding UTF8 --template template0`,
+      `keeps its text as ${encoding}, and not as UTF-8: make the database with createdb --encoding UTF8 --template template0`,
   },
   {
     is: ({ replication }) => replication !== 'origin',
