@@ -1,11 +1,15 @@
 // Whatever a role, a database or an address sets a session to: what the ledger relies on is set by us, and rows are the same.
 
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { type Connection, connect } from '../../src/store/postgres/server/connection.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
 import { query } from '../../src/store/postgres/server/statement.ts'
+import { runHere } from '../support/command.ts'
 import { type Server, startServer } from '../support/postgres-server.ts'
 import { hasTool } from '../support/tools.ts'
 import { filled, firstTranche, openWorld, poll, report, T0, tick } from './world.ts'
@@ -43,8 +47,8 @@ const SET: Record<string, [theirs: string, ours: string | null]> = {
   exit_on_error: ['on', null],
 }
 
-async function serverWith(t: TestContext): Promise<Server> {
-  const server = await startServer()
+async function serverWith(t: TestContext, settings: Record<string, string> = {}): Promise<Server> {
+  const server = await startServer(settings)
   t.after(server.stop)
   return server
 }
@@ -136,4 +140,26 @@ test('a role that acts as another, and settings that an address asks for', async
     ),
   )
   assert.deepEqual(shown, { path: 'tranche', digits: '1', memory: '1MB' })
+})
+
+test('what the server logs of statements holds no key, and no value where it is told to leave them out', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const server = await serverWith(t, { log_statement: 'all', log_parameter_max_length: '0' })
+  const db = server.url('postgres')
+  const succeed = async (...argv: string[]): Promise<string> => {
+    const { code, out, err } = await runHere(['--db', db, ...argv])
+    assert.equal(code, 0, err)
+    return out.trim()
+  }
+  await succeed('partner', 'create', 'acme', '--name', 'Acme')
+  const log = () => readFileSync(join(server.folder, 'log'), 'utf8')
+  const kept = await succeed('key', 'create', 'acme', '--env', 'test')
+  assert.match(log(), /insert into api_keys/)
+  await server.ask('alter role tranche set log_parameter_max_length = -1')
+  const logged = await succeed('key', 'create', 'acme', '--env', 'test')
+  for (const key of [kept, logged]) assert.ok(!log().includes(key.slice(9)))
+  const hash = (key: string) => createHash('sha256').update(key).digest('hex')
+  assert.ok(!log().includes(hash(kept)))
+  // What docs/postgres.md warns of.
+  assert.ok(log().includes(hash(logged)))
 })
