@@ -3,12 +3,12 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import { shownAddress } from '../../address.ts'
+import { impatient } from './answer-timeout.ts'
 import { destinationOf } from './destination.ts'
 import { refusedAs } from './errors.ts'
 import { CONNECT_MAX_MS } from './limits.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
 import { SILENCE, settle } from './session.ts'
-import { impatient } from './silence.ts'
 
 const CONNECTIONS_MAX = 10
 
