@@ -63,7 +63,9 @@ test('a session is ours, however its role is set, and reads back what it writes'
   if (!hasTool(t, 'postgres')) return
   const server = await serverWith(t)
   await server.ask('create role app login')
-  await server.ask('create database app owner app')
+  await server.ask(
+    `create database app owner app template template0 encoding 'UTF8' locale_provider icu icu_locale 'de-DE'`,
+  )
   // What its path leads to, were it looked along before it is set.
   await server.ask(
     `create schema theirs; grant usage on schema theirs to app;
@@ -115,6 +117,21 @@ test('a session is ours, however its role is set, and reads back what it writes'
       await report(store, acme, executionId, filled(amount))
   }
   assert.deepEqual(await store.findFaults(), [])
+  // In the order of their bytes, as a file has them, whatever the locale of the database would have.
+  const ordered = await server.ask(
+    `select c.relname || '.' || a.attname as name from pg_attribute a join pg_class c on c.oid = a.attrelid
+     where c.relnamespace = 'tranche'::regnamespace and c.relkind = 'r' and a.attnum > 0
+       and a.attcollation not in (0, '"C"'::regcollation)`,
+    'app',
+  )
+  assert.deepEqual(ordered, [{ name: 'migrations.sha256' }])
+  for (const slug of ['b-b', 'bb', 'b1', 'ab'])
+    await store.addPartner(
+      { partnerSlug: slug, name: slug },
+      { osUser: 'test', action: 'test', subject: slug, detail: {} },
+    )
+  const slugs = (await store.listPartners()).map(({ partnerSlug }) => partnerSlug)
+  assert.deepEqual(slugs.slice(2), ['ab', 'b-b', 'b1', 'bb'])
   const tables = await server.ask('select count(*)::int as n from theirs.partners', 'app')
   assert.deepEqual(tables, [{ n: 0 }])
 })
