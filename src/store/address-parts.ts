@@ -73,8 +73,9 @@ function hostAndPort(text: string): { host: string; port: string | null } {
   return { host: inBrackets ?? name, port: port ?? null }
 }
 
-const PORT_MAX = 65_535
-const isPort = (text: string): boolean => /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= PORT_MAX
+export const PORT_MAX = 65_535
+export const isPort = (text: string): boolean =>
+  /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= PORT_MAX
 
 /** All but the first and the last encrypt, and check the server's certificate and its name. The last only encrypts. */
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify']
@@ -104,8 +105,7 @@ export function flawOf(db: string): string | null {
 /** Whether each % begins an encoded character, and none is left out that has to be one. */
 function isEncoded(db: string): boolean {
   try {
-    decodeURIComponent(db)
-    return !/\s/.test(db)
+    return !decodeURIComponent(db).includes('\0') && !/\s/.test(db)
   } catch {
     return false
   }

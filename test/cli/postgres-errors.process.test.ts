@@ -147,12 +147,34 @@ test('a statement that took too long is no lock that others keep', () => {
   )
 })
 
-test('a certificate that is not where the address says is no server that is down', async () => {
-  await assertRefused('postgres://app@127.0.0.1:1/x?sslmode=require&sslrootcert=/nowhere.pem', {
-    exit: 1,
-    code: 'storage_failed',
-    says: /A file that the address of .* names cannot be read \(ENOENT.*\/nowhere\.pem'\): put the right one/,
+for (const [state, code, says] of [
+  [
+    '53400',
+    'storage_failed',
+    /^db allows this user too little \(x\), so what was under way is not recorded: raise/,
+  ],
+  ['26000', 'storage_failed', /^db is behind a pool that gives one session to several connections \(x\)/],
+  ['42703', 'database_damaged', /^The schema of db is not what the migrations of this program make \(x\)/],
+  ['53300', 'database_locked', /^db has no connection left for this user \(x\)/],
+] as const)
+  test(`what ${state} means is said`, () => {
+    const error = new pg.DatabaseError('x', 1, 'error')
+    error.code = state
+    const problem = explained(error, 'db') as Problem
+    assert.equal(problem.code, code)
+    assert.match(problem.message, says)
   })
+
+test('a certificate that is not where the address says, or is a folder, is no server that is down', async () => {
+  for (const [file, why] of [
+    ['/nowhere.pem', "ENOENT.*\\/nowhere\\.pem'"],
+    ['/', 'EISDIR.*'],
+  ])
+    await assertRefused(`postgres://app@127.0.0.1:1/x?sslmode=require&sslrootcert=${file}`, {
+      exit: 1,
+      code: 'storage_failed',
+      says: new RegExp(`A file that the address of .* names cannot be read \\(${why}\\): put the right one`),
+    })
 })
 
 test('a server that is too old', () => {

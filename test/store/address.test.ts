@@ -28,6 +28,7 @@ const CASES: [string, RegExp][] = [
   ['postgres://u:%zz@h/db', PASSWORD],
   ['postgres://u:%ff@h/db', PASSWORD],
   ['postgres://u:p q@h/db', PASSWORD],
+  ['postgres://h%00x/db', PASSWORD],
   ['postgres://u:p#q@h/db', PASSWORD],
   ['postgres://u:p?q@h/db', PASSWORD],
   ['postgres://u@::1/db', /has an IPv6 address without brackets: write \[::1\]\.$/],

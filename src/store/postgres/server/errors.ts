@@ -193,11 +193,6 @@ export function explained(error: unknown, server: string): unknown {
   )
   if (meaning) return new Problem(meaning.code, meaning.words(server, message))
   if (NONE_FREE.test(message)) return noneFree(server)
-  if ((error as NodeJS.ErrnoException).syscall === 'open')
-    return new Problem(
-      'storage_failed',
-      `A file that the address of ${server} names cannot be read (${message}): put the right one into it.`,
-    )
   if (error instanceof Silence)
     return new Problem(
       'storage_failed',

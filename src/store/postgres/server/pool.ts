@@ -54,11 +54,18 @@ class PooledClient extends Client {
     const { address } = config as Config
     const connect = super.connect.bind(this) as (told: Told) => void
     // In the only form in which a pool calls it.
-    this.connect = ((told: Told) =>
-      connect((error) => {
+    this.connect = ((told: Told) => {
+      const tell: Told = (error) => {
         if (error) this.wire.stream.destroy()
         told(error && (refusedAs(error, shownAddress(address)) as Error))
-      })) as typeof this.connect
+      }
+      try {
+        connect(tell)
+      } catch (error) {
+        // A name that none can be is thrown: of that the pool would hear nothing, and wait.
+        tell(error as Error)
+      }
+    }) as typeof this.connect
   }
 }
 type Told = (error?: Error) => void
