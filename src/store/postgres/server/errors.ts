@@ -34,6 +34,13 @@ export class Silence extends Error {
 export const isSilence = (error: unknown): boolean =>
   error instanceof Silence || (error instanceof Error && WAITED.test(error.message))
 
+/** Nobody can tell whether a transaction was committed: it must not be tried again. `why` is what has ended its connection. */
+export class OutcomeUnknown extends Error {
+  constructor(why: unknown) {
+    super('an outcome that is not known', { cause: why })
+  }
+}
+
 /** What the driver and the pool say then. */
 const WAITED = /^Query read timeout$|connection timeout$|^timeout expired$/
 
@@ -193,6 +200,15 @@ export function explained(error: unknown, server: string): unknown {
   )
   if (meaning) return new Problem(meaning.code, meaning.words(server, message))
   if (NONE_FREE.test(message)) return noneFree(server)
+  if (error instanceof OutcomeUnknown) {
+    const what = isSilence(error.cause)
+      ? 'did not answer a commit, as it does while it waits for a standby that is away'
+      : 'went away in the middle of a commit'
+    return new Problem(
+      'storage_failed',
+      `${server} ${what}, and it is not known whether that was recorded: look before it is done again.`,
+    )
+  }
   if (error instanceof Silence)
     return new Problem(
       'storage_failed',
@@ -244,6 +260,15 @@ export function refusedAs(error: unknown, server: string): unknown {
     'storage_failed',
     `${server} refuses the connection (${message}): see the options in its address, or in PGOPTIONS.`,
   )
+}
+
+/** Does it, and explains what the server has against it. */
+export async function explaining<T>(server: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw explained(error, server)
+  }
 }
 
 /** Whether the values of a row are to blame: without it, its transaction would have succeeded. */
