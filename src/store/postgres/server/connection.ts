@@ -6,10 +6,10 @@ import type { Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
+import { createPlaces } from './connection-turns.ts'
 import { explained, isLost, isSilence, isTransient, noneFree } from './errors.ts'
 import { enter, type Mark, type Scope, type Times } from './gate.ts'
 import { CONNECT_MAX_MS, PATIENCE } from './limits.ts'
-import { createPlaces } from './places.ts'
 import type { Pool } from './pool.ts'
 import { firstError, type Pipeline, pipelineOn, type Tx } from './transaction.ts'
 
@@ -103,7 +103,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
         return value
       })
     } catch (error) {
-      if (sent && isLost(error) && (await wasCommitted(sent.mark, error, { pool, server }))) return sent.value
+      if (sent && isLost(error) && (await wasCommitted(sent.mark, error, pool))) return sent.value
       throw error
     }
   }

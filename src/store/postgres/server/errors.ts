@@ -31,6 +31,13 @@ export class Silence extends Error {
 export const isSilence = (error: unknown): boolean =>
   error instanceof Silence || (error instanceof Error && WAITED.test(error.message))
 
+/** Nobody can tell whether a transaction was committed: it must not be tried again. `why` is what has ended its connection. */
+export class OutcomeUnknown extends Error {
+  constructor(why: unknown) {
+    super('an outcome that is not known', { cause: why })
+  }
+}
+
 /** What the driver and the pool say then. */
 const WAITED = /^Query read timeout$|connection timeout$/
 
@@ -86,7 +93,7 @@ const MEANINGS: Meaning[] = [
     is: /^28/,
     code: 'storage_failed',
     words: (server, message) =>
-      `${server} lets this user not in (${message}): give the right user and password in TRANCHE_DB, or the password in ~/.pgpass.`,
+      `${server} does not let this user in (${message}): give the right user and password in TRANCHE_DB, or the password in ~/.pgpass.`,
   },
   {
     is: /^42501$/,
@@ -130,6 +137,15 @@ export function explained(error: unknown, server: string): unknown {
   const meaning = MEANINGS.find(({ is }) => state !== null && is.test(state))
   if (meaning) return new Problem(meaning.code, meaning.words(server, message))
   if (NONE_FREE.test(message)) return noneFree(server)
+  if (error instanceof OutcomeUnknown) {
+    const what = isSilence(error.cause)
+      ? 'did not answer a commit, as it does while it waits for a standby that is away'
+      : 'went away in the middle of a commit'
+    return new Problem(
+      'storage_failed',
+      `${server} ${what}, and it is not known whether that was recorded: look before it is done again.`,
+    )
+  }
   if ((error as NodeJS.ErrnoException).syscall === 'open')
     return new Problem(
       'storage_failed',
@@ -161,6 +177,15 @@ export function explained(error: unknown, server: string): unknown {
       `There is no safe connection to ${server} (${message}): name its certificate authority with ?sslrootcert=FILE.`,
     )
   return error
+}
+
+/** Does it, and explains what the server has against it. */
+export async function explaining<T>(server: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw explained(error, server)
+  }
 }
 
 /** Whether the values of a row are to blame: without it, its transaction would have succeeded. */
