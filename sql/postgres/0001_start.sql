@@ -362,7 +362,7 @@ create table stops (
 create index stops_under_way on stops (tenant_id) where ended_at is null;
 
 -- Partners whose schedules do not all follow their status, hold and minimum yet, and up to which plan they do.
-create table catch_ups (
+create table schedules_behind (
   partner_slug text collate "C" primary key references partners,
   tenant_id bigint not null default 0,
   partner_plan_id text collate "C" not null default ''

@@ -1,10 +1,11 @@
 // Reconciling a month: the same figures by three ways, and every trade against its execution.
 
 import { counted } from '../core/counted.ts'
+import type { FixedPeriod } from '../core/fixed-period.ts'
 import { formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { CheckStore, Fault } from '../store/check.ts'
-import type { FixedPeriod, TradeLine } from '../store/months.ts'
+import type { TradeLine } from '../store/months.ts'
 import type { TenantFilter } from '../store/partners.ts'
 import { type BillingStore, bill } from './statement.ts'
 

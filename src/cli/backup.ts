@@ -15,8 +15,8 @@ export function backupCommand(cli: Cli): Command {
     .description(
       'copy the database to a file while it is in use; the copy is checked before it gets its name',
     )
-    .argument('<file>', 'where to')
-    .option('--force', 'replace the file if it is there')
+    .argument('<file>', 'the file to write')
+    .option('--force', 'replace the file if it exists')
     .action(async (copy: string, { force = false }: { force?: boolean }) => {
       const database = await cli.database()
       const { bytes } = database.asFile

@@ -1,4 +1,4 @@
-// copy: a database as a whole into another one, a file or on a server, verified; and the seal that ends a move.
+// copy: a whole database to another file or server, verified; and the seal that completes a move.
 
 import { Command } from 'commander'
 import type { Copied, CopyOptions } from '../copy/copy.ts'
@@ -20,16 +20,16 @@ type Named = Pick<Options, 'from' | 'to'>
 
 export function copyCommand(cli: Cli): Command {
   return new Command('copy')
-    .description('copy the database into another one, a file or on a server, and verify it')
+    .description('copy the database to another file or server, and verify the copy')
     .option(
       '--from <file>',
-      'the database to copy, a file or postgres://USER@HOST/NAME; left out, that of --db',
+      'the database to copy, a file or postgres://USER@HOST/NAME; default: the database of --db',
     )
     .option(
       '--to <file>',
-      'where to, a file or an address in which nothing of tranche is; left out, that of --db',
+      'where to, a file or an address that holds nothing of tranche yet; default: the database of --db',
     )
-    .option('--seal', 'refuse every write to the copied database from then on')
+    .option('--seal', 'make the source refuse every write from then on')
     .option('--unseal', 'let the database of --db take writes again; copies nothing')
     .action(async ({ seal = false, unseal = false, ...named }: Options) => {
       if (unseal) await takeSealOff(cli, { ...named, seal })
@@ -43,7 +43,7 @@ async function endsOf(cli: Cli, { from, to }: Named): Promise<Ends> {
   if (from === undefined && to === undefined)
     throw new Problem(
       'usage',
-      'Name the database to copy with --from, or where to with --to; the other one is that of --db.',
+      'Name the source with --from or the target with --to; --db gives the other one.',
     )
   for (const [flag, address] of Object.entries({ '--from': from, '--to': to }))
     if (address !== undefined && holdsSecret(address))

@@ -31,7 +31,7 @@ const HELP: Record<string, Help> = {
       'init --dry-run',
       'init --yes --price-feed median --partner acme --name "Acme Exchange"',
     ],
-    exits: '0 all is there, 1 a step failed: what was done is told, and how to undo it.',
+    exits: '0 all is there, 1 a step failed: it prints what was done, and how to undo it.',
   },
   serve: {
     examples: [
@@ -198,10 +198,9 @@ const HELP: Record<string, Help> = {
       'copy --from tranche.db --to postgres://tranche@db.example/tranche --seal',
       'copy --from postgres://tranche@db.example/tranche --to tranche.db',
     ],
-    exits:
-      '1 the copy is not the same or the check finds faults, 5 the target is taken or the source sealed.',
+    exits: '1 the copy differs or the check finds faults, 5 the target is taken or the source is sealed.',
   },
-  health: { examples: ['health', 'health --ready'], exits: '0 it is, 1 it is not.' },
+  health: { examples: ['health', 'health --ready'], exits: '0 it is up (--ready: ready), 1 it is not.' },
   migrate: { examples: ['migrate --status'], exits: '12 the database is newer than this program.' },
   docs: {
     examples: ['docs operations', 'docs levers#a-key-has-leaked', 'docs --man ~/.local/share/man'],

@@ -15,13 +15,13 @@ export function restoreCommand(cli: Cli): Command {
   return new Command('restore')
     .description('put a copy in the place of the database; the old one is kept next to it')
     .argument('<file>', 'the copy')
-    .option('--force', 'also in the place of a database that is sealed, or on a server')
+    .option('--force', 'replace a database even if it is sealed or on a server')
     .action(async (copy: string, { force = false }: { force?: boolean }) => {
       const database = await cli.database()
       const { shown } = database
       await confirmOnTerminal(
         cli,
-        `Replace ${shown} by ${copy}? What happened since that copy is gone from the service.`,
+        `Replace ${shown} with ${copy}? What happened since that copy is gone from the service.`,
       )
       const audit = auditEntry(cli, 'database.restore', shown, { from: copy })
       const old = database.asFile

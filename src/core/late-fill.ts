@@ -1,4 +1,5 @@
-// Late fills: an operator decides that a report which was refused and kept tells of a real purchase.
+// Late fills: which one an operator means, and the decision that a report which was refused and kept tells of a real
+// purchase.
 
 import { type Adjustment, amountsOf, type Correction, correct, refuseImpossible } from './adjustment.ts'
 import { type ExecutionSeen, orderTaken, type Recorded, tradeOf } from './confirmation.ts'
@@ -15,6 +16,9 @@ export type LateFillSeen = ExecutionSeen & { adjustments: readonly Adjustment[];
 
 /** An execution without an outcome gets its trade; one that has a trade, which never changes, gets an adjustment. */
 export type Acceptance = Recorded | ({ kind: 'adjusted' } & Correction)
+
+/** An execution, and the report that is meant; null stands for its only undecided one, or for all of them. */
+export type LateFillIds = { executionId: string; reportId: number | null }
 
 /** Records a late fill. Throws execution_not_found, late_fill_conflict, order_id_taken, adjustment_conflict. */
 export function acceptLate(seen: LateFillSeen, late: LateFill, now: Instant): Acceptance {
@@ -94,4 +98,41 @@ const conflict = (message: string): Problem => new Problem('late_fill_conflict',
 const undecidable = (report: Fill, why: string): Problem =>
   conflict(
     `Order ${report.partnerOrderId} ${why}: say with "trade adjust" what the execution comes to in all.`,
+  )
+
+/** The report that is named, or the only undecided one. Throws late_fill_not_found, late_fill_conflict. */
+export function chosen(ids: LateFillIds, late: readonly LateFill[]): LateFill {
+  const { executionId, reportId } = ids
+  if (reportId !== null) {
+    const named = late.find((one) => one.reportId === reportId)
+    if (!named) throw nothingToDecide(ids)
+    return named
+  }
+  const undecided = late.filter((one) => one.decidedAt === null)
+  const [only, another] = undecided
+  if (only && !another) return only
+  if (late.length === 0) throw nothingToDecide(ids)
+  const numbers = (another ? undecided : late).map((one) => one.reportId).join(', ')
+  const which = another
+    ? `several late fills to decide on (${numbers}): name one with --report.`
+    : `no late fill left to decide on. Decided already: ${numbers}.`
+  throw new Problem('late_fill_conflict', `Execution ${executionId} has ${which}`)
+}
+
+/** The undecided one that is named, or all of them. Throws late_fill_not_found. */
+export function undecided(ids: LateFillIds, late: readonly LateFill[]): LateFill[] {
+  const { reportId } = ids
+  const found = late.filter(
+    (one) => one.decidedAt === null && (reportId === null || one.reportId === reportId),
+  )
+  if (found.length === 0) throw nothingToDecide(ids)
+  return found
+}
+
+const nothingToDecide = ({ executionId, reportId }: LateFillIds): Problem =>
+  new Problem(
+    'late_fill_not_found',
+    reportId === null
+      ? `Execution ${executionId} has no late fill to decide on.`
+      : `Execution ${executionId} has no late fill ${reportId} to decide on.`,
   )

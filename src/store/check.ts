@@ -1,6 +1,7 @@
 // The check of the whole database: what is wrong in it, and what may become so.
 
 import type { Finding } from '../core/findings.ts'
+import type { Instant } from '../core/instant.ts'
 
 /** Something wrong in the file or the ledger: where, and what. */
 export type Fault = { kind: string; subject: string; message: string }
@@ -11,3 +12,9 @@ export interface CheckStore {
   /** What is not wrong but needs a look: all that is found at a glance, and what takes reading more. */
   findWarnings(): Promise<Finding[]>
 }
+
+/**
+ * One look of the check at what may become wrong. Test environments are passed over: what a developer leaves undone there
+ * is nobody's alarm.
+ */
+export type Look = (clock: () => Promise<Instant>) => Promise<Finding[]>

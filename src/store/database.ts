@@ -2,7 +2,7 @@
 
 import type { Instant } from '../core/instant.ts'
 import type { AuditEntry } from './audit.ts'
-import type { HeldSource, HoldOptions, NewTarget, Seal, TargetOptions } from './copying/copying.ts'
+import type { HeldSource, HoldOptions, NewTarget, Seal, TargetOptions } from './copying/ends.ts'
 import type { MigrationState } from './migrations.ts'
 import type { Store } from './store.ts'
 

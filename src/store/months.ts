@@ -3,6 +3,7 @@
 import type { Adjustment } from '../core/adjustment.ts'
 import type { ExecutionId } from '../core/execution-id.ts'
 import type { Activity } from '../core/fees.ts'
+import type { FixedPeriod } from '../core/fixed-period.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Btc, Usd } from '../core/money.ts'
 import type { Period } from '../core/month.ts'
@@ -35,9 +36,6 @@ export type AdjustmentLine = Omit<TradeLine, 'entry' | 'number'> & {
   adjustment: Adjustment
   original: Trade
 }
-
-/** A period to read: `end` is where the records so far end, and the month's own end once it is final. */
-export type FixedPeriod = Period & { final: boolean }
 
 export interface MonthStore {
   /**

@@ -20,7 +20,7 @@ import type { TierStore } from './tiers.ts'
 import type { TradeStore } from './trades.ts'
 import type { UserStore } from './users.ts'
 import type { WebhookStore } from './webhooks.ts'
-import type { WindowStore } from './windows.ts'
+import type { WindowStore } from './windows-ahead.ts'
 
 export interface Store
   extends PartnerStore,

@@ -3,16 +3,13 @@
 import type { Correction, TradeSeen } from '../core/adjustment.ts'
 import type { Instant } from '../core/instant.ts'
 import type { LateFill } from '../core/kept-report.ts'
-import type { Acceptance, LateFillSeen } from '../core/late-fill.ts'
+import type { Acceptance, LateFillIds, LateFillSeen } from '../core/late-fill.ts'
 import type { AuditEntry } from './audit.ts'
 import type { ListedExecution } from './executions.ts'
 import type { PageRequest } from './paging.ts'
 
 /** `unkept` counts the further reports of its execution of which only the number is known. */
 export type ListedLateFill = LateFill & { execution: ListedExecution; unkept: number }
-
-/** A report of an execution; without a number, its only undecided one. */
-export type LateFillIds = { executionId: string; reportId: number | null }
 
 export interface TradeStore {
   /**

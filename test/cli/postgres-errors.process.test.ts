@@ -55,7 +55,7 @@ test('a server that is down, a wrong host, a wrong password, no database, no sch
   await assertFails(url(`${PASSWORD}x`), {
     exit: 1,
     code: 'storage_failed',
-    says: /lets this user not in \(password authentication failed for user "app"\): .*TRANCHE_DB.*pgpass/,
+    says: /does not let this user in \(password authentication failed for user "app"\): .*TRANCHE_DB.*pgpass/,
   })
   await assertFails(`postgres://app@127.0.0.1:${port}/app`, {
     exit: 1,

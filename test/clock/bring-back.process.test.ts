@@ -6,7 +6,7 @@ import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { type Usd, usd } from '../../src/core/money.ts'
 import type { Tenant } from '../../src/core/partner.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import type { PlanAhead } from '../../src/store/windows.ts'
+import type { PlanAhead } from '../../src/store/windows-ahead.ts'
 import { AUDIT, allExecutions, link, openWorld, sendPlan, T0, tick, type World } from '../store/world.ts'
 import { now, openShop } from './wrong-clock.ts'
 

@@ -120,7 +120,7 @@ suite('copy', { concurrency: 2 }, () => {
     const server = await ourServer()
     const database = new URL(url).pathname.slice(1)
     await server.ask(
-      'insert into tranche.catch_ups (partner_slug) select min(partner_slug) from tranche.partners',
+      'insert into tranche.schedules_behind (partner_slug) select min(partner_slug) from tranche.partners',
       database,
     )
     const early = await refused(url, 'copy', '--to', beside('early.db'))

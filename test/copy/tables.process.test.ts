@@ -17,12 +17,12 @@ type Found = { name: string; column: string; kind: string; in_key: bigint | numb
  * not reached yet is reached before there is a copy.
  */
 const OTHERS = [
-  'catch_ups',
   'file_migrations',
   'migrations',
   'open_counts',
   'outcomes',
   'pass_pages',
+  'schedules_behind',
   'sealed',
 ]
 

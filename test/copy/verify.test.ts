@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { compareRows } from '../../src/copy/verify.ts'
 import { Problem } from '../../src/core/problem.ts'
-import type { Rows } from '../../src/store/copying/copying.ts'
+import type { Rows } from '../../src/store/copying/ends.ts'
 import { type Block, lineOf, rowsOf, type Value, withOurNumbers } from '../../src/store/copying/lines.ts'
 import { TABLES, type Table } from '../../src/store/copying/tables.ts'
 

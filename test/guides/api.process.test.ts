@@ -7,8 +7,9 @@ import { type TestContext, test } from 'node:test'
 import { compile } from '../openapi/compile.ts'
 import { DESCRIPTION } from '../openapi/described.ts'
 import { generateTypes } from '../openapi/generate-types.ts'
+import { blocksOf } from '../support/code-blocks.ts'
 import { freePort } from '../support/free-port.ts'
-import { blocksOf, paste } from '../support/paste.ts'
+import { paste } from '../support/paste.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

@@ -5,8 +5,9 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { EXIT } from '../../src/cli/exit-codes.ts'
+import { VITAL_FINDINGS } from '../../src/core/findings.ts'
+import { blocksOf } from '../support/code-blocks.ts'
 import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/own-machine.ts'
-import { blocksOf } from '../support/paste.ts'
 import { hasTool } from '../support/tools.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -60,6 +61,13 @@ test('every kind of finding is explained, and no other', () => {
   )
   assert.deepEqual(named.sort(), [...kinds].sort())
   assert.ok(kinds.size > 15)
+})
+
+test('the findings that status shows come first in the table of warnings, up to the one the guide names', () => {
+  const last = /Those down to `([a-z_]+)` are also in `status`/.exec(GUIDE)?.[1]
+  const warnings = GUIDE.split('| warning |')[1]?.split('\n\n')[0] ?? ''
+  const kinds = [...warnings.matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, kind]) => kind)
+  assert.deepEqual(kinds.slice(0, kinds.indexOf(last) + 1).sort(), Object.keys(VITAL_FINDINGS).sort())
 })
 
 test('the exit codes are those of the program', () => {

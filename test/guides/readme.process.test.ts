@@ -6,9 +6,10 @@ import { readFileSync, symlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
+import { blocksOf } from '../support/code-blocks.ts'
 import { EXECUTABLE } from '../support/executable.ts'
 import { freePort } from '../support/free-port.ts'
-import { blocksOf, paste } from '../support/paste.ts'
+import { paste } from '../support/paste.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

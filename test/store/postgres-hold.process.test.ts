@@ -67,11 +67,13 @@ test('what a process that died has left of a release is done by the next pass, w
   if (!hasTool(t, 'postgres')) return
   const { store, machine, client, awake } = await stage(t, 3)
   await hold(store, true)
-  await client.query(`update partners set held = 0; insert into catch_ups (partner_slug) values ('acme')`)
+  await client.query(
+    `update partners set held = 0; insert into schedules_behind (partner_slug) values ('acme')`,
+  )
   const report = await tick({ store, machine }, '60000')
   assert.equal(report.executionsCreated, 4)
   assert.equal(await awake(), 4)
-  assert.deepEqual((await client.query('select * from catch_ups')).rows, [])
+  assert.deepEqual((await client.query('select * from schedules_behind')).rows, [])
 })
 
 test('a partner with more plans than a page: each of its schedules follows, and those of nobody else', async (t) => {

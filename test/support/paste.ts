@@ -7,10 +7,6 @@ import type { TestContext } from 'node:test'
 import { EXECUTABLE } from './executable.ts'
 import { CACHE } from './process.ts'
 
-/** The code blocks of a language, in their order. */
-export const blocksOf = (page: string, language: string): string[] =>
-  [...page.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(([, block = '']) => block)
-
 /**
  * Runs a script that stops at the first failure; with `jobs`, those in the background are numbered as at a prompt.
  * `tranche` is the executable, before anything of that name on PATH.

@@ -2,9 +2,9 @@
 // the month is over, and from the names and addresses it is given.
 
 import type { Statement } from '../../core/fees.ts'
+import type { FixedPeriod } from '../../core/fixed-period.ts'
 import { formatInstant, plus, utcDate } from '../../core/instant.ts'
 import { formatBtc, formatExact, formatUsd, type Usd } from '../../core/money.ts'
-import type { FixedPeriod } from '../../store/months.ts'
 
 /** Whoever sends an invoice, or gets it: lines as they are printed. */
 export type Party = { name: string; address: readonly string[]; taxId: string | null }

@@ -1,9 +1,9 @@
 // Whose time a report goes by: about one environment alone, by that environment's, which in a sandbox is not the real
 // one; about several, by the real one.
 
+import type { FixedPeriod } from '../../core/fixed-period.ts'
 import type { Instant } from '../../core/instant.ts'
 import { periodOf, type Stage, stageOf } from '../../core/month.ts'
-import type { FixedPeriod } from '../../store/months.ts'
 import type { TenantFilter } from '../../store/partners.ts'
 import type { Store } from '../../store/store.ts'
 import type { Cli } from '../context.ts'

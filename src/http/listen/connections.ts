@@ -3,8 +3,8 @@
 import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import ipaddr from 'ipaddr.js'
+import { createGates } from './call-gate.ts'
 import { type Connection, createConnection } from './connection.ts'
-import { createGates } from './gate.ts'
 import { flawOf, isLeaving } from './leave.ts'
 
 export type ConnectionLimits = {

@@ -2,12 +2,12 @@
 
 import { type Billed, bill } from '../../billing/statement.ts'
 import { type Finding, findingsOf } from '../../core/findings.ts'
+import type { FixedPeriod } from '../../core/fixed-period.ts'
 import { DAY_MS, type Instant, monthOf, plus } from '../../core/instant.ts'
 import type { Price } from '../../core/money.ts'
 import { periodOf } from '../../core/month.ts'
 import type { Partner, Tenant } from '../../core/partner.ts'
 import type { PartnerSeen, Vitals } from '../../core/vitals.ts'
-import type { FixedPeriod } from '../../store/months.ts'
 import type { FiredTranche, OpenWindow } from '../../store/ops-page.ts'
 import type { Store } from '../../store/store.ts'
 import { keptFor, shared } from '../readiness.ts'

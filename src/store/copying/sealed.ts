@@ -2,7 +2,7 @@
 
 import { formatInstant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Seal } from './copying.ts'
+import type { Seal } from './ends.ts'
 
 /** How the words begin that a sealed database itself refuses a write with: so is the refusal told from any other. */
 const BEGINNING = 'This database is sealed'

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { adjust } from '../../../src/core/adjustment.ts'
+import type { FixedPeriod } from '../../../src/core/fixed-period.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/instant.ts'
 import { isUsable } from '../../../src/core/key.ts'
 import { btc, usd } from '../../../src/core/money.ts'
@@ -9,7 +10,7 @@ import { periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import type { NoFill, Report } from '../../../src/core/report.ts'
 import { advanceSandbox } from '../../../src/engine/sandbox.ts'
-import type { FixedPeriod, TradeLine } from '../../../src/store/months.ts'
+import type { TradeLine } from '../../../src/store/months.ts'
 import type { TenantFilter } from '../../../src/store/partners.ts'
 import {
   AUDIT,

@@ -3,11 +3,11 @@
 import { type Finding, ticket } from '../../../core/findings.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../../core/money.ts'
 import { isFill, isMispriced } from '../../../core/report.ts'
+import type { Look } from '../../check.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import { IS_LIVE } from '../../sql/expressions.ts'
 import { breathe, type Reader, sql } from '../reader.ts'
-import type { Look } from './looks.ts'
 
 /** More of them say nothing new. */
 const MISPRICED_MAX = 20

@@ -4,10 +4,10 @@ import { counted } from '../../../core/counted.ts'
 import { tenantName, ticket } from '../../../core/findings.ts'
 import { formatInstant } from '../../../core/instant.ts'
 import { spellSpan } from '../../../core/span.ts'
+import type { Look } from '../../check.ts'
 import { instantOrNull } from '../../rows/instant.ts'
-import type { PlanAhead, WindowStore } from '../../windows.ts'
+import type { PlanAhead, WindowStore } from '../../windows-ahead.ts'
 import { type Reader, sql } from '../reader.ts'
-import type { Look } from './looks.ts'
 
 const LIVE = { slug: null, environment: 'live' } as const
 

@@ -31,7 +31,7 @@ export type TrancheRow = TenantRow & {
 }
 
 /** What a store says in words of its own. */
-export type OpsTexts = {
+export type OpsSql = {
   /** The latest live tranches of all, as `TRANCHE` shows them. */
   latest: Sql<TrancheRow>
   /** The newest price in each `:step` since `:since`. */
@@ -70,7 +70,7 @@ const OF_PLAN = sql<TrancheRow>(
    where e.plan_id = :plan order by e.window_start desc, e.tranche_index desc limit :limit`,
 )
 
-export const opsPageReader = (reader: Reader, texts: OpsTexts): OpsPageStore => ({
+export const opsPageReader = (reader: Reader, own: OpsSql): OpsPageStore => ({
   async sumTradesAfter({ recordedAt, executionId }, until, limit) {
     const page = { at: recordedAt, id: executionId, until, limit, before: limit - 1 }
     const [full, newest, sums] = await reader.together<[PlaceRow, PlaceRow, SumRow]>(
@@ -103,7 +103,7 @@ export const opsPageReader = (reader: Reader, texts: OpsTexts): OpsPageStore => 
 
   async listTranches(planId, limit) {
     const rows =
-      planId === null ? reader.all(texts.latest, { limit }) : reader.all(OF_PLAN, { plan: planId, limit })
+      planId === null ? reader.all(own.latest, { limit }) : reader.all(OF_PLAN, { plan: planId, limit })
     return (await rows).map((row) => ({
       tenant: tenantOf(row),
       executionId: row.execution_id as ExecutionId,
@@ -116,7 +116,7 @@ export const opsPageReader = (reader: Reader, texts: OpsTexts): OpsPageStore => 
   },
 
   samplePrices: async (since, stepMs) =>
-    (await reader.all(texts.prices, { since, step: stepMs })).map((row) => ({
+    (await reader.all(own.prices, { since, step: stepMs })).map((row) => ({
       at: instant(row.at),
       price: row.price as Price,
     })),

@@ -36,7 +36,7 @@ type PartnerRow = TenantRow & {
 type LateRow = { tenant_id: bigint; kept: bigint; oldest_at: bigint | null; unkept: bigint }
 
 /** What a store says in words of its own. */
-export type PartnerTexts = {
+export type PartnerSql = {
   /** What every tenant has open and due at `:now`. */
   open: Sql<OpenRow>
   page: Sql<PartnerRow>
@@ -91,10 +91,10 @@ const REASON = sql<{ failure_reason: string | null }>(
 
 export function partnersReader(
   reader: Reader,
-  texts: PartnerTexts,
+  own: PartnerSql,
 ): (now: Instant, stock: Stock) => Promise<PartnerSeen[]> {
   async function readLateFills(): Promise<Map<number, PartnerSeen['lateFills']>> {
-    const rows = await reader.all(texts.lateFills)
+    const rows = await reader.all(own.lateFills)
     return new Map(
       rows.map(({ tenant_id, kept, oldest_at, unkept }) => [
         Number(tenant_id),
@@ -115,13 +115,13 @@ export function partnersReader(
   }
 
   return async (now, stock) => {
-    const open = openOf(await reader.all(texts.open, { now }))
+    const open = openOf(await reader.all(own.open, { now }))
     const late = await readLateFills()
     const partners: PartnerSeen[] = []
     // As many hours as there are in the time that is seen, the one that runs included.
     const hour = Math.floor((now - ORDERS_SEEN_MS) / HOUR_MS)
     for (let after = -1; ; ) {
-      const rows = await reader.all(texts.page, { after, hour, limit: PAGE_PARTNERS })
+      const rows = await reader.all(own.page, { after, hour, limit: PAGE_PARTNERS })
       for (const row of rows) {
         const tenantId = Number(row.tenant_id)
         const { due = 0, oldestDueAt = null } = open.get(tenantId) ?? {}

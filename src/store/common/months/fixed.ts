@@ -1,29 +1,6 @@
-// What a report of a month may cover, decided from what time it is and what has been recorded.
+// What closes a month and holds back what is dated before it, where both stores read and write it in the same words.
 
-import { CLOCK_DIFFERENCE_MAX_MS } from '../../../core/clock.ts'
-import { earlier, type Instant, later, plus } from '../../../core/instant.ts'
-import type { Period } from '../../../core/month.ts'
-import type { FixedPeriod } from '../../months.ts'
 import { sql } from '../reader.ts'
-
-/** `reportedUntil` is what no later write may be dated before; null leaves it where it is. */
-type Bound = { fixed: FixedPeriod; reportedUntil: Instant | null }
-
-/** Of a month that is over by the clock. `reached` is how far time has come by what was recorded. */
-export function overPeriod(period: Period, reached: Instant): Bound {
-  const final = reached >= period.end
-  return { fixed: { ...period, final }, reportedUntil: final ? period.end : null }
-}
-
-/** Of a month that is not over at `now`. `latest` is when the latest trade or adjustment was recorded. */
-export function runningPeriod(period: Period, now: Instant, latest: Instant | null): Bound {
-  // A trade or adjustment of this very millisecond belongs to what is there so far, one that comes later in it
-  // does not. One that lies further ahead was dated by a clock that was wrong: it must not take all others along.
-  const sofar = plus(latest ?? (0 as Instant), 1)
-  const held = now < sofar && sofar - now <= CLOCK_DIFFERENCE_MAX_MS
-  const end = earlier(period.end, later(held ? sofar : now, period.start))
-  return { fixed: { ...period, end, final: false }, reportedUntil: held ? sofar : null }
-}
 
 export const IS_CLOSED = sql<{ closed: bigint }>(
   'select count(*) as closed from closed_months where month = :month',

@@ -5,10 +5,10 @@ import type { Instant } from '../../../core/instant.ts'
 import type { KeySeen } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
+import { askTogether } from '../../ask-together.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
 import { type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
 import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
-import { together } from '../../together.ts'
 import { type Connection, ofTenant } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
@@ -42,7 +42,7 @@ export function createKeyStore(connection: Connection): KeyStore {
   }
 
   return {
-    findKey: together(findAll),
+    findKey: askTogether(findAll),
 
     markKeyUsed: (keyId) =>
       connection.write(async (tx) => {

@@ -9,7 +9,7 @@ import { SELECT_TENANTS, UPDATE_PARTNER } from '../../sql/accounts.ts'
 import type { Connection } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import { addAudit } from './audit.ts'
-import { createCatchUp } from './catch-up.ts'
+import { createFollowing } from './follow-partner.ts'
 
 const FIND = query<PartnerRow>('select * from partners where partner_slug = :slug')
 const LIST = query<PartnerRow>('select * from partners order by created_at, partner_slug')
@@ -28,7 +28,7 @@ const TENANTS = query<TenantRow>(SELECT_TENANTS)
 const unknown = (slug: string) => new Problem('partner_not_found', `Partner ${slug} not found.`)
 
 export function createPartnerStore(connection: Connection): PartnerStore {
-  const catchUp = createCatchUp(connection)
+  const following = createFollowing(connection)
   return {
     addPartner: ({ partnerSlug: slug, name }, entry) =>
       connection.write(async (tx) => {
@@ -45,7 +45,7 @@ export function createPartnerStore(connection: Connection): PartnerStore {
 
     /** Alone in the partner's tenants: whoever decides by its status, hold or minimum has written by then, or waits. */
     async changePartner(slug, decide, entry) {
-      const tenants = await catchUp.tenantsOf(slug)
+      const tenants = await following.tenantsOf(slug)
       if (tenants.length === 0) throw unknown(slug)
       const changed = await connection.write(
         async (tx) => {
@@ -57,14 +57,14 @@ export function createPartnerStore(connection: Connection): PartnerStore {
           const reaches = status !== seen.status || held !== seen.held || min_tranche !== seen.minTranche
           await Promise.all([
             tx.run(UPDATE, { slug, name, status, min_tranche, held: held ? 1 : 0, updated_at }),
-            reaches && catchUp.begin(tx, slug),
+            reaches && following.begin(tx, slug),
             addAudit(tx, entry, real),
           ])
           return { partner, reaches }
         },
         { tenants, alone: 'tenants' },
       )
-      if (changed.reaches) await catchUp.finish(slug)
+      if (changed.reaches) await following.finish(slug)
       return changed.partner
     },
 

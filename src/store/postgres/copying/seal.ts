@@ -5,7 +5,7 @@
 import type { ClientBase } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { AuditEntry } from '../../audit.ts'
-import type { Seal } from '../../copying/copying.ts'
+import type { Seal } from '../../copying/ends.ts'
 import { sealedWords } from '../../copying/sealed.ts'
 import { instant } from '../../rows/instant.ts'
 import { SEALED_STATE } from '../server/errors.ts'

@@ -5,7 +5,7 @@ import type { Client } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { shownAddress } from '../../address.ts'
-import type { FileHistory, HeldSource, HoldOptions, Rows } from '../../copying/copying.ts'
+import type { FileHistory, HeldSource, HoldOptions, Rows } from '../../copying/ends.ts'
 import { selectAll } from '../../copying/tables.ts'
 import { instant } from '../../rows/instant.ts'
 import { openStore } from '../open.ts'
@@ -85,7 +85,9 @@ async function keepWritersOut(client: Client): Promise<void> {
 
 /** What schedules do not follow yet would not be followed in the copy either. */
 async function refuseHalfHeld(client: Client, server: string): Promise<void> {
-  const { rows } = await client.query('select partner_slug from catch_ups order by partner_slug limit 1')
+  const { rows } = await client.query(
+    'select partner_slug from schedules_behind order by partner_slug limit 1',
+  )
   const [behind] = rows as { partner_slug: string }[]
   if (!behind) return
   throw new Problem(

@@ -6,7 +6,7 @@ import { formatInstant, type Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { shownAddress } from '../../address.ts'
 import type { AuditEntry } from '../../audit.ts'
-import type { FileHistory, NewTarget, TargetOptions } from '../../copying/copying.ts'
+import type { FileHistory, NewTarget, TargetOptions } from '../../copying/ends.ts'
 import { openMade } from '../open.ts'
 import { explained, isRowsFault } from '../server/errors.ts'
 import { LOCK } from '../server/locks.ts'
@@ -103,7 +103,7 @@ async function hasName(client: Client): Promise<boolean> {
 const taken = (server: string): Problem =>
   new Problem(
     'database_exists',
-    `${server} has a schema ${SCHEMA} with tables in it, and a copy replaces nothing: name another database.`,
+    `${server} already has a schema ${SCHEMA} with tables in it, and a copy never replaces anything: name another database.`,
   )
 
 /**

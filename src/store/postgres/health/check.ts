@@ -15,7 +15,7 @@ import {
 } from '../../common/health/faults.ts'
 import type { Sql } from '../../common/reader.ts'
 import { LEDGER_RULES } from '../../sql/check-rules.ts'
-import type { WindowStore } from '../../windows.ts'
+import type { WindowStore } from '../../windows-ahead.ts'
 import type { Connection } from '../server/connection.ts'
 import { queryOf } from '../server/reader.ts'
 import type { Query } from '../server/statement.ts'

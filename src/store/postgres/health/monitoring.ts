@@ -2,8 +2,8 @@
 
 import { backlogReader } from '../../common/health/backlog.ts'
 import { marksReader } from '../../common/health/marks.ts'
+import { metricsReader } from '../../common/health/metrics-reads.ts'
 import { partnersReader } from '../../common/health/partners-seen.ts'
-import { passingReader } from '../../common/health/passing.ts'
 import { schedulerReader } from '../../common/health/scheduler.ts'
 import { stockTaker } from '../../common/health/stock.ts'
 import { type VitalParts, vitalsReader } from '../../common/health/vitals.ts'
@@ -12,7 +12,7 @@ import type { Connection } from '../server/connection.ts'
 import { readerOf } from '../server/reader.ts'
 import { query } from '../server/statement.ts'
 import { settledExecution } from './settled.ts'
-import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_TEXTS } from './texts.ts'
+import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_SQL } from './statements.ts'
 
 // The number of a pass that never was is lost, and no other column of the row matters.
 const PROBE = query<{ tick_id: bigint }>('insert into ticks (at) values (0) returning tick_id')
@@ -31,7 +31,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
       }),
 
     ...marksReader(reader, () => settledExecution(connection)),
-    ...passingReader(reader),
+    ...metricsReader(reader),
     readScheduler: parts.readScheduler,
     readBacklog: backlogReader(reader, OPEN_BY_TENANT),
     takeStock: stockTaker(reader),
@@ -46,7 +46,7 @@ export function vitalParts(connection: Connection): VitalParts {
   const reader = readerOf(connection)
   return {
     readScheduler: schedulerReader(reader, FIRST_AWAKE),
-    readPartners: partnersReader(reader, PARTNER_TEXTS),
+    readPartners: partnersReader(reader, PARTNER_SQL),
     // The disk of a server is for its own monitoring to see.
     readDisk: async () => null,
   }

@@ -6,9 +6,9 @@ import type { Tenant } from '../../../core/partner.ts'
 import { type Connection, callOf } from '../server/connection.ts'
 import { isRowsFault, isTaken } from '../server/errors.ts'
 import { onceMore } from '../server/once-more.ts'
+import { createLane, type Outcome } from './commit-lane.ts'
 import type { Asked, ConfirmationBatch } from './confirmation-batch.ts'
-import { readBatch, writeBatch } from './confirmations.ts'
-import { createLane, type Outcome } from './lane.ts'
+import { readBatch, writeBatch } from './confirmation-rows.ts'
 import { lockExecutions } from './row-locks.ts'
 
 type Decide = (seen: ExecutionSeen, now: Instant) => Confirmation

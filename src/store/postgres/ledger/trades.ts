@@ -1,8 +1,8 @@
 // Trades after the fact: adjusted by an operator, or made of a report that was refused and kept.
 
 import type { Adjustment } from '../../../core/adjustment.ts'
+import { chosen, undecided } from '../../../core/late-fill.ts'
 import { adjustmentDigest } from '../../digests.ts'
-import { chosen, undecided } from '../../late-reports.ts'
 import { adjustmentParams } from '../../rows/adjustment.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
 import { INSERT_ADJUSTMENT, LIST_LATE_REPORTS } from '../../sql/records.ts'
@@ -13,7 +13,7 @@ import type { Connection } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
-import { readBatch, writeBatch } from './confirmations.ts'
+import { readBatch, writeBatch } from './confirmation-rows.ts'
 import { lateReports } from './late-reports.ts'
 import { ledger } from './ledger.ts'
 import { records, writeRecord } from './records.ts'

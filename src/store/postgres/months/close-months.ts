@@ -1,20 +1,15 @@
 // The bound of a month below which nothing is dated any more once it has been reported: behind the gate
 // (../server/gate.ts), alone.
 
+import type { FixedPeriod } from '../../../core/fixed-period.ts'
+import { overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Period } from '../../../core/month.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import {
-  CLOSE_MONTH,
-  IS_CLOSED,
-  overPeriod,
-  REPORT_SANDBOX_UNTIL,
-  REPORT_UNTIL,
-  runningPeriod,
-} from '../../common/months/fixed.ts'
+import { CLOSE_MONTH, IS_CLOSED, REPORT_SANDBOX_UNTIL, REPORT_UNTIL } from '../../common/months/fixed.ts'
 import { readMonths } from '../../common/months/read-months.ts'
 import { tradeLines } from '../../common/months/trade-lines.ts'
-import type { FixedPeriod, MonthStore } from '../../months.ts'
+import type { MonthStore } from '../../months.ts'
 import { isSandbox, latestRecordedAt } from '../sandbox/tenant-time.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
 import { queryOf, readerOf } from '../server/reader.ts'

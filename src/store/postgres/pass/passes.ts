@@ -4,7 +4,7 @@ import { PASS_GAPS_SEEN } from '../../../core/failsafe.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../../pass-history.ts'
 import type { PassStart, PassStore, Preview } from '../../passes.ts'
 import { instant } from '../../rows/instant.ts'
-import { createCatchUp } from '../accounts/catch-up.ts'
+import { createFollowing } from '../accounts/follow-partner.ts'
 import type { Connection } from '../server/connection.ts'
 import { isOutage } from '../server/errors.ts'
 import { onceMore } from '../server/once-more.ts'
@@ -51,7 +51,7 @@ async function knownOf(tx: Tx, tick: TickRow): Promise<PassStart> {
 
 export function createPassStore(connection: Connection): PassStore {
   const { clock, look, read, write } = connection
-  const catchUp = createCatchUp(connection)
+  const following = createFollowing(connection)
 
   const tenantsOf = async (planIds: readonly number[]): Promise<number[]> => {
     const rows = await look((tx) => tx.all(TENANTS, { plan_ids: planIds }))
@@ -62,7 +62,7 @@ export function createPassStore(connection: Connection): PassStore {
     joinPass: () => joinPass(connection, knownOf),
 
     async beginPass(observed, asked = null) {
-      await catchUp.finishLeft()
+      await following.finishLeft()
       return write(async (tx) => {
         const { real } = await tx.times
         if (observed) await book.add(tx, real, observed)

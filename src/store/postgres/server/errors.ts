@@ -86,7 +86,7 @@ const MEANINGS: Meaning[] = [
     is: /^28/,
     code: 'storage_failed',
     words: (server, message) =>
-      `${server} lets this user not in (${message}): give the right user and password in TRANCHE_DB, or the password in ~/.pgpass.`,
+      `${server} does not let this user in (${message}): give the right user and password in TRANCHE_DB, or the password in ~/.pgpass.`,
   },
   {
     is: /^42501$/,

@@ -4,9 +4,9 @@ import type { Socket } from 'node:net'
 import pg from 'pg'
 import { Problem } from '../../../core/problem.ts'
 import { shownAddress } from '../../address.ts'
+import { impatient } from './answer-timeout.ts'
 import { CONNECT_MAX_MS, IDLE_TRANSACTION_MAX_MS, LOCK_WAIT_MAX_MS, STATEMENT_MAX_MS } from './limits.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
-import { impatient } from './silence.ts'
 
 /** A host that lost its power says no goodbye. What its sessions hold is free after half a minute of silence. */
 const SILENCE = { idle: 15, interval: 5, count: 3 }

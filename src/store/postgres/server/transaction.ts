@@ -2,8 +2,8 @@
 // once, as the first thing that failed.
 
 import type { PoolClient, QueryResult } from 'pg'
+import { watchOver } from './answer-timeout.ts'
 import type { Patience } from './limits.ts'
-import { watchOver } from './silence.ts'
 import { type Params, type Query, valuesOf } from './statement.ts'
 
 /** What may be asked inside a transaction. Statements run in the order in which they are asked. */

@@ -4,10 +4,10 @@ import type { Instant } from '../../../core/instant.ts'
 import type { ApiKey, KeySeen } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
+import { askTogether } from '../../ask-together.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
 import { type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
 import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
-import { together } from '../../together.ts'
 import type { Connection } from '../file/connection.ts'
 import type { Memory } from '../file/memory.ts'
 import type { AuditLog } from './audit.ts'
@@ -50,7 +50,7 @@ export function createKeyStore(
   }
 
   return {
-    findKey: together((hashes) =>
+    findKey: askTogether((hashes) =>
       look(() => {
         const known = memory.recall(hashes, seen)
         const now = present()

@@ -2,7 +2,7 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { HeldSource, HoldOptions, Rows } from '../../copying/copying.ts'
+import type { HeldSource, HoldOptions, Rows } from '../../copying/ends.ts'
 import { type Block, lineOf, type Value } from '../../copying/lines.ts'
 import { selectAll, type Table } from '../../copying/tables.ts'
 import { isPending } from '../../migrations.ts'

@@ -6,16 +6,16 @@ import { dirname } from 'node:path'
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { giveName, nameAside, sync } from '../../../whole-file.ts'
-import type { FileHistory, NewTarget, TargetOptions } from '../../copying/copying.ts'
+import type { FileHistory, NewTarget, TargetOptions } from '../../copying/ends.ts'
 import { type Block, rowsOf } from '../../copying/lines.ts'
 import type { Table } from '../../copying/tables.ts'
 import { type Database, openFile } from '../file/connection.ts'
-import { copyTo } from '../file/copy.ts'
 import { refuseClosedFolder, refuseUnreachable } from '../file/explain.ts'
 import { insertRows } from '../file/insert-rows.ts'
 import { migrate } from '../file/migrate.ts'
 import { refuseNetworkFile } from '../file/network-disk.ts'
 import { BESIDE, isMissing, realName, walBytes } from '../file/own-files.ts'
+import { copyTo } from '../file/vacuum-copy.ts'
 import { openStore } from '../open.ts'
 import { auditThroughSeal, setSeal } from './seal.ts'
 import { rowsIn } from './source.ts'
@@ -119,6 +119,6 @@ function refuseTaken(file: string): void {
   if (isMissing(file) && walBytes(file) === 0) return
   throw new Problem(
     'database_exists',
-    `${existsSync(file) ? file : `${file}-wal`} is there already, and a copy replaces nothing: name another file.`,
+    `${existsSync(file) ? file : `${file}-wal`} already exists, and a copy never replaces anything: name another file.`,
   )
 }

@@ -7,9 +7,9 @@ import { sealedBeforeMigration } from '../../copying/sealed.ts'
 import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
 import { sealOf } from '../copying/seal.ts'
 import type { Database } from './connection.ts'
-import { copyTo } from './copy.ts'
 import { lockFile } from './own-files.ts'
 import { acquireLock } from './process-lock.ts'
+import { copyTo } from './vacuum-copy.ts'
 import { LOCK_WAIT_MAX_MS, whenFree } from './when-free.ts'
 
 /** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */

@@ -23,7 +23,6 @@ import { isPending } from '../../migrations.ts'
 import { auditThroughSeal } from '../copying/seal.ts'
 import { seenSeal } from '../copying/unseal.ts'
 import { type Database, openFile } from './connection.ts'
-import { assertWhole } from './copy.ts'
 import { isBusy, isUnreadable } from './errors.ts'
 import { freeOn, refuseClosedFolder, refuseUnreachable, refuseUnreadable, userName } from './explain.ts'
 import { damagedLog } from './log-damage.ts'
@@ -33,6 +32,7 @@ import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
 import { BESIDE, handOver, indexFile, isSameFile, realName } from './own-files.ts'
 import { canSeeLocks, isLockedByAnother } from './process-lock.ts'
+import { assertWhole } from './vacuum-copy.ts'
 
 /**
  * Puts a copy in the place of `file`. The copy is verified first and not touched; what it replaces is kept. At no moment
@@ -228,7 +228,7 @@ function refuseSealed(file: string): void {
   if (!seal) return
   throw new Problem(
     'database_sealed',
-    `${file} is sealed: it moved to ${seal.movedTo} on ${formatInstant(seal.at)}. --force restores it all the same; make sure that nothing uses the other one.`,
+    `${file} is sealed: it moved to ${seal.movedTo} on ${formatInstant(seal.at)}. --force restores anyway; make sure that nothing uses the other one.`,
   )
 }
 

@@ -17,7 +17,7 @@ import {
 } from '../../common/health/faults.ts'
 import { LEDGER_RULES, type Rule } from '../../sql/check-rules.ts'
 import { IS_OPEN, TENANT_NAME } from '../../sql/expressions.ts'
-import type { WindowStore } from '../../windows.ts'
+import type { WindowStore } from '../../windows-ahead.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { inOneLine, isCorrupt } from '../file/errors.ts'
 import { createWarnings } from './check-warnings.ts'

@@ -3,8 +3,8 @@
 
 import { backlogReader } from '../../common/health/backlog.ts'
 import { marksReader, NEWEST_EXECUTION } from '../../common/health/marks.ts'
+import { metricsReader } from '../../common/health/metrics-reads.ts'
 import { partnersReader } from '../../common/health/partners-seen.ts'
-import { passingReader } from '../../common/health/passing.ts'
 import { schedulerReader } from '../../common/health/scheduler.ts'
 import { stockTaker } from '../../common/health/stock.ts'
 import { type VitalParts, vitalsReader } from '../../common/health/vitals.ts'
@@ -13,7 +13,7 @@ import type { Connection } from '../file/connection.ts'
 import { walBytes } from '../file/own-files.ts'
 import { readerOf } from '../file/reader.ts'
 import { diskReader } from './disk.ts'
-import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_TEXTS } from './texts.ts'
+import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_SQL } from './statements.ts'
 
 export function createMonitoringStore(connection: Connection): MonitoringStore {
   const { db, write } = connection
@@ -38,7 +38,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
 
     // One writes at a time, and each gives higher ids than the one before.
     ...marksReader(reader, async () => (await reader.get(NEWEST_EXECUTION))?.newest ?? null),
-    ...passingReader(reader),
+    ...metricsReader(reader),
     readScheduler: parts.readScheduler,
     readBacklog: backlogReader(reader, OPEN_BY_TENANT),
     takeStock: stockTaker(reader),
@@ -52,7 +52,7 @@ export function vitalParts(connection: Connection): VitalParts {
   const reader = readerOf(connection)
   return {
     readScheduler: schedulerReader(reader, FIRST_AWAKE),
-    readPartners: partnersReader(reader, PARTNER_TEXTS),
+    readPartners: partnersReader(reader, PARTNER_SQL),
     readDisk: diskReader(connection),
   }
 }

@@ -4,7 +4,7 @@ import { opsPageReader } from '../../common/health/ops-page.ts'
 import type { OpsPageStore } from '../../ops-page.ts'
 import type { Connection } from '../file/connection.ts'
 import { readerOf } from '../file/reader.ts'
-import { OPS_TEXTS } from './texts.ts'
+import { OPS_SQL } from './statements.ts'
 
 export const createOpsPageStore = (connection: Connection): OpsPageStore =>
-  opsPageReader(readerOf(connection), OPS_TEXTS)
+  opsPageReader(readerOf(connection), OPS_SQL)

@@ -2,8 +2,8 @@
 
 import type { Adjustment } from '../../../core/adjustment.ts'
 import type { Instant } from '../../../core/instant.ts'
+import { chosen, undecided } from '../../../core/late-fill.ts'
 import { adjustmentDigest } from '../../digests.ts'
-import { chosen, undecided } from '../../late-reports.ts'
 import { adjustmentParams } from '../../rows/adjustment.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
 import { INSERT_ADJUSTMENT, LIST_LATE_REPORTS } from '../../sql/records.ts'

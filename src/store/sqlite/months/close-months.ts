@@ -1,14 +1,8 @@
 // The bound of a month below which nothing is dated any more once it has been reported.
 
+import { overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
 import type { Instant } from '../../../core/instant.ts'
-import {
-  CLOSE_MONTH,
-  IS_CLOSED,
-  overPeriod,
-  REPORT_SANDBOX_UNTIL,
-  REPORT_UNTIL,
-  runningPeriod,
-} from '../../common/months/fixed.ts'
+import { CLOSE_MONTH, IS_CLOSED, REPORT_SANDBOX_UNTIL, REPORT_UNTIL } from '../../common/months/fixed.ts'
 import { readMonths } from '../../common/months/read-months.ts'
 import type { MonthStore } from '../../months.ts'
 import { instant } from '../../rows/instant.ts'

@@ -3,8 +3,8 @@
 
 import { LEASE_AHEAD_MAX_MS } from '../../../core/execution.ts'
 import type { OpenRow } from '../../common/health/backlog.ts'
-import { type OpsTexts, TRANCHE } from '../../common/health/ops-page.ts'
-import { lateFills, type PartnerTexts, partnersPage } from '../../common/health/partners-seen.ts'
+import { type OpsSql, TRANCHE } from '../../common/health/ops-page.ts'
+import { lateFills, type PartnerSql, partnersPage } from '../../common/health/partners-seen.ts'
 import { firstAwake } from '../../common/health/scheduler.ts'
 import { sql } from '../../common/reader.ts'
 import { IS_OPEN, OWN_NOW } from '../../sql/expressions.ts'
@@ -30,13 +30,13 @@ export const FIRST_AWAKE = firstAwake('schedules s not indexed')
 const ordersOf = (outcome: string): string =>
   `(select sum(o.${outcome}) from outcomes o where o.tenant_id = t.tenant_id and o.hour > :hour)`
 
-export const PARTNER_TEXTS: PartnerTexts = {
+export const PARTNER_SQL: PartnerSql = {
   open: OPEN_BY_TENANT,
   page: partnersPage({ filled: ordersOf('filled'), failed: ordersOf('failed') }),
   lateFills: lateFills('executions indexed by executions_unkept'),
 }
 
-export const OPS_TEXTS: OpsTexts = {
+export const OPS_SQL: OpsSql = {
   // Tenant by tenant, so that nothing of a test environment is ever read. The latest so many of all are among the
   // latest so many of the tenants that fired last.
   latest: sql(

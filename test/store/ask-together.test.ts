@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { together } from '../../src/store/together.ts'
+import { askTogether } from '../../src/store/ask-together.ts'
 
 test('the questions of one turn are answered by one look, each with its own answer', async () => {
   const looks: string[][] = []
-  const ask = together(async (questions: readonly string[]) => {
+  const ask = askTogether(async (questions: readonly string[]) => {
     looks.push([...questions])
     return questions.map((question) => question.toUpperCase())
   })
@@ -19,7 +19,7 @@ test('the questions of one turn are answered by one look, each with its own answ
 test('a question is never answered by a look that began before it was asked', async () => {
   let truth = 'old'
   const looking = Promise.withResolvers<void>()
-  const ask = together(async (questions: readonly string[]) => {
+  const ask = askTogether(async (questions: readonly string[]) => {
     const seen = truth
     await looking.promise
     return questions.map(() => seen)
@@ -35,7 +35,7 @@ test('a question is never answered by a look that began before it was asked', as
 
 test('a look that fails fails those who asked, and nobody after them', async () => {
   let fails = true
-  const ask = together(async (questions: readonly number[]) => {
+  const ask = askTogether(async (questions: readonly number[]) => {
     if (fails) throw new Error('no look')
     return questions
   })

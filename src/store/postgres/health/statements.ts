@@ -3,8 +3,8 @@
 
 import { HOUR_MS } from '../../../core/instant.ts'
 import type { OpenRow } from '../../common/health/backlog.ts'
-import { type OpsTexts, TRANCHE } from '../../common/health/ops-page.ts'
-import { lateFills, type PartnerTexts, partnersPage } from '../../common/health/partners-seen.ts'
+import { type OpsSql, TRANCHE } from '../../common/health/ops-page.ts'
+import { lateFills, type PartnerSql, partnersPage } from '../../common/health/partners-seen.ts'
 import { firstAwake } from '../../common/health/scheduler.ts'
 import { sql } from '../../common/reader.ts'
 import { IS_OPEN, OWN_NOW, unleasedAt } from '../../sql/expressions.ts'
@@ -20,7 +20,7 @@ export const OPEN_BY_TENANT = sql<OpenRow>(
 
 export const FIRST_AWAKE = firstAwake('schedules s')
 
-export const PARTNER_TEXTS: PartnerTexts = {
+export const PARTNER_SQL: PartnerSql = {
   open: OPEN_BY_TENANT,
   page: partnersPage({
     filled: 'o.filled',
@@ -32,7 +32,7 @@ export const PARTNER_TEXTS: PartnerTexts = {
   lateFills: lateFills('executions'),
 }
 
-export const OPS_TEXTS: OpsTexts = {
+export const OPS_SQL: OpsSql = {
   // Tenant by tenant, so that nothing of a test environment is ever read. The latest so many of all are among the
   // latest so many of the tenants that fired last.
   latest: sql(

@@ -1,4 +1,4 @@
-// Counts that go on from where they were read last, and a few numbers more for the metrics.
+// What the metrics read besides counts: a dispute about the clock, the passes since one, and webhooks by how they are.
 
 import type { MonitoringStore, WebhookCount } from '../../monitoring.ts'
 import { disputeOf } from '../../rows/dispute.ts'
@@ -19,7 +19,7 @@ const WEBHOOKS = sql<Omit<WebhookCount, 'count'> & { count: bigint }>(
    from webhooks h join tenants t on t.tenant_id = h.tenant_id group by 1, 2, 3`,
 )
 
-export const passingReader = (
+export const metricsReader = (
   reader: Reader,
 ): Pick<MonitoringStore, 'readDispute' | 'listPassesAfter' | 'countWebhooks'> => ({
   async readDispute() {

@@ -15,14 +15,16 @@ const PLANS_PER_PAGE = 500
 type Reached = { tenant_id: bigint; partner_plan_id: string }
 
 const BEGIN = query(
-  `insert into catch_ups (partner_slug) values (:slug)
+  `insert into schedules_behind (partner_slug) values (:slug)
    on conflict (partner_slug) do update set tenant_id = 0, partner_plan_id = ''`,
 )
-const LOCK = query<Reached>('select * from catch_ups where partner_slug = :slug for update')
+const LOCK = query<Reached>('select * from schedules_behind where partner_slug = :slug for update')
 const LOCK_UNLESS_BUSY = query<Reached>(
-  'select * from catch_ups where partner_slug = :slug for update skip locked',
+  'select * from schedules_behind where partner_slug = :slug for update skip locked',
 )
-const BEHIND = query<{ partner_slug: string }>('select partner_slug from catch_ups order by partner_slug')
+const BEHIND = query<{ partner_slug: string }>(
+  'select partner_slug from schedules_behind order by partner_slug',
+)
 const TENANTS = query<{ tenant_id: bigint }>(
   'select tenant_id from tenants where partner_slug = :slug order by tenant_id',
 )
@@ -38,9 +40,9 @@ const FOLLOW = query(
      and (s.awake <> ${IS_AWAKE} or s.floor <> ${FLOOR})`,
 )
 const NOTE = query(
-  'update catch_ups set tenant_id = :tenant, partner_plan_id = :after where partner_slug = :slug',
+  'update schedules_behind set tenant_id = :tenant, partner_plan_id = :after where partner_slug = :slug',
 )
-const END = query('delete from catch_ups where partner_slug = :slug')
+const END = query('delete from schedules_behind where partner_slug = :slug')
 
 /** Goes on by one page. False when there is nothing left, or others are at it who need not be waited for. */
 async function goOn(tx: Tx, slug: string, lock: typeof LOCK): Promise<boolean> {
@@ -63,7 +65,7 @@ async function goOn(tx: Tx, slug: string, lock: typeof LOCK): Promise<boolean> {
   return true
 }
 
-export function createCatchUp({ look, write }: Connection) {
+export function createFollowing({ look, write }: Connection) {
   async function tenantsOf(slug: string): Promise<number[]> {
     const rows = await look((tx) => tx.all(TENANTS, { slug }))
     return rows.map(({ tenant_id }) => Number(tenant_id))

@@ -6,7 +6,7 @@ type Asked<Q, A> = { question: Q; resolve: (answer: A) => void; reject: (error: 
  * Each question is answered by what `answer` finds after it was asked, never before. `answer` gives as many answers as
  * there are questions, in their order; what it throws, all of them throw.
  */
-export function together<Q, A>(
+export function askTogether<Q, A>(
   answer: (questions: readonly Q[]) => Promise<readonly A[]>,
 ): (question: Q) => Promise<A> {
   let waiting: Asked<Q, A>[] = []
