@@ -23,9 +23,7 @@ const LOCK = query<KeyRow>(`${KEY_BY_ID} for no key update of k`)
 const OF_PARTNER = query<KeyRow>(KEYS_OF_PARTNER)
 const INSERT = query(INSERT_KEY)
 const UPDATE = query(UPDATE_KEY)
-const MARK_USED = query(
-  'update api_keys set last_used_at = :now where key_id = :key_id and revoked_at is null',
-)
+const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
 
 const unknown = (keyId: string) => new Problem('key_not_found', `Key ${keyId} not found.`)
 
