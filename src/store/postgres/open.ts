@@ -61,10 +61,9 @@ export type OpenOptions = {
 export async function openStore(url: string, { clock, create }: OpenOptions): Promise<Store> {
   const pool = openPool(url)
   try {
-    const connection = connect(pool, url, clock)
-    if (!create) await refuseEmpty(pool, connection.server)
-    await migrate(pool, await connection.look((tx) => connection.clock.now(tx)))
-    return assemble(connection)
+    if (!create) await refuseEmpty(pool, shownAddress(url))
+    await migrate(pool, clock)
+    return assemble(connect(pool, url, clock))
   } catch (error) {
     await pool.end()
     throw explained(error, shownAddress(url))
