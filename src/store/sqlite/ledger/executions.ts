@@ -26,7 +26,7 @@ import type { Stops } from './disable-user.ts'
 import { createDueList } from './due-list.ts'
 import type { LateReports } from './late-reports.ts'
 import type { Ledger } from './ledger.ts'
-import { createPollNotes } from './poll-notes.ts'
+import type { PollNotes } from './poll-notes.ts'
 import type { Records } from './records.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
@@ -39,14 +39,14 @@ type Parts = {
   confirmations: Confirmations
   lateReports: LateReports
   records: Records
+  polls: PollNotes
 }
 
 export function createExecutionStore(connection: Connection, parts: Parts): ExecutionStore {
-  const { ledger, stops, audit, time, confirmations, lateReports, records } = parts
+  const { ledger, stops, audit, time, confirmations, lateReports, records, polls } = parts
   const { clock, read, write } = connection
   const sql = prepare(connection)
   const dueList = createDueList(connection.db)
-  const notePoll = createPollNotes(connection)
 
   /** Leases the first `limit` of what is due, and counts the rest. */
   function hand(tenant: Tenant, { limit, deliver, now }: Handing): DuePage {
@@ -70,7 +70,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
   return {
     async deliverDue(tenant, limit, deliver) {
-      notePoll(tenant)
+      polls.note(tenant)
       for (;;) {
         // Most polls find nothing: they take no write lock and wait for no disk.
         const found = await read(() => {
