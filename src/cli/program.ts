@@ -3,6 +3,8 @@
 import { Command, CommanderError } from 'commander'
 import { visibleLines } from '../core/visible.ts'
 import { holdsSecret, withoutSecrets } from '../store/address.ts'
+import type { Seal } from '../store/copying/ends.ts'
+import { sealedWords } from '../store/copying/sealed.ts'
 import { VERSION } from '../version.ts'
 import { auditCommand } from './audit.ts'
 import { backtestCommand } from './backtest.ts'
@@ -53,7 +55,8 @@ export function createProgram(
   const globals = () => program.opts<Globals>()
   const self = () =>
     program.getOptionValueSource('db') === 'cli' ? onDatabase('tranche', globals().db) : 'tranche'
-  const cli = createCli({ ...options, globals, self })
+  const onSealed = (told: Cli, seal: Seal): void => warn(told, sealedWords(seal))
+  const cli = createCli({ ...options, globals, self, onSealed })
   const { out, err } = cli.streams
   program
     .description('Recurring Bitcoin purchases with careful timing, over one SQLite file or PostgreSQL')

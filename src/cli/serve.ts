@@ -199,7 +199,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         await options.ops.opened(store)
         await run(cli, store, { ...options, listeners, stopped, isNew, db })
       },
-      { create: options.create, checkpointsAside: true },
+      { create: options.create, checkpointsAside: true, saysSeal: true },
     )
   }
   const served = openAndRun()

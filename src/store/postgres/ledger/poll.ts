@@ -3,6 +3,7 @@
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
+import { sealedProblem } from '../../copying/sealed.ts'
 import { instant } from '../../rows/instant.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
@@ -67,6 +68,9 @@ export function createPoll(
         callOf(tenant),
       )
       if (seen) notes.note(tenant, instant(seen.clock))
+      // One that finds nothing would write nothing, and so would not hear of it.
+      if (seen?.moved_to != null && seen.sealed_at !== null)
+        throw sealedProblem({ at: instant(seen.sealed_at), movedTo: seen.moved_to })
       // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
       if (isStopping) await stops.finishAll(tenant)
       else if (!seen?.due) return { executions: [], remaining: 0 }

@@ -163,6 +163,9 @@ export function explained(error: unknown, server: string): unknown {
   return error
 }
 
+/** Whether there was no room for something. */
+export const isDiskFull = (error: unknown): boolean => sqlState(error) === '53100'
+
 /** Whether the values of a row are to blame: without it, its transaction would have succeeded. */
 export const isRowsFault = (error: unknown): boolean => /^2[23]/.test(sqlState(error) ?? '')
 

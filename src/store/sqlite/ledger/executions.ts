@@ -3,6 +3,8 @@
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
+import { SEAL, type SealRow, sealIn } from '../../common/health/seal.ts'
+import { sealedProblem } from '../../copying/sealed.ts'
 import type { ExecutionStore } from '../../executions.ts'
 import {
   type ExecutionRow,
@@ -74,6 +76,9 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
       for (;;) {
         // Most polls find nothing: they take no write lock and wait for no disk.
         const found = await read(() => {
+          // One that finds nothing would write nothing, and so would not hear of it.
+          const seal = sealIn(sql.seal.get())
+          if (seal) throw sealedProblem(seal)
           if (stops.isAnyStopping(tenant)) return 'stopping'
           return dueList.count(tenant, time.of(tenant.tenantId, connection.present())) === 0
             ? 'nothing'
@@ -137,6 +142,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
 function prepare({ db }: Connection) {
   return {
+    seal: db.prepare<[], SealRow>(SEAL.text),
     // The plus keeps SQLite from going through the tenant's whole index for each of them.
     deliver: db.prepare(
       `update executions
