@@ -20,8 +20,16 @@ export function wrap(file: string): void {
   writeFileSync(file, `(function (module, exports, require) {${readFileSync(file, 'utf8')}\n})`)
 }
 
+/** Whether a script keeps its remarks, of which the bundler's own name the file that each part is from. */
+export type Kept = { remarks?: boolean }
+
 /** Writes what `contents` and all it imports come to. */
-export async function script(contents: string, outfile: string, plugins: Plugin[]): Promise<Metafile> {
+export async function script(
+  contents: string,
+  outfile: string,
+  plugins: Plugin[],
+  { remarks = false }: Kept = {},
+): Promise<Metafile> {
   const options = {
     stdin: { contents, resolveDir: ROOT, sourcefile: 'tranche.ts' },
     absWorkingDir: ROOT,
@@ -40,11 +48,22 @@ export async function script(contents: string, outfile: string, plugins: Plugin[
     define: { 'import.meta.dirname': '__dirname' },
     // A script that starts from a code cache cannot import(): every lazy import becomes a require.
     supported: { 'dynamic-import': false },
-    // The licences are beside the executable. In the script, one foreign letter of a name would double its size.
+    // The licences are beside the executable.
     legalComments: 'none',
+    // A process keeps the text of whatever it has loaded, comments included. Names stay, for whoever reads a stack. Lines
+    // stay short, because Node prints the one in which an error ended the process.
+    minifyWhitespace: !remarks,
+    lineLimit: LINE_CHARS,
     logLevel: 'warning',
     metafile: true,
   } satisfies BuildOptions
   const { metafile } = await build(options)
+  writeFileSync(outfile, inAscii(readFileSync(outfile, 'utf8')))
   return metafile
 }
+
+const LINE_CHARS = 500
+
+/** With one letter beyond ASCII in it, V8 keeps a script at two bytes a letter. esbuild leaves those in expressions to match. */
+const inAscii = (text: string): string =>
+  text.replace(/[^\0-\x7F]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`)
