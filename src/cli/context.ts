@@ -1,9 +1,8 @@
 // What every command is handed: where to write, which database, which world.
 
 import { Option } from 'commander'
-import { Problem } from '../core/problem.ts'
 import type { Machine } from '../machine.ts'
-import type { Seal } from '../store/copying/ends.ts'
+import type { Seal } from '../store/copying/sealed.ts'
 import type { Database, OpenOptions } from '../store/database.ts'
 import type { Store } from '../store/store.ts'
 import { databaseOf } from './database.ts'
@@ -62,7 +61,7 @@ export function createCli({ onSealed, ...options }: Given): Cli {
     try {
       return await run(store)
     } catch (error) {
-      isTold ||= error instanceof Problem && error.code === 'database_sealed'
+      isTold ||= (error as { code?: unknown }).code === 'database_sealed'
       throw error
     } finally {
       // A database that cannot say it has other troubles, which are told.

@@ -2,7 +2,8 @@
 
 import type { Instant } from '../core/instant.ts'
 import type { AuditEntry } from './audit.ts'
-import type { HeldSource, HoldOptions, NewTarget, Seal, TargetOptions } from './copying/ends.ts'
+import type { HeldSource, HoldOptions, NewTarget, TargetOptions } from './copying/ends.ts'
+import type { Seal } from './copying/sealed.ts'
 import type { MigrationState } from './migrations.ts'
 import type { Store } from './store.ts'
 

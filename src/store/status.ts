@@ -3,7 +3,7 @@
 import type { ExecutionStatus } from '../core/execution.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Usd } from '../core/money.ts'
-import type { Seal } from './copying/ends.ts'
+import type { Seal } from './copying/sealed.ts'
 
 /** What happened lately: passes oldest first, executions newest first. */
 export type Recent = {

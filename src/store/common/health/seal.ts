@@ -1,6 +1,6 @@
 // Where a database has moved to.
 
-import type { Seal } from '../../copying/ends.ts'
+import type { Seal } from '../../copying/sealed.ts'
 import { instant } from '../../rows/instant.ts'
 import { type Reader, sql } from '../reader.ts'
 
