@@ -88,7 +88,10 @@ test('a process of before an upgrade makes no new connection after it, and says 
   await server.ask("insert into tranche.migrations values ('9999_later.sql', 'x', 0)", 'app')
   const { code, err } = await guarded.run('status')
   assert.equal(code, 12)
-  assert.match(err, /migration 9999_later\.sql, which this version of tranche does not know: upgrade it\./)
+  assert.match(
+    err,
+    /migration 9999_later\.sql, which this version of tranche does not know: upgrade tranche, and leave/,
+  )
   await endAll(guarded)
   const refused = await becomes(503, () => me(url, key))
   assert.match(refused.headers.get('retry-after') ?? '', /^\d+$/)
@@ -99,7 +102,7 @@ test('a process of before an upgrade makes no new connection after it, and says 
   assert.equal(level, 'error')
   assert.match(
     error,
-    /has migration 9999_later\.sql, which this version of tranche does not know: upgrade it/,
+    /has migration 9999_later\.sql, which this version of tranche does not know: upgrade tranche/,
   )
   const unready = await becomes(503, () => fetch(`${opsUrl}/readyz`))
   assert.match(await unready.text(), /9999_later/)
