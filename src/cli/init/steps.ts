@@ -53,14 +53,18 @@ const userStep = (user: string): Step => ({
   undo: `userdel ${user}`,
 })
 
-const LOST = '   # with the database and its backups'
+/** What else goes with the folder. */
+const lostWith = ({ database }: Place): string =>
+  isServer(database)
+    ? '   # with the backups; the database stays on its server'
+    : '   # with the database and its backups'
 
 function folderSteps(place: Place): Step[] {
-  if (place.user === null) return [ownFolderStep(place.folder, LOST), ownFolderStep(place.backups)]
+  if (place.user === null) return [ownFolderStep(place.folder, lostWith(place)), ownFolderStep(place.backups)]
   const own = { mode: 0o700, owner: () => idsOf(place) }
   return [
     folderStep(dirname(place.settings), { mode: 0o750, owner: () => readableBy(place) }),
-    folderStep(place.folder, own, LOST),
+    folderStep(place.folder, own, lostWith(place)),
     folderStep(place.backups, own),
     folderStep(place.cache, own),
   ]
