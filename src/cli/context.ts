@@ -4,6 +4,7 @@ import { Option } from 'commander'
 import type { Machine } from '../machine.ts'
 import type { Database, OpenOptions } from '../store/database.ts'
 import type { Store } from '../store/store.ts'
+import { tellingOfWaits } from '../store/waiting.ts'
 import { databaseOf } from './database.ts'
 
 export type Streams = {
@@ -28,8 +29,14 @@ export type Cli = {
   globals: () => Globals
   /** What --db names, not opened yet. */
   database(): Promise<Database>
-  /** Opens the database, runs, closes. Only commands that start something new create a missing one. */
-  withStore<T>(run: (store: Store) => Promise<T>, options?: Partial<OpenOptions>): Promise<T>
+  /**
+   * Opens the database, runs, closes. Only commands that start something new create a missing one. Whoever watches is told
+   * what holds it up, except of what `runsOn` and says so in its own way.
+   */
+  withStore<T>(
+    run: (store: Store) => Promise<T>,
+    options?: Partial<OpenOptions> & { runsOn?: boolean },
+  ): Promise<T>
   /** How a command line for the same database begins: it names what --db has named. */
   self: () => string
   /** What is not as it should be, gathered for --json. */
@@ -49,17 +56,21 @@ export function createCli(options: Pick<Cli, 'streams' | 'machine' | 'globals' |
     ...options,
     warnings: [],
     database,
-    async withStore(run, { create = false, ...more } = {}) {
-      const { open, explained } = await database()
-      try {
-        const store = await open({ create, ...more })
+    async withStore(run, { create = false, runsOn = false, ...more } = {}) {
+      const named = await database()
+      const work = async () => {
+        const store = await named.open({ create, ...more })
         try {
           return await run(store)
         } finally {
           await store.close()
         }
+      }
+      try {
+        if (runsOn || options.globals().json) return await work()
+        return await tellingOfWaits(named, (what) => options.streams.err.write(`${what}\n`), work)
       } catch (error) {
-        throw explained(error)
+        throw named.explained(error)
       }
     },
   }

@@ -9,7 +9,16 @@ import { isServer, shownAddress } from '../../store/address.ts'
 import { giveName, nameAside } from '../../whole-file.ts'
 import { fileStep, folderStep, ownFolderStep, readOwn, undoOf } from './file-steps.ts'
 import { jobSteps, relocated } from './job-steps.ts'
-import { type Ids, idsOf, type Place, run, runInstalled, type Scheduler, SYSTEM } from './place.ts'
+import {
+  type Ids,
+  idsOf,
+  type Place,
+  run,
+  runInstalled,
+  runWriting,
+  type Scheduler,
+  SYSTEM,
+} from './place.ts'
 import type { Step } from './step.ts'
 
 export type Settings = { priceFeed?: string; ping?: URL }
@@ -105,8 +114,8 @@ function schemaStep(place: Place): Step {
   return {
     what: `${shownAddress(place.database)}, the database`,
     isDone: () => existsSync(place.program) && isMigrated(place),
-    perform() {
-      runInstalled(place, ['migrate'])
+    async perform() {
+      await runWriting(place, ['migrate'])
     },
     undo: null,
   }
@@ -125,8 +134,8 @@ function databaseStep(place: Place): Step {
         user === null ? 'run init as that user' : `run \`chown -R ${user}: ${folder}\`, then init again`
       throw new Problem('bad_file', `${database} belongs to another user (uid ${owner}): ${mend}.`)
     },
-    perform() {
-      runInstalled(place, ['migrate'])
+    async perform() {
+      await runWriting(place, ['migrate'])
     },
     undo: existsSync(database) ? null : undoOf(database, `rm ${database}*`),
   }
