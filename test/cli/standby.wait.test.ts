@@ -24,7 +24,7 @@ test('init and a tick say after some seconds that the server waits for a standby
   const script = `
     export TRANCHE_DB='${db}'
     tell() {
-      while ! grep -q 'waits for a standby' "/mnt/$1"; do sleep 0.2; done
+      while ! grep -qs 'waits for a standby' "/mnt/$1"; do sleep 0.2; done
       : > ${server.folder}/$1-waits
       wait $!
     }
