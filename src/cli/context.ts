@@ -5,6 +5,7 @@ import type { Machine } from '../machine.ts'
 import type { Seal } from '../store/copying/sealed.ts'
 import type { Database, OpenOptions } from '../store/database.ts'
 import type { Store } from '../store/store.ts'
+import { tellingOfWaits } from '../store/waiting.ts'
 import { databaseOf } from './database.ts'
 
 export type Streams = {
@@ -29,7 +30,10 @@ export type Cli = {
   globals: () => Globals
   /** What --db names, not opened yet. */
   database(): Promise<Database>
-  /** Opens the database, runs, closes. Only commands that start something new create a missing one. */
+  /**
+   * Opens the database, runs, closes. Only commands that start something new create a missing one. Whoever watches is told
+   * what holds it up, and that a database has moved.
+   */
   withStore<T>(run: (store: Store) => Promise<T>, options?: Partial<OpenOptions> & Said): Promise<T>
   /** How a command line for the same database begins: it names what --db has named. */
   self: () => string
@@ -39,8 +43,8 @@ export type Cli = {
   exitWith(code: number): void
 }
 
-/** `saysSeal` is for a command that says by itself that a database has moved. */
-type Said = { saysSeal?: boolean }
+/** For a command that says by itself that a database has moved, and for one that `runsOn` and says in its log what it waits for. */
+type Said = { saysSeal?: boolean; runsOn?: boolean }
 
 export const dbOption = () =>
   new Option('--db <file>', 'the database: a file, or postgres://USER@HOST/NAME')
@@ -74,17 +78,21 @@ export function createCli({ onSealed, ...options }: Given): Cli {
     ...options,
     warnings: [],
     database,
-    async withStore(run, { create = false, saysSeal = false, ...more } = {}) {
-      const { open, explained } = await database()
-      try {
-        const store = await open({ create, ...more })
+    async withStore(run, { create = false, saysSeal = false, runsOn = false, ...more } = {}) {
+      const named = await database()
+      const work = async () => {
+        const store = await named.open({ create, ...more })
         try {
           return await heeding(store, saysSeal, run)
         } finally {
           await store.close()
         }
+      }
+      try {
+        if (runsOn || options.globals().json) return await work()
+        return await tellingOfWaits(named, (what) => options.streams.err.write(`${what}\n`), work)
       } catch (error) {
-        throw explained(error)
+        throw named.explained(error)
       }
     },
   }

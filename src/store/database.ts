@@ -55,6 +55,8 @@ export interface Database {
   hold(options: HoldOptions): Promise<HeldSource>
   /** Begins a database in its place that nobody sees until it is published. Throws database_exists. */
   make(options: TargetOptions): Promise<NewTarget>
+  /** In words, what holds a write up by now; null when nothing is known to. */
+  waitsFor(): Promise<string | null>
   /** Throws usage for an output that is a file of the database itself. */
   refuseOutput(file: string): void
 }

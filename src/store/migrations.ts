@@ -55,7 +55,7 @@ export const isNewer = (error: unknown): boolean => error instanceof Problem && 
 const newer = (name: string): Problem =>
   new Problem(
     'schema_newer',
-    `The database has migration ${name}, which this version of tranche does not know: upgrade it.`,
+    `The database has migration ${name}, which this version of tranche does not know: upgrade tranche, and leave the database as it is.`,
   )
 
 /** One line per migration, for a person. */
