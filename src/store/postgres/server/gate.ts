@@ -10,6 +10,7 @@ import { admit, type KeyLife } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { PRESENT_SQL } from './clock.ts'
 import { LOCK } from './locks.ts'
+import { APPLIED_SQL, type Applied } from './schema-watch.ts'
 import { type Query, query } from './statement.ts'
 import type { Pipeline } from './transaction.ts'
 
@@ -40,11 +41,11 @@ export type Entered = Times & {
 /** What names a transaction to a server that is asked what became of it. */
 export type Mark = { xid: string } & History
 
-/** Takes the locks of a scope, then reads the clock. */
+/** Takes the locks of a scope, then reads the clock. `found` is told what is on record of migrations, and may throw. */
 export async function enter(
   tx: Pipeline,
   { tenants = [], alone, key, keys = key === undefined ? [] : [key] }: Scope,
-  clock: Instant | null,
+  { clock, found }: { clock: Instant | null; found: (applied: Applied) => void },
 ): Promise<{ times: Entered; mark: Mark }> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
   // What fails here makes the reading of the clock fail.
@@ -56,6 +57,7 @@ export async function enter(
     ...others.map((other) => tx.get(LIFE, { key: other })),
   ])
   if (!row) throw new Error('the gate told no time')
+  found(row)
   const real = Number(row.real) as Instant
   const lives = new Map(
     [row, ...more].flatMap((seen) => (seen?.life ? [[seen.life.key_id, seen.life] as const] : [])),
@@ -104,8 +106,8 @@ const LIFE_SQL = `(
   from api_keys k where k.key_id = :key::text) as life`
 /** Of a further key: as a rule the calls that share a write have come by one. */
 const LIFE: Query<{ life: Life | null }> = query(`select ${LIFE_SQL}`)
-const TIMES: Query<Mark & { real: bigint; shifts: Shift[]; life: Life | null }> = query(
-  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, ${HISTORY_SQL},
+const TIMES: Query<Mark & Applied & { real: bigint; shifts: Shift[]; life: Life | null }> = query(
+  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, ${HISTORY_SQL}, ${APPLIED_SQL},
      coalesce((select json_agg(json_build_object('tenant_id', tenant_id, 'offset_ms', offset_ms,
        'reported_until', reported_until)) from sandboxes where tenant_id = any(:tenants::bigint[])), '[]') as shifts,
      ${LIFE_SQL}`,
