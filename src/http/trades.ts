@@ -36,13 +36,15 @@ export const getTrades = route({
       .optional(),
   }),
   answer: tradesAnswer,
-  handle: async ({ store, tenant, query }) => {
-    // What is recorded from here on is dated behind it, and comes on a later page: none is missed and none comes twice.
-    const period = await store.fixPeriod(query.month, tenant)
+  handle: async ({ store, tenant, query, alone }) => {
     const size = query.limit ?? PAGE_DEFAULT
     // The cursor of an earlier month begins this one.
-    const after = query.cursor && query.cursor.recordedAt >= period.start ? query.cursor : null
-    const lines = await store.readTenantLines(tenant, period, { after, limit: size + 1 })
+    const after = query.cursor && query.cursor.recordedAt >= query.month.start ? query.cursor : null
+    const { period, lines } = await alone(async () => {
+      // What is recorded from here on is dated behind it, and comes on a later page: none is missed and none comes twice.
+      const period = await store.fixTenantPeriod(tenant, query.month)
+      return { period, lines: await store.readTenantLines(tenant, period, { after, limit: size + 1 }) }
+    })
     const { page, next_cursor } = pageOf(lines, size, places.write)
     return {
       partner_slug: tenant.partnerSlug,

@@ -45,6 +45,11 @@ export interface MonthStore {
    * as final: a pass or a trade since its end has to confirm it.
    */
   fixPeriod(period: Period, tenant?: Tenant | null): Promise<FixedPeriod>
+  /**
+   * The same for a call of the tenant, which may come again and again and must not keep others from writing. A month
+   * that is over is not final yet while closing it would have to wait for somebody's write.
+   */
+  fixTenantPeriod(tenant: Tenant, period: Period): Promise<FixedPeriod>
   /** A tenant's month and its users, by partner_user_id. */
   readActivity(tenant: Tenant, period: FixedPeriod): Promise<{ activity: Activity; users: UserLine[] }>
   /**

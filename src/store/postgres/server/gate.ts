@@ -11,7 +11,12 @@ import { type Query, query } from './statement.ts'
 import type { Pipeline } from './transaction.ts'
 
 /** On whose behalf a write is done. `alone` waits until no other write of the tenants, or of anybody, is under way. */
-export type Scope = { tenants?: readonly number[]; alone?: 'tenants' | 'all' }
+export type Scope = {
+  tenants?: readonly number[]
+  alone?: 'tenants' | 'all'
+  /** How long it waits for each lock; by default as long as anybody. */
+  waitsMs?: number
+}
 
 /** `real` is the time of everybody but sandboxes; `of` that of a tenant of the scope. */
 export type Times = { real: Instant; of: (tenantId: number) => Instant }
@@ -22,10 +27,11 @@ export type Mark = { xid: string } & History
 /** Takes the locks of a scope, then reads the clock. */
 export async function enter(
   tx: Pipeline,
-  { tenants = [], alone }: Scope,
+  { tenants = [], alone, waitsMs }: Scope,
   clock: Instant | null,
 ): Promise<{ times: Times; mark: Mark }> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
+  if (waitsMs !== undefined) tx.send(`set local lock_timeout = ${waitsMs}`).catch(() => {})
   // What fails here makes the reading of the clock fail.
   tx.run(alone === 'all' ? ALL_ALONE : ALL).catch(() => {})
   for (const tenant of ids) tx.run(alone === 'tenants' ? TENANT_ALONE : TENANT, { tenant }).catch(() => {})
