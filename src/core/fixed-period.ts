@@ -13,6 +13,9 @@ type Bound = { fixed: FixedPeriod; reportedUntil: Instant | null }
 /** What a month that is over is judged by: what time it is, and how far time has come by what was recorded. */
 type Known = { now: Instant; reached: Instant }
 
+/** Whether a month that is over by the clock is over by what was recorded as well: until then it is not final. */
+export const isConfirmed = ({ end }: Period, reached: Instant): boolean => reached >= end
+
 /**
  * Of a month that is over by the clock. `closes` is the month that is closed for it, and all before that; null when it
  * cannot be yet. `first` is since when there are partners: nothing lies in the months before, so they are closed together,
@@ -23,7 +26,7 @@ export function overPeriod(
   { now, reached }: Known,
   first: Instant | null,
 ): Bound & { closes: Period | null } {
-  const final = reached >= period.end
+  const final = isConfirmed(period, reached)
   const empty = first === null ? period : periodOf(monthBefore(monthOf(first)))
   const together = period.end < empty.end && empty.end <= earlier(now, reached)
   const closes = !final ? null : together ? empty : period

@@ -2,7 +2,7 @@
 // (../server/gate.ts), alone.
 
 import type { FixedPeriod } from '../../../core/fixed-period.ts'
-import { overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
+import { isConfirmed, overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Period } from '../../../core/month.ts'
 import type { Tenant } from '../../../core/partner.ts'
@@ -63,15 +63,15 @@ export function createMonthStore(connection: Connection): MonthStore {
 
   /** What can be known without a lock: whether it is or cannot be closed, or concerns its tenant alone so far. */
   const glance = (
-    { month, end }: Period,
+    period: Period,
     tenant: Tenant | null,
     errand: Errand,
   ): Promise<'closed' | 'own' | 'unconfirmed' | 'common'> =>
     read(async (tx) => {
-      const [closed, now] = await Promise.all([tx.get(CLOSED, { month }), clock.present(tx)])
+      const [closed, now] = await Promise.all([tx.get(CLOSED, { month: period.month }), clock.present(tx)])
       if (closed?.closed === 1n) return 'closed'
-      if (tenant && (now < end || (await isSandbox(tx, tenant.tenantId)))) return 'own'
-      return now >= end && (await reached(tx, null)) < end ? 'unconfirmed' : 'common'
+      if (tenant && (now < period.end || (await isSandbox(tx, tenant.tenantId)))) return 'own'
+      return now < period.end || isConfirmed(period, await reached(tx, null)) ? 'common' : 'unconfirmed'
     }, errand)
 
   /**
