@@ -88,6 +88,7 @@ async function carry(
   }
   const sealed = options.seal && !seal ? { at: now, movedTo: to.shownInFull } : seal
   if (sealed && !seal) await source.setSeal(sealed)
+  else if (seal && kind === 'move') await source.keepSeal()
   const published = await target.publish(audit ?? null).catch((error) => {
     throw sealed && !seal ? sealedInVain(error, from) : error
   })
@@ -98,7 +99,7 @@ async function carry(
 const sealedInVain = (error: unknown, from: Database): Problem =>
   new Problem(
     'storage_failed',
-    `${from.shown} is sealed, but its copy did not get its name: ${(error as Error).message} Run it again, or give ` +
+    `${from.shown} is sealed, but giving its copy the name failed: ${(error as Error).message} Run it again, or give ` +
       'the database back with `tranche copy --unseal` once it is certain that nothing uses the copy.',
   )
 

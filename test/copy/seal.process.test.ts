@@ -4,10 +4,12 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { Problem } from '../../src/core/problem.ts'
+import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import type { Store } from '../../src/store/store.ts'
 import { AUDIT } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
+import { until } from '../support/within.ts'
 import { type Ends, ends } from './ends.ts'
 
 type Kind = 'a file' | 'a server'
@@ -19,7 +21,7 @@ async function moving(t: TestContext, kind: Kind): Promise<Ends & { source: stri
   const url = all.onServer('moving')
   if (kind === 'a file') return { ...all, source: all.file, target: url }
   await all.on(all.file, 'copy', '--to', url)
-  return { ...all, source: url, target: all.beside('moved.db') }
+  return { ...all, source: url, target: all.beside("moved $sealed$ 100% \\ isn't.db") }
 }
 
 const isSealed = (error: unknown): boolean => error instanceof Problem && error.code === 'database_sealed'
@@ -164,6 +166,26 @@ suite('seal', { concurrency: 2 }, () => {
       assert.deepEqual(found.toSorted(), answered.toSorted())
     })
   }
+
+  for (const kind of KINDS)
+    test(`the seal of ${kind} does not come off while its copy has yet to get its name`, async (t) => {
+      if (!hasTool(t, 'postgres')) return
+      const { source, on, refused, onServer } = await moving(t, kind)
+      const target = onServer('named')
+      const client = new pg.Client({ connectionString: target })
+      await client.connect()
+      t.after(() => client.end())
+      await client.query(`select pg_advisory_lock(${LOCK.migrate}, 0)`)
+      const moved = on('none', 'copy', '--from', source, '--to', target, '--seal')
+      moved.catch(() => {})
+      const waiting = `select from pg_locks join pg_database on oid = database
+        where datname = current_database() and classid = ${LOCK.migrate} and not granted`
+      await until(60_000, 'a copy that waits', async () => (await client.query(waiting)).rowCount)
+      assert.equal((await refused(source, 'copy', '--unseal')).code, 'database_in_use')
+      await client.query(`select pg_advisory_unlock(${LOCK.migrate}, 0)`)
+      await moved
+      await on(source, 'copy', '--unseal')
+    })
 
   test('a service on a sealed file answers writes with 503 and reads as before', async (t) => {
     if (!hasTool(t, 'postgres')) return

@@ -7,11 +7,11 @@ import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { setTimeout as pause } from 'node:timers/promises'
 import { blocksOf } from '../support/code-blocks.ts'
 import { hasOwnMachine } from '../support/own-machine.ts'
 import { hasTool } from '../support/tools.ts'
 import { type Machine, twoMachines } from '../support/two-machines.ts'
+import { until as untilWithin } from '../support/within.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/postgres.md'), 'utf8')
@@ -31,13 +31,7 @@ const blockOf = (title: string): string => {
   return found[0] ?? ''
 }
 
-async function until(what: string, look: () => Promise<unknown> | unknown): Promise<void> {
-  const end = performance.now() + 90_000
-  while (!(await look())) {
-    assert.ok(performance.now() < end, `never: ${what}`)
-    await pause(200)
-  }
-}
+const until = (what: string, isSo: () => Promise<unknown> | unknown) => untilWithin(90_000, what, isSo)
 
 /** As the package does when it is installed; what a disk keeps through a power cut is not what this is about. */
 const install = ({ run }: Machine) =>

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FINDERS, judge } from './finders.ts'
+import { FINDERS, isTold, judge } from './finders.ts'
 import { apply, mutantsOf, ROOT, storeOf } from './patches.ts'
 
 for (const [finder, { bugs }] of Object.entries(FINDERS)) {
@@ -49,6 +49,9 @@ test('a bug counts as found only when the finder names something and the program
     judge(contract, { code, output, timedOut: code === null }, types).kind
   const finding = '    not ok 3 - a lease lasts five minutes\n'
   assert.equal(kindOf(1, finding), 'found')
+  assert.ok(!isTold(contract, finding))
+  assert.ok(isTold(contract, `${finding}      ---\n      error: 'no'\n      ...\n`))
+  assert.ok(!isTold(contract, `ok 1 - a\n  ---\n  ...\n${finding}`))
   assert.equal(kindOf(0, 'ok'), 'survived')
   assert.equal(kindOf(null, finding), 'survived')
   assert.equal(kindOf(1, finding, 'src/x.ts(1,1): error TS2304'), 'broken')

@@ -14,7 +14,7 @@ export type Finder = {
   args: (store: Store, limitMs: number) => string[]
   /** How many bugs there are for it at least. */
   bugs: number
-  /** How long it may look for one, where nobody says. */
+  /** How long it may look for one, where nobody says and a run without a bug does not take long. */
   limitMs: number
   /** The first thing that a failing run found, null when it names none. */
   firstFinding: (output: string) => string | null
@@ -35,6 +35,7 @@ const COPY_TESTS = [
   'copy.process.test.ts',
   'seal.process.test.ts',
   'backup.process.test.ts',
+  'standby.process.test.ts',
 ].map((name) => `test/copy/${name}`)
 
 export const FINDERS: Record<string, Finder> = {
@@ -72,6 +73,12 @@ export const FINDERS: Record<string, Finder> = {
 /** Signs of a program that cannot run at all, which every finder notices. */
 const STILLBORN =
   /^.*(?:SyntaxError|ReferenceError|is not a function|ERR_MODULE_NOT_FOUND|Transform failed|syntax error|no such (?:column|table|function)|(?:column|relation|function) \S+ does not exist|has no column named|ON CONFLICT clause does not match|(?:Missing|Unknown) named parameter).*$/m
+
+/** Whether a finding is there, and all that was said of it: the rest of the run would add nothing. */
+export function isTold(finder: Finder, output: string): boolean {
+  const first = finder.firstFinding(output)
+  return first !== null && /^ *\.\.\.$/m.test(output.slice(output.indexOf(first)))
+}
 
 /** Judges a run on a planted bug. `typeErrors` is what the compiler has against it, if anything. */
 export function judge(finder: Finder, run: Run, typeErrors: string | null): Verdict {

@@ -29,8 +29,13 @@ export function copyTree(): string {
   return tree
 }
 
-/** Runs node in the tree for so long at most. What the process starts ends with it. */
-export async function runNode(tree: string, args: readonly string[], limitMs: number): Promise<Run> {
+/** Runs node in the tree for so long at most, and not beyond what is enough. What the process starts ends with it. */
+export async function runNode(
+  tree: string,
+  args: readonly string[],
+  limitMs: number,
+  isEnough: (output: string) => boolean = () => false,
+): Promise<Run> {
   // Its own group, so that the whole of it can be ended; its temporary files lie beside the tree.
   const child = spawn(process.execPath, args, {
     cwd: tree,
@@ -43,6 +48,7 @@ export async function runNode(tree: string, args: readonly string[], limitMs: nu
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text) => {
       output += text
+      if (isEnough(output)) kill(child)
     })
   }
   let timedOut = false

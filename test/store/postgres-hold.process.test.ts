@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { setTimeout as pause } from 'node:timers/promises'
 import { MINUTE_MS } from '../../src/core/instant.ts'
 import { price } from '../../src/core/money.ts'
 import { decisions } from '../../src/engine/pass.ts'
@@ -14,6 +13,7 @@ import type { Store } from '../../src/store/store.ts'
 import { ownDatabase } from '../support/postgres-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
+import { until } from '../support/within.ts'
 import { AUDIT, allPlans, link, populate, raise, sendPlan, T0, tick } from './world.ts'
 
 async function stage(t: TestContext, plans: number) {
@@ -38,11 +38,6 @@ async function stage(t: TestContext, plans: number) {
 const hold = (store: Store, held: boolean) =>
   store.changePartner('acme', (seen, now) => ({ ...seen, held, updatedAt: now }), AUDIT)
 
-const within = async (happens: () => Promise<boolean>): Promise<void> => {
-  for (const began = performance.now(); !(await happens()); await pause(20))
-    assert.ok(performance.now() - began < 10_000, 'it never happened')
-}
-
 test('a hold is in force before all schedules follow it, and no call of the partner waits for them', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const { store, machine, acme, client, awake } = await stage(t, 2)
@@ -51,7 +46,7 @@ test('a hold is in force before all schedules follow it, and no call of the part
   await client.query('begin')
   await client.query('select from schedules where plan_id = $1 for update', [first])
   const held = hold(store, true)
-  await within(async () => (await store.findPartner('acme'))?.held === true)
+  await until(10_000, 'a hold', async () => (await store.findPartner('acme'))?.held === true)
   await sendPlan(store, acme, { partnerPlanId: 'p9' })
   const known = await store.peekPass()
   const now = decisions({ ...known, price: { price: price('60000'), at: known.at } }, 15 * MINUTE_MS, machine)

@@ -5,7 +5,6 @@ import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { machine } from '../../src/machine.ts'
@@ -13,8 +12,10 @@ import { openStore } from '../../src/store/postgres/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { runServer, type Server, startServer, startStandby } from '../support/postgres-server.ts'
 import { hasTool, serverProgram } from '../support/tools.ts'
+import { until } from '../support/within.ts'
 
 const DATABASE = 'postgres'
+const WAIT_MAX_MS = 60_000
 
 /** A store whose clock is so far ahead of the server's. */
 async function openOn(t: TestContext, server: Server, user = 'tranche') {
@@ -72,12 +73,18 @@ test('the check warns of a slot nobody reads, of long transactions, and of a sta
   await server.ask(`alter system set synchronous_standby_names = 'b'`)
   await server.ask('select pg_reload_conf()')
   await until(
+    WAIT_MAX_MS,
+    'a standby that counts',
     async () => (await server.ask(`select 1 from pg_stat_replication where sync_state = 'sync'`))[0],
   )
-  await until(async () => (await found('standby_missing')).length === 0)
+  await until(WAIT_MAX_MS, 'no warning', async () => (await found('standby_missing')).length === 0)
   assert.deepEqual(await found('standby_away'), [])
   standby.kill('SIGKILL')
-  await until(async () => (await server.ask('select 1 from pg_stat_replication')).length === 0)
+  await until(
+    WAIT_MAX_MS,
+    'no standby',
+    async () => (await server.ask('select 1 from pg_stat_replication')).length === 0,
+  )
   assert.match(
     (await found('standby_away'))[0]?.message ?? '',
     /synchronous_standby_names = b.*no commit ends$/,
@@ -136,7 +143,7 @@ const change = (program: Parameters<typeof serverProgram>[0], argv: string[], { 
 async function halt({ folder, kill }: Server): Promise<void> {
   const note = join(folder, 'data/postmaster.pid')
   kill('SIGINT')
-  while (existsSync(note)) await pause(20)
+  await until(WAIT_MAX_MS, 'the end of the server', () => !existsSync(note))
 }
 
 async function connect(t: TestContext, server: Server, name: string): Promise<pg.Client> {
@@ -149,12 +156,4 @@ async function connect(t: TestContext, server: Server, name: string): Promise<pg
     await ended
   })
   return client
-}
-
-async function until(look: () => Promise<unknown>): Promise<void> {
-  const end = performance.now() + 60_000
-  while (!(await look())) {
-    assert.ok(performance.now() < end, `never: ${look}`)
-    await pause(50)
-  }
 }

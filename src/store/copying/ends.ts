@@ -29,8 +29,13 @@ export type Rows = {
 export type HeldSource = Rows & {
   fileHistory(): Promise<FileHistory>
   seal(): Promise<Seal | null>
-  /** Makes it refuse every write from the moment on at which it was read. Only of one that was asked to hold writers. */
+  /**
+   * Makes it refuse every write from the moment on at which it was read, and resolves when that cannot be lost any more.
+   * Only of one that was asked to hold writers.
+   */
   setSeal(seal: Seal): Promise<void>
+  /** Resolves when the seal that it has cannot be lost any more: who set it may not have waited for that. Reads no more. */
+  keepSeal(): Promise<void>
   /** The same database for whatever reads it through the store; null when it must not be touched. */
   store: Store | null
   /** Lets it go. What waited for it goes on. */

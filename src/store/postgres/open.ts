@@ -25,7 +25,7 @@ import { createPassStore } from './pass/passes.ts'
 import { createPriceStore } from './pass/prices.ts'
 import { createSandboxStore } from './sandbox/sandboxes.ts'
 import { type Connection, connect } from './server/connection.ts'
-import { explained } from './server/errors.ts'
+import { explaining } from './server/errors.ts'
 import { isEmpty, migrate, migrationStates } from './server/migrate.ts'
 import { openPool, type Pool } from './server/pool.ts'
 
@@ -42,9 +42,7 @@ export const readMigrationStates = (url: string): Promise<MigrationState[]> =>
 async function inspect<T>(url: string, look: (pool: Pool) => Promise<T>): Promise<T> {
   const pool = openPool(url, { max: 1 })
   try {
-    return await look(pool)
-  } catch (error) {
-    throw explained(error, shownAddress(url))
+    return await explaining(shownAddress(url), () => look(pool))
   } finally {
     await pool.end()
   }
@@ -60,14 +58,16 @@ export type OpenOptions = {
 /** Throws database_not_found, schema_newer, database_locked, storage_failed. */
 export async function openStore(url: string, { clock, create }: OpenOptions): Promise<Store> {
   const pool = openPool(url)
+  const connection = connect(pool, url, clock)
   try {
-    const connection = connect(pool, url, clock)
-    if (!create) await refuseEmpty(pool, connection.server)
-    await migrate(pool, await connection.look((tx) => connection.clock.now(tx)))
+    await explaining(connection.server, async () => {
+      if (!create) await refuseEmpty(pool, connection.server)
+      await migrate(pool, await connection.look((tx) => connection.clock.now(tx)))
+    })
     return assemble(connection)
   } catch (error) {
     await pool.end()
-    throw explained(error, shownAddress(url))
+    throw error
   }
 }
 

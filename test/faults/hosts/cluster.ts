@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { type Server, startServer, startStandby } from '../../support/postgres-server.ts'
-import { until, within } from '../within.ts'
+import { until, within } from '../../support/within.ts'
 
 /** How an old primary ends: its processes fall over, or they stand still and are ended when the standby has taken over. */
 export type End = 'killed' | 'frozen'

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
 import { freePort } from '../../support/free-port.ts'
 import { type Started, start } from '../../support/process.ts'
-import { until, within } from '../within.ts'
+import { until, within } from '../../support/within.ts'
 
 export type Host = {
   name: string

@@ -2,7 +2,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Fate } from '../../support/cutting-proxy.ts'
-import { within } from '../within.ts'
+import { within } from '../../support/within.ts'
 import type { Host } from './hosts.ts'
 import type { Scene } from './scene.ts'
 

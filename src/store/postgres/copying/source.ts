@@ -9,13 +9,15 @@ import type { FileHistory, HeldSource, HoldOptions, Rows } from '../../copying/e
 import { selectAll } from '../../copying/tables.ts'
 import { instant } from '../../rows/instant.ts'
 import { openStore } from '../open.ts'
-import { explained } from '../server/errors.ts'
+import { commitAlone, waitForCommitted } from '../server/commit.ts'
+import { explained, explaining } from '../server/errors.ts'
 import { LOCK } from '../server/locks.ts'
 import { openAlone } from '../server/pool.ts'
+import { takeCopyLock } from './copy-lock.ts'
 import { copyOut } from './protocol.ts'
 import { sealOf, setSeal, tablesOf } from './seal.ts'
 
-/** Throws database_not_found, schema_newer, database_locked, storage_failed. */
+/** Throws database_not_found, schema_newer, database_locked, database_in_use, storage_failed. */
 export async function holdServer(
   url: string,
   clock: (() => Instant) | null,
@@ -23,13 +25,9 @@ export async function holdServer(
 ): Promise<HeldSource> {
   const server = shownAddress(url)
   const store = await openStore(url, { clock, create: false })
-  const explaining = <T>(work: Promise<T>): Promise<T> =>
-    work.catch((error) => {
-      throw explained(error, server)
-    })
   let client: Client
   try {
-    client = await explaining(openAlone(url))
+    client = await explaining(server, () => openAlone(url))
   } catch (error) {
     await store.close()
     throw error
@@ -40,24 +38,29 @@ export async function holdServer(
     await store.close()
   }
   try {
-    await explaining(fromWriters ? keepWritersOut(client) : beginSnapshot(client))
-    await explaining(refuseHalfHeld(client, server))
+    await explaining(server, async () => {
+      await takeCopyLock(client, { server, alone: false })
+      await (fromWriters ? keepWritersOut(client) : beginSnapshot(client))
+      await refuseHalfHeld(client, server)
+    })
   } catch (error) {
     await release()
     throw error
   }
   return {
     ...rowsOn(client, server),
-    fileHistory: () => explaining(historyOf(client)),
-    seal: () => explaining(sealOf(client)),
+    fileHistory: () => explaining(server, () => historyOf(client)),
+    seal: () => explaining(server, () => sealOf(client)),
     setSeal: (seal) =>
-      explaining(
-        (async () => {
-          await setSeal(client, seal)
-          const { command } = await client.query('commit')
-          if (command !== 'COMMIT') throw new Problem('storage_failed', `${server} did not take the seal.`)
-        })(),
-      ),
+      explaining(server, async () => {
+        await setSeal(client, seal)
+        await commitAlone(client)
+      }),
+    keepSeal: () =>
+      explaining(server, async () => {
+        await commitAlone(client)
+        await waitForCommitted(client)
+      }),
     store,
     release,
   }
@@ -112,14 +115,11 @@ async function historyOf(client: Client): Promise<FileHistory> {
 
 /** One question at a time may be asked of the client. */
 export const rowsOn = (client: Client, server: string): Rows => ({
-  async count({ name }) {
-    try {
+  count: ({ name }) =>
+    explaining(server, async () => {
       const { rows } = await client.query(`select count(*) as n from ${name}`)
       return Number((rows as { n: bigint }[])[0]?.n)
-    } catch (error) {
-      throw explained(error, server)
-    }
-  },
+    }),
   async *blocks(table) {
     try {
       yield* copyOut(client, selectAll(table), table)

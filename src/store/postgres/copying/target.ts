@@ -8,31 +8,26 @@ import { shownAddress } from '../../address.ts'
 import type { AuditEntry } from '../../audit.ts'
 import type { FileHistory, NewTarget, TargetOptions } from '../../copying/ends.ts'
 import { openMade } from '../open.ts'
-import { explained, isRowsFault } from '../server/errors.ts'
+import { commitAlone } from '../server/commit.ts'
+import { explaining, isRowsFault } from '../server/errors.ts'
 import { LOCK } from '../server/locks.ts'
-import { bringUp, SCHEMA } from '../server/migrate.ts'
+import { bringUp, isEmpty, SCHEMA } from '../server/migrate.ts'
 import { openAlone } from '../server/pool.ts'
+import { takeCopyLock } from './copy-lock.ts'
 import { copyIn } from './protocol.ts'
 import { auditThroughSeal, setSeal } from './seal.ts'
 import { rowsOn } from './source.ts'
 
 const MAKING = 'tranche_copying'
 
-/** Throws database_exists where there is something of ours, database_in_use where another copy is being made. */
+/** Throws database_exists where there is something of ours, database_in_use where it is being copied, from or to. */
 export async function newOnServer(
   url: string,
   clock: (() => Instant) | null,
   { now, replace }: TargetOptions,
 ): Promise<NewTarget> {
   const server = shownAddress(url)
-  const explaining = async <T>(work: () => Promise<T>): Promise<T> => {
-    try {
-      return await work()
-    } catch (error) {
-      throw explained(error, server)
-    }
-  }
-  const client = await explaining(() => openAlone(url, { schema: MAKING }))
+  const client = await explaining(server, () => openAlone(url, { schema: MAKING }))
   let isPublished = false
   const close = async () => {
     await client.query('rollback').catch(() => {})
@@ -41,7 +36,7 @@ export async function newOnServer(
   }
   let putBack: string[]
   try {
-    putBack = await explaining(() => begin(client, { server, now, replace }))
+    putBack = await explaining(server, () => begin(client, { server, now, replace }))
   } catch (error) {
     await client.query('rollback').catch(() => {})
     await client.end().catch(() => {})
@@ -50,7 +45,7 @@ export async function newOnServer(
   return {
     ...rowsOn(client, server),
     load: (table, blocks) =>
-      explaining(async () => {
+      explaining(server, async () => {
         try {
           await copyIn(client, table, blocks)
         } catch (error) {
@@ -60,17 +55,18 @@ export async function newOnServer(
         }
       }),
     settle: ({ fileHistory, seal }) =>
-      explaining(async () => {
+      explaining(server, async () => {
         for (const statement of putBack) await client.query(statement)
         await countOn(client)
         await keepHistory(client, fileHistory)
         if (seal) await setSeal(client, seal)
-        await client.query('commit')
+        await commitAlone(client)
+        // The server would do so by itself.
         await client.query('analyze')
       }),
     openStore: async () => openMade(url, MAKING, clock),
     publish: (audit) =>
-      explaining(async () => {
+      explaining(server, async () => {
         const replaced = await takeName(client, { server, now, replace, audit })
         isPublished = true
         return { replaced, bytes: null }
@@ -83,21 +79,14 @@ type Where = { server: string; now: Instant; replace: boolean }
 
 /** Leaves the connection in the transaction that fills the tables. Returns what is then to be done for their rows. */
 async function begin(client: Client, { server, now, replace }: Where): Promise<string[]> {
-  const { rows } = await client.query(`select pg_try_advisory_lock(${LOCK.copy}, 0) as taken`)
-  if (!(rows[0] as { taken: boolean }).taken)
-    throw new Problem('database_in_use', `Another copy to ${server} is being made: wait for its end.`)
-  if (!replace && (await hasName(client))) throw taken(server)
-  // What a copy left that was killed once all its rows were there.
+  if (!replace && !(await isEmpty(client, SCHEMA))) throw taken(server)
+  await takeCopyLock(client, { server, alone: true })
+  // What a copy left that was killed once all its rows were there. If this is lost, the next copy does it.
   await client.query(`drop schema if exists ${MAKING} cascade`)
   await client.query('begin')
   await bringUp(client, MAKING, now)
   await client.query('delete from tiers')
   return withoutIndexes(client)
-}
-
-async function hasName(client: Client): Promise<boolean> {
-  const { rows } = await client.query(`select to_regclass('${SCHEMA}.migrations') is not null as there`)
-  return (rows[0] as { there: boolean }).there
 }
 
 const taken = (server: string): Problem =>
@@ -153,7 +142,7 @@ async function takeName(
   await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
   if (audit) await auditThroughSeal(client, audit, now)
   let kept: string | null = null
-  if (await hasName(client)) {
+  if (!(await isEmpty(client, SCHEMA))) {
     if (!replace) throw taken(server)
     await refuseUsers(client, server)
     kept = await freeName(client, `${SCHEMA}_replaced_${formatInstant(now).replaceAll(/\D/g, '')}`)
@@ -162,8 +151,7 @@ async function takeName(
   // One that is empty was made for us. One that is not is somebody else's, and the statement fails.
   await client.query(`drop schema if exists ${SCHEMA}`)
   await client.query(`alter schema ${MAKING} rename to ${SCHEMA}`)
-  const { command } = await client.query('commit')
-  if (command !== 'COMMIT') throw new Problem('storage_failed', `${server} did not take the copy.`)
+  await commitAlone(client)
   return kept
 }
 

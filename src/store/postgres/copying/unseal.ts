@@ -6,38 +6,41 @@ import { Problem } from '../../../core/problem.ts'
 import { shownAddress } from '../../address.ts'
 import type { AuditEntry } from '../../audit.ts'
 import type { Seal } from '../../copying/ends.ts'
-import { explained } from '../server/errors.ts'
+import { commitAlone } from '../server/commit.ts'
+import { explaining } from '../server/errors.ts'
 import { isEmpty, migrationStates } from '../server/migrate.ts'
 import { openAlone } from '../server/pool.ts'
+import { takeCopyLock } from './copy-lock.ts'
 import { auditThroughSeal, breakSeal, sealOf } from './seal.ts'
 
 /** Null also where there is nothing of ours. */
 export const seenSeal = (url: string): Promise<Seal | null> =>
   onServer(url, async (client) => ((await isEmpty(client)) ? null : sealOf(client)))
 
-/** Throws usage for a database without a seal, schema_newer, storage_failed. */
+/** Throws usage for a database without a seal, database_in_use while it is copied, schema_newer, storage_failed. */
 export const unseal = (
   url: string,
   { now, audit }: { now: Instant; audit: (seal: Seal) => AuditEntry },
 ): Promise<Seal> =>
   onServer(url, async (client) => {
     await migrationStates(client)
+    await takeCopyLock(client, { server: shownAddress(url), alone: true })
     await client.query('begin')
     const seal = (await isEmpty(client)) ? null : await sealOf(client)
     if (!seal) throw new Problem('usage', `${shownAddress(url)} is not sealed.`)
     await breakSeal(client)
     await auditThroughSeal(client, audit(seal), now)
-    await client.query('commit')
+    await commitAlone(client)
     return seal
   })
 
 async function onServer<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
   let client: Client | undefined
   try {
-    client = await openAlone(url)
-    return await work(client)
-  } catch (error) {
-    throw explained(error, shownAddress(url))
+    return await explaining(shownAddress(url), async () => {
+      client = await openAlone(url)
+      return work(client)
+    })
   } finally {
     await client?.end().catch(() => {})
   }

@@ -1,10 +1,9 @@
 // Committing, so that it is known what was committed: the server can refuse with a success, or go away in the middle.
 
-import { Problem } from '../../../core/problem.ts'
-import { isSilence } from './errors.ts'
+import type { ClientBase, Pool } from 'pg'
+import { isLost, OutcomeUnknown } from './errors.ts'
 import { HISTORY_SQL, type History, type Mark } from './gate.ts'
-import { PATIENCE } from './limits.ts'
-import type { Pool } from './pool.ts'
+import { PATIENCE, type Patience } from './limits.ts'
 import { query } from './statement.ts'
 import { type Pipeline, pipelineOn } from './transaction.ts'
 
@@ -13,15 +12,36 @@ const ASKED_MAX_MS = 10_000
 const ASK_AGAIN_MS = 50
 
 /** Commits, and throws whatever has failed before it. */
-export async function commit(tx: Pipeline): Promise<void> {
-  await unwarned(tx, async () => {
-    const end = tx.send('commit', PATIENCE.commit)
+export async function commit(tx: Pipeline<ClientBase>, patience: Patience = PATIENCE.commit): Promise<void> {
+  await unwarned(tx, patience, async () => {
+    const end = tx.send('commit', patience)
     end.catch(() => {})
     await tx.settled()
     // The server answers a commit of what has failed with ROLLBACK, and not with an error.
     const { command } = await end
     if (command !== 'COMMIT') throw new Error(`a commit was answered with ${command}`)
   })
+}
+
+/**
+ * Commits on a client that is asked one thing after the other, for as long as that takes: a person waits for it, and can
+ * end it. Every transaction that is begun by hand ends by this.
+ */
+export async function commitAlone(client: ClientBase): Promise<void> {
+  try {
+    await commit(pipelineOn(client, null), null)
+  } catch (error) {
+    throw isLost(error) ? new OutcomeUnknown(error) : error
+  }
+}
+
+/**
+ * Resolves when all that anybody sees in the database is where a commit of ours would be. Who has committed it may have
+ * been ended before that. The client is in no transaction.
+ */
+export async function waitForCommitted(client: ClientBase): Promise<void> {
+  const tx = pipelineOn(client, null)
+  await unwarned(tx, null, () => tx.send(BEHIND, null))
 }
 
 /** A commit of nothing, which waits for a standby as any other, and so for all that was committed before it. */
@@ -31,7 +51,7 @@ const BEHIND = "begin; select pg_logical_emit_message(true, 'tranche', ''); comm
  * Whoever cancels a commit that waits for a standby has it succeed on one disk alone, with a warning and nothing else. Then
  * another one waits behind it.
  */
-async function unwarned<T>(tx: Pipeline, work: () => Promise<T>): Promise<T> {
+async function unwarned<T>(tx: Pipeline<ClientBase>, patience: Patience, work: () => Promise<T>): Promise<T> {
   let isWarned = false
   const hear = (): void => {
     isWarned = true
@@ -41,7 +61,7 @@ async function unwarned<T>(tx: Pipeline, work: () => Promise<T>): Promise<T> {
     const value = await work()
     while (isWarned) {
       isWarned = false
-      await tx.send(BEHIND, PATIENCE.commit)
+      await tx.send(BEHIND, patience)
     }
     return value
   } finally {
@@ -59,12 +79,12 @@ const FATE = query<Fate>(
 
 /**
  * Whether a write was committed whose connection broke meanwhile: another one is asked. The broken one has been given
- * back: many break at once, and each would wait for the place of another. Throws storage_failed when nobody can tell.
+ * back: many break at once, and each would wait for the place of another. Throws OutcomeUnknown when nobody can tell.
  */
 export async function wasCommitted(
   { xid, timeline, memory }: Mark,
   why: unknown,
-  { pool, server }: { pool: Pool; server: string },
+  pool: Pool,
 ): Promise<boolean> {
   const until = performance.now() + ASKED_MAX_MS
   for (let asked = 1; performance.now() < until; asked++) {
@@ -79,30 +99,17 @@ export async function wasCommitted(
     if (fate.memory !== memory) break
     return true
   }
-  throw new OutcomeUnknown(server, why)
+  throw new OutcomeUnknown(why)
 }
 
 const pause = (ms: number): Promise<undefined> =>
   new Promise((resolve) => setTimeout(() => resolve(undefined), Math.max(0, ms)))
 
-/** Nobody can tell whether a transaction was committed: it must not be tried again. */
-class OutcomeUnknown extends Problem {
-  constructor(server: string, why: unknown) {
-    const what = isSilence(why)
-      ? 'did not answer a commit, as it does while it waits for a standby that is away'
-      : 'went away in the middle of a commit'
-    super(
-      'storage_failed',
-      `${server} ${what}, and it is not known whether that was recorded: look before it is done again.`,
-    )
-  }
-}
-
 async function ask(pool: Pool, xid: string): Promise<Fate | undefined> {
   const client = await pool.connect()
   try {
     const tx = pipelineOn(client, PATIENCE.first)
-    const fate = await unwarned(tx, () => tx.get(FATE, { xid }))
+    const fate = await unwarned(tx, PATIENCE.commit, () => tx.get(FATE, { xid }))
     client.release()
     return fate
   } catch (error) {

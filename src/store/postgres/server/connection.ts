@@ -103,7 +103,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
         return value
       })
     } catch (error) {
-      if (sent && isLost(error) && (await wasCommitted(sent.mark, error, { pool, server }))) return sent.value
+      if (sent && isLost(error) && (await wasCommitted(sent.mark, error, pool))) return sent.value
       throw error
     }
   }

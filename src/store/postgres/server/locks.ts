@@ -24,6 +24,6 @@ export const LOCK = {
   numbering: 9,
   /** Whoever adds to the audit log, to the end of its transaction. */
   audit: 10,
-  /** Whoever makes a copy of a database here, or takes a seal off one, held by its session. */
+  /** Whoever copies from here, shared, or to here, or takes the seal off, alone: held by its session. */
   copy: 11,
 } as const

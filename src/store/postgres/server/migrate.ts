@@ -6,6 +6,7 @@ import { readMigrations } from '../../../resources.ts'
 import { sealedBeforeMigration } from '../../copying/sealed.ts'
 import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
 import { sealOf } from '../copying/seal.ts'
+import { commitAlone } from './commit.ts'
 import { LOCK } from './locks.ts'
 
 /** The tables are in a schema of their own: the database may be somebody else's too, and a copy takes its place whole. */
@@ -20,9 +21,10 @@ const NO_LIMIT = 'set local statement_timeout = 0; set local lock_timeout = 0'
 export const migrationStates = async (client: Asked): Promise<MigrationState[]> =>
   statesOf(readMigrations('postgres'), await readApplied(client))
 
-/** Whether the schema that the connection looks into is none of ours. */
-export async function isEmpty(client: Asked): Promise<boolean> {
-  const { rows } = await client.query("select to_regclass('migrations') is null as none")
+/** Whether a schema is none of ours: one of that name, or else the one that the connection looks into. */
+export async function isEmpty(client: Asked, schema?: string): Promise<boolean> {
+  const table = schema ? `${schema}.migrations` : 'migrations'
+  const { rows } = await client.query('select to_regclass($1) is null as none', [table])
   return (rows[0] as { none: boolean }).none
 }
 
@@ -46,7 +48,7 @@ async function applyPending(client: PoolClient, now: Instant): Promise<string[]>
     await client.query(NO_LIMIT)
     await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
     const done = await bringUp(client, SCHEMA, now)
-    await client.query('commit')
+    await commitAlone(client)
     return done
   } catch (error) {
     await client.query('rollback').catch(() => {})

@@ -1,7 +1,7 @@
 // One transaction on one connection. Statements are sent without waiting for each other's answers; what fails is told
 // once, as the first thing that failed.
 
-import type { PoolClient, QueryResult } from 'pg'
+import type { ClientBase, PoolClient, QueryResult } from 'pg'
 import { watchOver } from './answer-timeout.ts'
 import type { Patience } from './limits.ts'
 import { type Params, type Query, valuesOf } from './statement.ts'
@@ -15,8 +15,8 @@ export type Tx = {
   run(query: Query<unknown>, params?: Params): Promise<number>
 }
 
-export type Pipeline = Tx & {
-  client: PoolClient
+export type Pipeline<Client extends ClientBase = PoolClient> = Tx & {
+  client: Client
   /** A statement of the transaction's own. */
   send(text: string, patience?: Patience): Promise<QueryResult>
   /** Resolves when everything that was asked is answered. Throws the first error there was. */
@@ -26,7 +26,7 @@ export type Pipeline = Tx & {
 }
 
 /** `patience` is how long any of its answers may take. */
-export function pipelineOn(client: PoolClient, patience: Patience): Pipeline {
+export function pipelineOn<Client extends ClientBase>(client: Client, patience: Patience): Pipeline<Client> {
   const underWay = new Set<Promise<unknown>>()
   const watch = watchOver(client)
   let failure: { error: unknown } | null = null

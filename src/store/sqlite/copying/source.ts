@@ -1,7 +1,9 @@
 // A file that holds still while it is copied.
 
+import { existsSync } from 'node:fs'
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
+import { sync } from '../../../whole-file.ts'
 import type { HeldSource, HoldOptions, Rows } from '../../copying/ends.ts'
 import { type Block, lineOf, type Value } from '../../copying/lines.ts'
 import { selectAll, type Table } from '../../copying/tables.ts'
@@ -11,7 +13,7 @@ import { type Database, openFile } from '../file/connection.ts'
 import { notThere, refuseUnreachable } from '../file/explain.ts'
 import { refuseDoubtfulLog } from '../file/log-trust.ts'
 import { migrationStates, passesHalted } from '../file/migrate.ts'
-import { isMissing } from '../file/own-files.ts'
+import { isMissing, walFile } from '../file/own-files.ts'
 import { whenFree } from '../file/when-free.ts'
 import { openStore } from '../open.ts'
 import { sealOf, setSeal } from './seal.ts'
@@ -55,6 +57,11 @@ export async function holdFile(
     async setSeal(seal) {
       setSeal(db, seal)
       db.exec('commit')
+    },
+    async keepSeal() {
+      // A kill may have come between the write of a commit and its way to the disk.
+      const log = walFile(file)
+      if (existsSync(log)) sync(log)
     },
     store,
     release,

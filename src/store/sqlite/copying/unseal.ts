@@ -12,7 +12,8 @@ import { damagedLog } from '../file/log-damage.ts'
 import { hasForeignLog } from '../file/log-owner.ts'
 import { refuseDoubtfulLog } from '../file/log-trust.ts'
 import { migrationStates } from '../file/migrate.ts'
-import { isMissing } from '../file/own-files.ts'
+import { isMissing, lockFile } from '../file/own-files.ts'
+import { acquireLock } from '../file/process-lock.ts'
 import { whenFree } from '../file/when-free.ts'
 import { breakSeal, sealOf } from './seal.ts'
 
@@ -31,7 +32,7 @@ export function seenSeal(file: string): Seal | null {
   }
 }
 
-/** Throws usage for a file without a seal, database_not_found, schema_newer, database_locked. */
+/** Throws usage for a file without a seal, database_not_found, database_in_use, schema_newer, database_locked. */
 export async function unseal(
   file: string,
   { now, audit }: { now: Instant; audit: (seal: Seal) => AuditEntry },
@@ -40,7 +41,12 @@ export async function unseal(
   if (isMissing(file)) throw notThere(file)
   refuseDoubtfulLog(file)
   const db = openFile(file)
+  let letOn: (() => void) | null = null
   try {
+    // A copy that is still without its name would get it afterwards, and two databases would take writes.
+    letOn = acquireLock(lockFile(file, 'pass'))
+    if (!letOn)
+      throw new Problem('database_in_use', `${file} is being copied, or a tick is running: wait for its end.`)
     await whenFree(() => migrationStates(db))
     await whenFree(() => db.exec('begin immediate'))
     const seal = sealOf(db)
@@ -54,5 +60,6 @@ export async function unseal(
   } finally {
     if (db.inTransaction) db.exec('rollback')
     db.close()
+    letOn?.()
   }
 }

@@ -3,8 +3,8 @@
 
 import SQLite from 'better-sqlite3'
 import { configure } from '../../../../src/store/sqlite/file/connection.ts'
-import type { RawDone, RawJob } from '../../backend.ts'
-import { serveJobs } from '../../helper.ts'
+import type { RawJob } from '../../backend.ts'
+import { serveRaw } from '../serve-raw.ts'
 import { rawConfirmations } from './confirmations.ts'
 import { rawPass } from './pass.ts'
 import { rawPlans } from './plans.ts'
@@ -22,23 +22,19 @@ const WORKS = {
   trades: rawTrades,
 } satisfies Record<RawJob['work'], RawWork>
 
-serveJobs(({ work, database, count, perCommit }: RawJob): RawDone => {
+serveRaw(({ work, database, count, perCommit }) => {
   const db = new SQLite(database)
-  try {
-    configure(db)
-    const [begin, commit] = [db.prepare('begin immediate'), db.prepare('commit')]
-    const one = WORKS[work](db, count)
-    const before = process.cpuUsage()
-    const begun = performance.now()
-    for (let i = 0; i < count; ) {
-      begin.run()
-      for (const end = Math.min(count, i + perCommit); i < end; i++) one(i)
-      commit.run()
-    }
-    const ms = performance.now() - begun
-    const { user, system } = process.cpuUsage(before)
-    return { ms, cpuMs: (user + system) / 1000 }
-  } finally {
-    db.close()
+  configure(db)
+  const [begin, commit] = [db.prepare('begin immediate'), db.prepare('commit')]
+  const one = WORKS[work](db, count)
+  return {
+    run() {
+      for (let i = 0; i < count; ) {
+        begin.run()
+        for (const end = Math.min(count, i + perCommit); i < end; i++) one(i)
+        commit.run()
+      }
+    },
+    close: () => void db.close(),
   }
 })

@@ -2,8 +2,8 @@
 // sent in a pipeline, a page of rows in each. No rule is checked, nothing is read that need not be, nobody is answered.
 
 import pg from 'pg'
-import type { RawDone, RawJob } from '../../backend.ts'
-import { serveJobs } from '../../helper.ts'
+import type { RawJob } from '../../backend.ts'
+import { serveRaw } from '../serve-raw.ts'
 import { rawConfirmations } from './confirmations.ts'
 import { rawPass } from './pass.ts'
 import { rawPlans } from './plans.ts'
@@ -33,25 +33,21 @@ async function connected(database: string): Promise<Client> {
   return client
 }
 
-serveJobs(async ({ work, database, count, perCommit, connections = 1 }: RawJob): Promise<RawDone> => {
+serveRaw(async ({ work, database, count, perCommit, connections = 1 }) => {
   const clients = await Promise.all(Array.from({ length: connections }, () => connected(database)))
-  try {
-    const some = await WORKS[work](clients[0] as Client, count)
-    let next = 0
-    const hand = async (client: Client): Promise<void> => {
-      while (next < count) {
-        const from = next
-        next = Math.min(count, from + perCommit)
-        await some(client, from, next)
-      }
+  const some = await WORKS[work](clients[0] as Client, count)
+  let next = 0
+  const hand = async (client: Client): Promise<void> => {
+    while (next < count) {
+      const from = next
+      next = Math.min(count, from + perCommit)
+      await some(client, from, next)
     }
-    const before = process.cpuUsage()
-    const begun = performance.now()
-    await Promise.all(clients.map(hand))
-    const ms = performance.now() - begun
-    const { user, system } = process.cpuUsage(before)
-    return { ms, cpuMs: (user + system) / 1000 }
-  } finally {
-    for (const client of clients) await client.end()
+  }
+  return {
+    run: async () => void (await Promise.all(clients.map(hand))),
+    close: async () => {
+      for (const client of clients) await client.end()
+    },
   }
 })
