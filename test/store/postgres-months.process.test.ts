@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { setTimeout as pause } from 'node:timers/promises'
 import { type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
@@ -11,10 +10,12 @@ import { openPool, type Pool } from '../../src/store/postgres/server/pool.ts'
 import { ownDatabase } from '../support/postgres-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
+import { until } from '../support/within.ts'
 import { AUDIT, keyFor, link, populate, T0 } from './world.ts'
 
 /** Of each kind of call: more than there are connections. */
 const CROWD = 12
+const WAIT_MS = 9_000
 const HASH = 'b'.repeat(64)
 const JANUARY = periodOf('2026-01')
 const BEFORE = ['0001-01', '0400-02', '1969-12', '2024-02', '2025-11', '2025-12'].map(periodOf)
@@ -37,13 +38,6 @@ async function openOwn(t: TestContext) {
 /** How many sessions wait for a lock. */
 const waiting = async (pool: Pool): Promise<number> =>
   Number((await pool.query('select count(*) as n from pg_locks where not granted')).rows[0].n)
-
-async function until(happens: () => Promise<boolean>): Promise<void> {
-  for (let looks = 0; !(await happens()); looks++) {
-    assert.ok(looks < 500, 'it never happened')
-    await pause(10)
-  }
-}
 
 const closed = async (pool: Pool): Promise<string[]> =>
   (await pool.query('select month from closed_months order by month')).rows.map(({ month }) => month)
@@ -68,12 +62,12 @@ test("every call of a partner's takes its turn with the partner's others alone",
     () => store.markKeyUsed(acme, 'key_1'),
   ]
   const crowd = Promise.all(calls.flatMap((call) => Array.from({ length: CROWD }, call)))
-  await until(async () => (await waiting(pool)) >= 4)
+  await until(WAIT_MS, 'the share of the partner is taken', async () => (await waiting(pool)) >= 4)
   // These would be refused after ten seconds in the line of anybody who waits.
   await link(store, bolt, 'u2')
   await store.listPartners()
   const key = store.findKey(HASH)
-  await until(async () => (await waiting(pool)) >= 5)
+  await until(WAIT_MS, 'a key is being looked up', async () => (await waiting(pool)) >= 5)
   assert.equal(await waiting(pool), 5, 'four of the partner, and who looks up a key')
   await holder.query('commit')
   assert.ok(await key)
@@ -118,7 +112,7 @@ test("a partner's call does not wait for somebody's write that hangs, nor do the
   await link(store, bolt)
   // An operator waits, and closes it for everybody.
   const operator = store.fixPeriod(JANUARY)
-  await until(async () => (await waiting(pool)) > 0)
+  await until(WAIT_MS, 'the operator waits', async () => (await waiting(pool)) > 0)
   await holder.query('commit')
   assert.equal((await operator).final, true)
   assert.equal((await store.fixTenantPeriod(acmeLive, JANUARY)).final, true)

@@ -1,6 +1,6 @@
 // The bound of a month below which nothing is dated any more once it has been reported.
 
-import { type FixedPeriod, overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
+import { type FixedPeriod, isConfirmed, overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Period } from '../../../core/month.ts'
 import type { Tenant } from '../../../core/partner.ts'
@@ -47,8 +47,8 @@ export function createMonthStore(connection: Connection, time: TenantTime): Mont
     read(() => {
       if (sql.closed.get({ month: period.month }) === 1n) return { ...period, final: true }
       const sandbox = sandboxOf(tenant)
-      const isUnconfirmed = timeIn(sandbox, present()) >= period.end && records.reached(sandbox) < period.end
-      return isUnconfirmed ? { ...period, final: false } : null
+      const isOver = timeIn(sandbox, present()) >= period.end
+      return isOver && !isConfirmed(period, records.reached(sandbox)) ? { ...period, final: false } : null
     })
 
   const fix = (period: Period, tenant: Tenant | null, real: Instant): FixedPeriod => {
