@@ -3,6 +3,7 @@
 import type { Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import { shownAddress } from '../address.ts'
+import { waitAtClose } from '../at-close.ts'
 import type { MigrationState } from '../migrations.ts'
 import type { Store } from '../store.ts'
 import { createAuditStore } from './accounts/audit.ts'
@@ -17,6 +18,7 @@ import { createOpsPageStore } from './health/ops-page.ts'
 import { createStatusStore } from './health/status.ts'
 import { createExecutionStore } from './ledger/executions.ts'
 import { createPlanStore } from './ledger/plans.ts'
+import { createPollNotes } from './ledger/poll-notes.ts'
 import { createTradeStore } from './ledger/trades.ts'
 import { createWindowStore } from './ledger/windows-ahead.ts'
 import { createMonthStore } from './months/close-months.ts'
@@ -62,7 +64,7 @@ export async function openStore(url: string, { clock, create }: OpenOptions): Pr
   try {
     await explaining(connection.server, async () => {
       if (!create) await refuseEmpty(pool, connection.server)
-      await migrate(pool, await connection.look((tx) => connection.clock.now(tx)))
+      await migrate(pool, clock)
     })
     return assemble(connection)
   } catch (error) {
@@ -86,6 +88,7 @@ async function refuseEmpty(pool: Pool, server: string): Promise<void> {
 
 function assemble(connection: Connection): Store {
   const windows = createWindowStore(connection)
+  const polls = createPollNotes(connection)
   return {
     ...createPartnerStore(connection),
     ...createKeyStore(connection),
@@ -94,7 +97,7 @@ function assemble(connection: Connection): Store {
     ...createWebhookStore(connection),
     ...createPlanStore(connection),
     ...windows,
-    ...createExecutionStore(connection),
+    ...createExecutionStore(connection, polls),
     ...createTradeStore(connection),
     ...createPassStore(connection),
     ...createClockStore(connection),
@@ -106,6 +109,10 @@ function assemble(connection: Connection): Store {
     ...createMonitoringStore(connection),
     ...createOpsPageStore(connection),
     ...createAuditStore(connection),
-    close: () => connection.close(),
+    async close() {
+      const marks = polls.flush()
+      if (marks) await waitAtClose(marks)
+      await connection.close()
+    },
   }
 }

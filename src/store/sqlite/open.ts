@@ -2,6 +2,7 @@
 
 import { chmodSync, closeSync, openSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'
+import { waitAtClose } from '../at-close.ts'
 import type { MigrationState } from '../migrations.ts'
 import type { Store } from '../store.ts'
 import { createAuditLog, createAuditStore } from './accounts/audit.ts'
@@ -27,6 +28,7 @@ import { migrate, migrationStates } from './file/migrate.ts'
 import { watchName } from './file/name-watch.ts'
 import { refuseNetworkFile } from './file/network-disk.ts'
 import { isMissing, realName } from './file/own-files.ts'
+import { watchSchema } from './file/schema-watch.ts'
 import { whenFree } from './file/when-free.ts'
 import { createCheckStore } from './health/check.ts'
 import { createMonitoringStore } from './health/monitoring.ts'
@@ -38,6 +40,7 @@ import { createExecutionStore } from './ledger/executions.ts'
 import { createLateReports } from './ledger/late-reports.ts'
 import { createLedger } from './ledger/ledger.ts'
 import { createPlanStore } from './ledger/plans.ts'
+import { createPollNotes } from './ledger/poll-notes.ts'
 import { createRecords } from './ledger/records.ts'
 import { createTradeStore } from './ledger/trades.ts'
 import { createWindowStore } from './ledger/windows-ahead.ts'
@@ -75,7 +78,7 @@ export async function openStore(file: string, options: OpenOptions): Promise<Sto
     noteLogOwner(file)
     const name = realName(file)
     const checkpoints = checkpointsAside ? await checkpointsOf(db, name) : null
-    const connection = connect(db, clock, reportedUntil(db), { watch, checkpoints })
+    const connection = connect(db, clock, reportedUntil(db), { watch, schema: watchSchema(db), checkpoints })
     return assemble(connection, { file: name, beforeClose: () => checkpoints?.close() })
   } catch (error) {
     db.close()
@@ -105,7 +108,8 @@ function assemble(
   const lateReports = createLateReports(db)
   const confirmations = createConfirmations(db, { ledger, time, lateReports })
   const records = createRecords(db, ledger)
-  const trading = { ledger, stops, audit, time, confirmations, lateReports, records }
+  const polls = createPollNotes(connection)
+  const trading = { ledger, stops, audit, time, confirmations, lateReports, records, polls }
   const book = createPriceBook(db)
   const writeWakeUps = createWakeUpWriter(db)
   const runPage = createPageRunner(db, { ledger, stops, time })
@@ -132,6 +136,8 @@ function assemble(
     ...createMonitoringStore(connection),
     ...createOpsPageStore(connection),
     async close() {
+      const marks = polls.flush()
+      if (marks) await waitAtClose(marks)
       beforeClose()
       db.close()
       forgetLogOwner(file)

@@ -4,13 +4,16 @@ import type { PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
+import { isNewer } from '../../migrations.ts'
+import { createRefusedWrites } from '../../refused-writes.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
 import { createPlaces, type Whose } from './connection-turns.ts'
-import { explained, isLost, isSilence, isTransient, noneFree } from './errors.ts'
+import { explained, isDiskFull, isLost, isSilence, isTransient, noneFree } from './errors.ts'
 import { enter, type Mark, type Scope, type Times } from './gate.ts'
 import { CONNECT_MAX_MS, PATIENCE } from './limits.ts'
 import type { Pool } from './pool.ts'
+import { type SchemaLook, watchSchema } from './schema-watch.ts'
 import { firstError, type Pipeline, pipelineOn, type Tx } from './transaction.ts'
 
 /** Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited. */
@@ -35,6 +38,7 @@ export type Connection = {
   server: string
   pool: Pool
   clock: ServerClock
+  schema: SchemaLook
   /** Asks for one thing only, without a transaction around it. */
   look<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
   /** Runs `work` on one consistent snapshot. */
@@ -44,6 +48,8 @@ export type Connection = {
    * it. `work` may run more than once: the last run counts.
    */
   write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope & Errand): Promise<T>
+  /** The same for a probe, whose success says nothing of larger writes. Throws what the disk had no room for of late. */
+  probe(work: (tx: WriteTx) => Promise<void>): Promise<void>
   /** For what a session holds beyond a transaction. */
   session(): Promise<Session>
   close(): Promise<void>
@@ -65,6 +71,8 @@ export const callOf = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope & Errand =
 export function connect(pool: Pool, url: string, given: (() => Instant) | null): Connection {
   const server = shownAddress(url)
   const clock = createServerClock(given)
+  const schema = watchSchema()
+  const refused = createRefusedWrites({ isFull: isDiskFull })
 
   const places = createPlaces({
     max: pool.options.max,
@@ -94,10 +102,16 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     let sent: { value: T; mark: Mark } | undefined
     try {
       return await inTransaction(tx, BEGIN_WRITE, async () => {
-        const entered = enter(tx, scope, clock.parameter())
+        const entered = enter(tx, scope, { clock: clock.parameter(), found: schema.found })
         const times = entered.then((gate) => gate.times)
         times.catch(() => {})
-        const value = await work({ ...tx, times })
+        const value = await work({ ...tx, times }).catch(async (error) => {
+          // In a schema of tomorrow its statements may fail before it hears why.
+          await times.catch((why) => {
+            if (isNewer(why)) throw why
+          })
+          throw error
+        })
         sent = { value, mark: (await entered).mark }
         await commit(tx)
         return value
@@ -112,18 +126,24 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     server,
     pool,
     clock,
-    look: (work, errand = {}) => onClient((tx) => alone(tx, work), errand),
+    schema,
+    look: (work, errand = {}) => onClient((tx) => alone(tx, () => schema.beside(tx, () => work(tx))), errand),
     read: (work, errand = {}) =>
       onClient(
         (tx) =>
           inTransaction(tx, errand.unhurried ? BEGIN_LONG : BEGIN_READ, async () => {
-            const value = await work(tx)
+            const value = await schema.beside(tx, () => work(tx))
             await commit(tx)
             return value
           }),
         errand,
       ),
-    write: (work, scope = {}) => onClient((tx) => written(tx, work, scope), scope),
+    write: (work, scope = {}) => onClient((tx) => refused.follow(written(tx, work, scope)), scope),
+    probe: (work) =>
+      onClient(async (tx) => {
+        await written(tx, work, {})
+        refused.throwRecent()
+      }, {}),
     async session() {
       const leave = await places.take('none')
       try {

@@ -2,11 +2,13 @@
 
 import SQLite from 'better-sqlite3'
 import { type Instant, later } from '../../../core/instant.ts'
+import { createRefusedWrites } from '../../refused-writes.ts'
 import { nativeBinding } from './addon.ts'
 import type { Checkpoints } from './checkpoints.ts'
-import { explained } from './explain.ts'
+import { explained, hasRoom, isDiskFull } from './explain.ts'
 import { type NameWatch, UNWATCHED } from './name-watch.ts'
 import { plannedOnce } from './plan-once.ts'
+import { type SchemaLook, UNWATCHED_SCHEMA } from './schema-watch.ts'
 import { onFirstUse } from './statement.ts'
 import { whenFree } from './when-free.ts'
 import { createWriter, type Write } from './writer.ts'
@@ -27,8 +29,12 @@ export type Connection = {
    * id of the tenant on whose behalf it is done.
    */
   write: Write
+  /** The same for a probe, whose success says nothing of larger writes. Throws what the disk had no room for of late. */
+  probe(work: () => void): Promise<void>
   /** Throws database_gone when the file is no longer what its name leads to. */
   lookAtName: () => void
+  /** Throws schema_newer when another process has brought the file further than this program knows. */
+  lookAtSchema: () => void
 }
 
 /** Pages of write-ahead log between checkpoints: fewer, larger ones cost less under load. */
@@ -76,7 +82,11 @@ export function connect(
   db: Database,
   clock: () => Instant,
   notBefore?: () => Instant,
-  { watch = UNWATCHED, checkpoints = null }: { watch?: NameWatch; checkpoints?: Checkpoints | null } = {},
+  {
+    watch = UNWATCHED,
+    schema = UNWATCHED_SCHEMA,
+    checkpoints = null,
+  }: { watch?: NameWatch; schema?: SchemaLook; checkpoints?: Checkpoints | null } = {},
 ): Connection {
   const begin = db.prepare('begin deferred')
   // A read has nothing to commit, and a commit fails on a file that is damaged.
@@ -85,6 +95,7 @@ export function connect(
     watch.lookNowAndThen()
     begin.run()
     try {
+      schema.lookNowAndThen()
       return work()
     } finally {
       if (db.inTransaction) end.run()
@@ -95,9 +106,11 @@ export function connect(
       throw explained(error, db.name)
     })
   const present = notBefore ? () => later(clock(), notBefore()) : clock
-  const write = createWriter(db, present, { watch, checkpoints })
+  const write = createWriter(db, present, { watch, schema, checkpoints })
+  const refused = createRefusedWrites({ isFull: isDiskFull, isStillFull: () => !hasRoom(db.name) })
   const alone = <T>(work: () => T): T => {
     watch.lookNowAndThen()
+    schema.lookNowAndThen()
     return work()
   }
   return {
@@ -106,7 +119,15 @@ export function connect(
     present,
     look: (work) => explaining(whenFree(() => alone(work))),
     read: (work) => explaining(whenFree(() => snapshot(work))),
-    write: (work, lane) => explaining(write(work, lane)),
+    write: (work, lane) => explaining(refused.follow(write(work, lane))),
+    probe: (work) =>
+      explaining(
+        write(() => {
+          refused.throwRecent()
+          work()
+        }),
+      ),
     lookAtName: watch.look,
+    lookAtSchema: schema.look,
   }
 }
