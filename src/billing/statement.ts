@@ -14,23 +14,22 @@ import type { SumColumn, SummaryColumn } from './columns.ts'
 import type { Cell } from './csv.ts'
 
 export type BillingStore = MonthStore &
-  Pick<TierStore, 'findTierOverride' | 'listTiers'> &
+  Pick<TierStore, 'readTerms'> &
   Pick<PartnerStore, 'findPartner' | 'listTenants'>
+
+/** What is read for one statement: of one tenant alone. */
+type StatementStore = Pick<BillingStore, 'readActivity' | 'readTerms'>
 
 export type Billed = { statement: Statement; users: (UserLine & { fee: Usd })[] }
 
 /** Reads and bills one tenant's month. `period` comes from the store's fixPeriod, so that several reports agree. */
-export async function bill(store: BillingStore, tenant: Tenant, period: FixedPeriod): Promise<Billed> {
+export async function bill(store: StatementStore, tenant: Tenant, period: FixedPeriod): Promise<Billed> {
   const own: Period = periodOf(period.month)
-  const [{ activity, users }, tiers, override, partner] = [
-    await store.readActivity(tenant, period),
-    await store.listTiers(),
-    await store.findTierOverride(tenant.partnerSlug, period.month),
-    await store.findPartner(tenant.partnerSlug),
-  ]
+  const { activity, users } = await store.readActivity(tenant, period)
+  const { tiers, override, partnerSince } = await store.readTerms(tenant, period.month)
   const chosen = chooseTier(tiersInForce(tiers, period.month), override, activity.volume)
   const begun = period.end > own.start
-  const partnerExisted = begun && partner !== null && partner.createdAt < own.end
+  const partnerExisted = begun && partnerSince !== null && partnerSince < own.end
   const statement = statementOf({
     tenant,
     period: own,

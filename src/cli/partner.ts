@@ -1,9 +1,9 @@
 // partner: the partners of an installation, and how each is treated.
 
 import { Command, Option } from 'commander'
-import { formatInstant, monthOf, plus } from '../core/instant.ts'
+import { formatInstant, monthOf } from '../core/instant.ts'
 import { formatUsd, usd } from '../core/money.ts'
-import { periodOf } from '../core/month.ts'
+import { monthBefore } from '../core/month.ts'
 import {
   MIN_TRANCHE_LEAST,
   type Partner,
@@ -161,8 +161,7 @@ async function chargedWords(
   const end = next ? `until ${next.fromMonth}, and then by ${by(next.tierName)}` : 'on'
   const head = `${partnerSlug} is charged by ${by(tierName)} from ${begins} ${end}`
   if (begins <= monthOf(cli.machine.clock())) return `${head}.`
-  const monthBefore = monthOf(plus(periodOf(begins).start, -1))
-  return `${head}; until ${begins} by ${by(await store.findTierOverride(partnerSlug, monthBefore))}.`
+  return `${head}; until ${begins} by ${by(await store.findTierOverride(partnerSlug, monthBefore(begins)))}.`
 }
 
 async function changeStatus(cli: Cli, partnerSlug: string, status: PartnerStatus): Promise<void> {

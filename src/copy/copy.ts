@@ -7,11 +7,13 @@ import type { HeldSource, NewTarget } from '../store/copying/ends.ts'
 import { type Seal, sealedProblem } from '../store/copying/sealed.ts'
 import { TABLES } from '../store/copying/tables.ts'
 import type { Database } from '../store/database.ts'
+import type { Store } from '../store/store.ts'
 import {
   type CopiedTable,
   closedMonths,
   compareExports,
   compareRows,
+  monthsWithPartners,
   refuseFaults,
   type Sides,
 } from './verify.ts'
@@ -111,8 +113,10 @@ async function proveThroughStore(
   const store = await target.openStore()
   try {
     await refuseFaults(store, name)
-    if (source.store)
-      await compareExports({ source: source.store, target: store } satisfies Sides<unknown>, months)
+    if (source.store) {
+      const both: Sides<Store> = { source: source.store, target: store }
+      await compareExports(both, monthsWithPartners(months, await source.store.listPartners()))
+    }
   } finally {
     await store.close()
   }

@@ -6,6 +6,7 @@ import { REPORTS } from '../billing/export.ts'
 import { textOf } from '../billing/export-text.ts'
 import { counted } from '../core/counted.ts'
 import { periodOf } from '../core/month.ts'
+import type { Partner } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { Rows } from '../store/copying/ends.ts'
 import { rowsOf } from '../store/copying/lines.ts'
@@ -65,6 +66,17 @@ export async function closedMonths(side: Rows): Promise<string[]> {
     for await (const block of side.blocks(table))
       for (const [month] of rowsOf(block, table)) months.push(String(month))
   return months
+}
+
+/**
+ * The months of which there is an export to compare: nothing lies in those before the first partner, of which older
+ * versions closed as many as were asked for.
+ */
+export function monthsWithPartners(
+  months: readonly string[],
+  partners: readonly Pick<Partner, 'createdAt'>[],
+): string[] {
+  return months.filter((month) => partners.some(({ createdAt }) => createdAt < periodOf(month).end))
 }
 
 /** Throws storage_failed for a closed month whose exports are not the same bytes on both sides. */

@@ -25,6 +25,8 @@ export function monthsFrom(first: string, last: string): string[] {
   return Array.from({ length }, (_, i) => monthAt(from + i))
 }
 
+export const monthBefore = (month: string): string => monthAt(indexOf(month) - 1)
+
 const indexOf = (month: string): number => Number(month.slice(0, 4)) * 12 + Number(month.slice(5)) - 1
 const monthAt = (index: number): string =>
   `${String(Math.floor(index / 12)).padStart(4, '0')}-${String((index % 12) + 1).padStart(2, '0')}`

@@ -138,11 +138,11 @@ export function createApp(options: AppOptions): H3 {
   }
 
   /** Beside the request, not before its answer: a read must not wait for a write lock. */
-  function noteUse(store: Store, { key: { keyId } }: KeySeen): void {
+  function noteUse(store: Store, { key: { keyId, tenant } }: KeySeen): void {
     if (beingNoted.has(keyId)) return
     beingNoted.add(keyId)
     store
-      .markKeyUsed(keyId)
+      .markKeyUsed(tenant, keyId)
       .then(() => beingNoted.delete(keyId))
       .catch((error) => {
         log.warn({ key_id: keyId, error: String(error) }, 'key use not noted')

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import type { Listing } from '../billing/listing.ts'
-import { type BillingStore, bill, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
+import { bill, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
 import type { FixedPeriod } from '../core/fixed-period.ts'
 import { earlier, type Instant, MONTH_PATTERN } from '../core/instant.ts'
 import { isMonth, periodOf } from '../core/month.ts'
@@ -10,7 +10,7 @@ import type { Tenant } from '../core/partner.ts'
 import { monthlyAnswer, monthlyUsersAnswer } from './answers/billing-schemas.ts'
 import { FieldError, field, said } from './fields.ts'
 import { cursor, limit, ofItsMonth, PAGE_DEFAULT, type Places, wrap } from './paging.ts'
-import { route } from './route.ts'
+import { type CallStore, route } from './route.ts'
 
 export const month = field({ type: 'string', pattern: MONTH_PATTERN.source }, (input) => {
   const known = typeof input === 'string' && isMonth(input)
@@ -37,7 +37,7 @@ export const getMonthly = route({
   answer: monthlyAnswer,
   handle: async ({ store, tenant, query, alone }) => {
     const { statement } = await alone(async () =>
-      bill(store, tenant, await store.fixPeriod(query.month, tenant)),
+      bill(store, tenant, await store.fixTenantPeriod(tenant, query.month)),
     )
     return statementJson(statement)
   },
@@ -57,7 +57,7 @@ export const getMonthlyUsers = route({
     .superRefine(ofItsMonth<Place>(({ end }, month) => end > month.start && end <= month.end)),
   answer: monthlyUsersAnswer,
   handle: async ({ store, tenant, query, alone, listings }) => {
-    const fixed = await store.fixPeriod(query.month, tenant)
+    const fixed = await alone(() => store.fixTenantPeriod(tenant, query.month))
     const end = query.cursor ? earlier(query.cursor.end, fixed.end) : fixed.end
     const listing = `${tenant.tenantId} ${fixed.month} ${end}`
     const known = query.cursor ? listings.find(listing) : null
@@ -79,7 +79,7 @@ export const getMonthlyUsers = route({
   },
 })
 
-async function draw(store: BillingStore, tenant: Tenant, period: FixedPeriod): Promise<Listing> {
+async function draw(store: CallStore, tenant: Tenant, period: FixedPeriod): Promise<Listing> {
   const { users } = await bill(store, tenant, period)
   return { users, totals: totalsJson(users) }
 }

@@ -3,14 +3,43 @@
 import type { z } from 'zod'
 import type { Listings } from '../billing/listing.ts'
 import type { KeySeen } from '../core/key.ts'
-import type { Caller } from '../core/partner.ts'
+import type { Caller, Tenant } from '../core/partner.ts'
 import type { Machine } from '../machine.ts'
 import type { Store } from '../store/store.ts'
 
 /** Where a webhook may be sent: `checkUrl` throws webhook_refused with the reason. */
 export type UrlGuard = { checkUrl: (url: string) => Promise<void> }
 
-export type Services = { store: Store; machine: Machine; guard: UrlGuard; listings: Listings }
+/** The methods that are asked on behalf of a tenant, which they take first; any other cannot be called. */
+type AskedFor<S> = {
+  [M in keyof S]: S[M] extends (...args: infer A) => unknown ? (A[0] extends Tenant ? S[M] : never) : never
+}
+
+/**
+ * What a partner's call may ask of the store. Its tenant waits for each of them in its own turn, so that nobody else
+ * waits behind its crowd.
+ */
+export type CallStore = AskedFor<
+  Pick<
+    Store,
+    | 'changeUser'
+    | 'changePlan'
+    | 'readPlan'
+    | 'readPlans'
+    | 'deliverDue'
+    | 'changeExecution'
+    | 'readExecutions'
+    | 'fixTenantPeriod'
+    | 'readTenantLines'
+    | 'readActivity'
+    | 'readTerms'
+    | 'findWebhook'
+    | 'changeWebhook'
+    | 'deleteWebhook'
+  >
+>
+
+export type Services = { store: CallStore; machine: Machine; guard: UrlGuard; listings: Listings }
 
 export type Call<B, Q = unknown> = Services & {
   caller: KeySeen

@@ -38,13 +38,13 @@ export const getTrades = route({
     })
     .superRefine(ofItsMonth<LinePlace>(({ recordedAt: at }, { start, end }) => at >= start && at < end)),
   answer: tradesAnswer,
-  handle: async ({ store, tenant, query }) => {
-    // What is recorded from here on is dated behind it, and comes on a later page: none is missed and none comes twice.
-    const period = await store.fixPeriod(query.month, tenant)
+  handle: async ({ store, tenant, query, alone }) => {
     const size = query.limit ?? PAGE_DEFAULT
-    const lines = await store.readTenantLines(tenant, period, {
-      after: query.cursor ?? null,
-      limit: size + 1,
+    const { period, lines } = await alone(async () => {
+      // What is recorded from here on is dated behind it, and comes on a later page: none is missed and none comes twice.
+      const period = await store.fixTenantPeriod(tenant, query.month)
+      const page = { after: query.cursor ?? null, limit: size + 1 }
+      return { period, lines: await store.readTenantLines(tenant, period, page) }
     })
     const { page, next_cursor } = pageOf(lines, size, places.write)
     return {

@@ -44,7 +44,12 @@ export interface MonthStore {
    * is read under it is one state of the month. A month that is over by this clock alone is answered whole, but not
    * as final: a pass or a trade since its end has to confirm it.
    */
-  fixPeriod(period: Period, tenant?: Caller | null): Promise<FixedPeriod>
+  fixPeriod(period: Period, tenant?: Tenant | null): Promise<FixedPeriod>
+  /**
+   * The same for a call of the tenant, which may come again and again and must not keep others from writing. A month
+   * that is over is not final yet while closing it would have to wait for somebody's write.
+   */
+  fixTenantPeriod(tenant: Caller, period: Period): Promise<FixedPeriod>
   /** A tenant's month and its users, by partner_user_id. */
   readActivity(tenant: Tenant, period: FixedPeriod): Promise<{ activity: Activity; users: UserLine[] }>
   /**

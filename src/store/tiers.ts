@@ -1,6 +1,7 @@
 // Pricing tiers, and which tier a partner is held to whatever its volume.
 
 import type { Instant } from '../core/instant.ts'
+import type { Tenant } from '../core/partner.ts'
 import type { Tier } from '../core/tier.ts'
 import type { AuditEntry } from './audit.ts'
 
@@ -10,7 +11,11 @@ export type TierOverride = { partnerSlug: string; fromMonth: string | null; tier
 /** An override, or the end of one, and the month it begins in. */
 export type OverrideStart = { fromMonth: string; tierName: string | null }
 
+/** What a partner's month is billed by: every version of every tier, its override then, and since when it is there. */
+export type Terms = { tiers: Tier[]; override: string | null; partnerSince: Instant | null }
+
 export interface TierStore {
+  readTerms(tenant: Tenant, month: string): Promise<Terms>
   listTiers(): Promise<Tier[]>
   /** Adds a version of a tier, or replaces the one of its month; `decide` sees every version there is. */
   putTier(decide: (versions: Tier[], now: Instant) => Tier, audit: (tier: Tier) => AuditEntry): Promise<Tier>

@@ -32,7 +32,7 @@ for (const off of OFF) {
       setClock(wrong)
       const seen = await store.findKey(record.sha256)
       assert.equal(seen && (seen.key.expiresAt ?? 0) > seen.now, off < 0)
-      await store.markKeyUsed(record.keyId)
+      await store.markKeyUsed(tenant, record.keyId)
       assert.equal((await store.findKey(record.sha256))?.key.lastUsedAt, wrong)
       setClock(T0)
       assert.equal((await store.findKey(record.sha256))?.key.expiresAt, plus(T0, 30 * MINUTE_MS))

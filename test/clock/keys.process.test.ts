@@ -60,7 +60,7 @@ test('expiry goes by the later of clock and record, and lifetimes by the clock',
   assert.equal(seen?.now, end, 'the record says that it is midnight')
   service.setClock(plus(T0, HOUR_MS))
   assert.equal((await store.findKey(record.sha256))?.now, end)
-  await store.markKeyUsed(record.keyId)
+  await store.markKeyUsed(tenant, record.keyId)
   const used = (await store.listKeys('acme')).find(({ keyId }) => keyId === record.keyId)
   assert.equal(used?.lastUsedAt, plus(T0, HOUR_MS), 'by the clock, or every call would mark it anew')
 })

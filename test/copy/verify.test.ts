@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { compareRows } from '../../src/copy/verify.ts'
+import { compareRows, monthsWithPartners } from '../../src/copy/verify.ts'
+import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
 import type { Rows } from '../../src/store/copying/ends.ts'
 import { type Block, lineOf, rowsOf, type Value, withOurNumbers } from '../../src/store/copying/lines.ts'
@@ -50,6 +51,13 @@ suite('verification', () => {
     ['all is gone', sideOf(ROWS), sideOf([])],
   ] as [string, Rows, Rows][])
     test(`tells when ${name}`, () => assert.rejects(compare(source, target), differs))
+})
+
+test('exports are compared from the month of the first partner on', () => {
+  const { start, end } = periodOf('2026-02')
+  const months = ['0001-01', '2026-01', '2026-02', '2026-03']
+  assert.deepEqual(monthsWithPartners(months, [{ createdAt: end }, { createdAt: start }]), months.slice(2))
+  assert.deepEqual(monthsWithPartners(months, []), [])
 })
 
 test('a line gives back the row that it was made of, whatever is in it', () => {

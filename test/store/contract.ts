@@ -7,6 +7,7 @@ import { auditContract } from './contract/audit.ts'
 import { clockContract } from './contract/clock.ts'
 import { connectionContract } from './contract/connections.ts'
 import { deliveryContract } from './contract/delivery.ts'
+import { earlierMonthContract } from './contract/earlier-months.ts'
 import { executionRaceContract } from './contract/execution-races.ts'
 import { executionContract } from './contract/executions.ts'
 import { handContract } from './contract/hands.ts'
@@ -36,6 +37,7 @@ const PARTS: Record<string, Contract> = {
   'what a poll is handed': deliveryContract,
   'late fills and adjustments': lateFillContract,
   'billing months': monthContract,
+  'months before a closed one': earlierMonthContract,
   'the adjustments of a month': adjustmentContract,
   'scheduler passes': passContract,
   'pages of a pass': planPageContract,

@@ -182,7 +182,8 @@ test('a month that was reported stays as it was, however writers, closers and ex
 
   /** A month that is told to be final has its bytes from then on. */
   async function close(host: Host, period: Period, tenant: Tenant | null): Promise<boolean> {
-    const fixed = await host.store.fixPeriod(period, tenant)
+    const { store } = host
+    const fixed = await (tenant ? store.fixTenantPeriod(tenant, period) : store.fixPeriod(period))
     if (!fixed.final) return false
     const text = await textOf(host.store, fixed, 'trades')
     const known = closed.get(period.month)

@@ -11,16 +11,22 @@ export type Period = { month: string; start: number; until: number; final: boole
 /** Fixes what a report covers. A month is final once something else has been recorded since its end. */
 export function fix(state: State, month: string): Period {
   const { start, end } = monthBounds(month)
-  if (state.closedMonths.has(month)) return { month, start, until: end, final: true }
+  // Nothing is dated in a month after one that came later was closed.
+  if ([...state.closedMonths].some((closed) => closed >= month))
+    return { month, start, until: end, final: true }
   const now = presentOf(state)
   const report = (at: number) => {
     state.reportedUntil = Math.max(state.reportedUntil, at)
   }
   if (now >= end) {
-    const final = reached(state) >= end
+    const known = reached(state)
+    const final = known >= end
     if (final) {
-      state.closedMonths.add(month)
-      report(end)
+      const empty = monthBefore(Math.min(...[...state.partners.values()].map(({ createdAt }) => createdAt)))
+      const together = empty > month && monthBounds(empty).end <= Math.min(now, known)
+      const closed = together ? empty : month
+      state.closedMonths.add(closed)
+      report(monthBounds(closed).end)
     }
     return { month, start, until: end, final }
   }
@@ -29,6 +35,12 @@ export function fix(state: State, month: string): Period {
   const held = now < soFar && soFar - now <= 10 * MINUTE
   if (held) report(soFar)
   return { month, start, until: Math.min(end, Math.max(held ? soFar : now, start)), final: false }
+}
+
+/** The last month before anybody was there; the first there is for nobody. */
+function monthBefore(at: number): string {
+  if (at === Number.POSITIVE_INFINITY) return ''
+  return iso(monthBounds(iso(at).slice(0, 7)).start - 1).slice(0, 7)
 }
 
 function reached({ dispute, passes, audits, lastRecordedAt }: State): number {

@@ -86,7 +86,7 @@ export const connectionContract: Contract = {
           }
         }
         await assertSeen({ revokedAt: null, lastUsedAt: null, status: 'active' })
-        await writer.markKeyUsed(keyId)
+        await writer.markKeyUsed(acme, keyId)
         await assertSeen({ revokedAt: null, lastUsedAt: now(), status: 'active' })
         await writer.changeKey(
           keyId,

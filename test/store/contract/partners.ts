@@ -111,7 +111,7 @@ export const partnerContract: Contract = {
     )
     assert.equal(await store.findKey('0'.repeat(63)), null)
     advance(HOUR_MS)
-    await store.markKeyUsed(key.keyId)
+    await store.markKeyUsed(acme, key.keyId)
     assert.equal((await store.findKey(made.sha256))?.key.lastUsedAt, now())
     const other = await store.addKey(keyFor(acme), AUDIT)
     assert.deepEqual(

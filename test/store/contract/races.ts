@@ -97,7 +97,7 @@ export const raceContract: Contract = {
           last = revoked
           const seen = await store.findKey(made.sha256)
           if (last) assert.equal(seen?.key.revokedAt, world.now())
-          await store.markKeyUsed(keyId)
+          await store.markKeyUsed(world.acme, keyId)
         }
       }
       const revoke = async () => {

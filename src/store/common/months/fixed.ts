@@ -2,9 +2,12 @@
 
 import { sql } from '../reader.ts'
 
+/** Whoever closed a later month saw the last write that could be dated before its end: those before it are final as well. */
 export const IS_CLOSED = sql<{ closed: bigint }>(
-  'select count(*) as closed from closed_months where month = :month',
+  'select count(*) as closed from (select 1 from closed_months where month >= :month limit 1) x',
 )
+/** Since when there are partners, and anything that could be billed. */
+export const FIRST_PARTNER = sql<{ at: bigint | null }>('select min(created_at) as at from partners')
 export const CLOSE_MONTH = sql<never>(
   `insert into closed_months (month, period_end, closed_at) values (:month, :period_end, :now)
    on conflict do nothing`,

@@ -6,7 +6,7 @@ import { activityReader } from './activity.ts'
 import { adjustmentLines } from './adjustment-lines.ts'
 import { tradeLines } from './trade-lines.ts'
 
-export const readMonths = (reader: Reader): Omit<MonthStore, 'fixPeriod'> => ({
+export const readMonths = (reader: Reader): Omit<MonthStore, 'fixPeriod' | 'fixTenantPeriod'> => ({
   readActivity: activityReader(reader),
   ...tradeLines(reader),
   ...adjustmentLines(reader),

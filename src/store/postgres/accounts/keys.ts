@@ -10,7 +10,7 @@ import type { KeyStore, NewKey } from '../../keys.ts'
 import { type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
 import { tenantOf } from '../../rows/tenant.ts'
 import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
-import { type Connection, ofTenant } from '../server/connection.ts'
+import { type Connection, callOf, ofTenant } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 import { addAudit } from './audit.ts'
@@ -33,7 +33,7 @@ export function createKeyStore(connection: Connection): KeyStore {
   async function findAll(hashes: readonly string[]): Promise<(KeySeen | null)[]> {
     const [rows, now] = await connection.look(
       (tx) => Promise.all([tx.all(BY_SECRET, { hashes }), clock.present(tx)]),
-      { caller: null },
+      { caller: 'unknown' },
     )
     const found = new Map(rows.map((row) => [row.key_sha256, row]))
     return hashes.map((hash) => {
@@ -47,10 +47,10 @@ export function createKeyStore(connection: Connection): KeyStore {
   return {
     findKey: askTogether(findAll),
 
-    markKeyUsed: (keyId) =>
+    markKeyUsed: (tenant, keyId) =>
       connection.write(async (tx) => {
         await tx.run(MARK_USED, { key_id: keyId, now: await clock.now(tx) })
-      }),
+      }, callOf(tenant)),
 
     addKey: (key, entry) =>
       connection.write(async (tx) => {

@@ -3,15 +3,16 @@
 import { monthOf } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { refusePastMonth } from '../../../core/tier.ts'
+import { instantOrNull } from '../../rows/instant.ts'
 import { type TierRow, tierOf, tierParams } from '../../rows/tier.ts'
 import { PUT_TIER, PUT_TIER_OVERRIDE } from '../../sql/accounts.ts'
 import type { OverrideStart, TierStore } from '../../tiers.ts'
-import type { Connection } from '../server/connection.ts'
+import { type Connection, callOf } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import type { Tx } from '../server/transaction.ts'
 import { addAudit } from './audit.ts'
 
-const PARTNER = query<{ one: bigint }>('select 1 as one from partners where partner_slug = :slug')
+const PARTNER = query<{ created_at: bigint }>('select created_at from partners where partner_slug = :slug')
 /** A tier is decided by all the others: whoever writes one is alone at it. */
 const ALONE = query('lock table tiers in share row exclusive mode')
 const LIST = query<TierRow>('select * from tiers order by from_month, min_volume_usd, name')
@@ -38,6 +39,20 @@ async function refuseUnknownTier(tx: Tx, tier: string, month: string): Promise<v
 
 export function createTierStore(connection: Connection): TierStore {
   return {
+    readTerms: ({ tenantId, partnerSlug: slug }, month) =>
+      connection.read(async (tx) => {
+        const [tiers, override, partner] = await Promise.all([
+          tx.all(LIST),
+          tx.get(OVERRIDE, { slug, month }),
+          tx.get(PARTNER, { slug }),
+        ])
+        return {
+          tiers: tiers.map(tierOf),
+          override: override?.tier_name ?? null,
+          partnerSince: instantOrNull(partner?.created_at ?? null),
+        }
+      }, callOf({ tenantId })),
+
     listTiers: async () => (await connection.look((tx) => tx.all(LIST))).map(tierOf),
 
     putTier: (decide, entryOf) =>

@@ -2,30 +2,51 @@
 // (../server/gate.ts), alone.
 
 import type { FixedPeriod } from '../../../core/fixed-period.ts'
-import { overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
+import { isConfirmed, overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Period } from '../../../core/month.ts'
-import type { Caller } from '../../../core/partner.ts'
-import { CLOSE_MONTH, IS_CLOSED, REPORT_SANDBOX_UNTIL, REPORT_UNTIL } from '../../common/months/fixed.ts'
+import type { Caller, Tenant } from '../../../core/partner.ts'
+import { Problem } from '../../../core/problem.ts'
+import { activityReader } from '../../common/months/activity.ts'
+import {
+  CLOSE_MONTH,
+  FIRST_PARTNER,
+  IS_CLOSED,
+  REPORT_SANDBOX_UNTIL,
+  REPORT_UNTIL,
+} from '../../common/months/fixed.ts'
 import { readMonths } from '../../common/months/read-months.ts'
 import { tradeLines } from '../../common/months/trade-lines.ts'
 import type { MonthStore } from '../../months.ts'
+import { instantOrNull } from '../../rows/instant.ts'
 import { isSandbox, latestRecordedAt } from '../sandbox/tenant-time.ts'
-import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
+import { type Connection, callOf, type Errand, type WriteTx } from '../server/connection.ts'
+import type { Scope } from '../server/gate.ts'
 import { queryOf, readerOf } from '../server/reader.ts'
 import { reached } from './reached.ts'
 
 const CLOSED = queryOf(IS_CLOSED)
 const CLOSE = queryOf(CLOSE_MONTH)
+const FIRST = queryOf(FIRST_PARTNER)
 const REPORTED = queryOf(REPORT_UNTIL)
 const REPORTED_OF = queryOf(REPORT_SANDBOX_UNTIL)
+
+/** How long a partner's call keeps others from writing when it closes a month while somebody's write is under way. */
+const CALL_WAITS_MS = 250
+/** After it has waited in vain, no partner's call tries for so long. */
+const TRY_AGAIN_MS = 15_000
+
+/** On whose behalf a month is fixed; nothing of it for an operator. */
+type ForCall = Pick<Scope, 'key'> & Errand
 
 export function createMonthStore(connection: Connection): MonthStore {
   const { read, write, clock } = connection
   const reader = readerOf(connection)
+  const closeInTurn = createTurn()
+  let triesFrom = Number.NEGATIVE_INFINITY
 
   /** Fixes it once no other write of the tenant is under way; null for one that is over for all by then. */
-  const fixAlone = (period: Period, { tenantId, keyId: key }: Caller): Promise<FixedPeriod | null> =>
+  const fixAlone = (period: Period, { tenantId }: Tenant, errand: ForCall): Promise<FixedPeriod | null> =>
     write(
       async (tx) => {
         const times = await tx.times
@@ -33,38 +54,85 @@ export function createMonthStore(connection: Connection): MonthStore {
           return fix(tx, period, { now: times.of(tenantId), sandbox: tenantId })
         return times.real < period.end ? fix(tx, period, { now: times.real, sandbox: null }) : null
       },
-      { tenants: [tenantId], alone: 'tenants', key },
+      { tenants: [tenantId], alone: 'tenants', ...errand },
     )
 
   /** Fixes it for everybody, once no other write at all is under way. */
-  const fixForAll = (period: Period, key: string | undefined): Promise<FixedPeriod> =>
+  const fixForAll = (period: Period, scope: ForCall & { waitsMs?: number } = {}): Promise<FixedPeriod> =>
     write(async (tx) => fix(tx, period, { now: (await tx.times).real, sandbox: null }), {
       alone: 'all',
-      key,
+      ...scope,
     })
 
-  /** What can be known without a lock: whether it is closed, and whether it concerns its tenant alone so far. */
-  const glance = ({ month, end }: Period, tenant: Caller | null): Promise<'closed' | 'own' | 'common'> =>
+  /** What can be known without a lock: whether it is or cannot be closed, or concerns its tenant alone so far. */
+  const glance = (
+    period: Period,
+    tenant: Tenant | null,
+    errand: ForCall,
+  ): Promise<'closed' | 'own' | 'unconfirmed' | 'common'> =>
     read(async (tx) => {
-      const [closed, now] = await Promise.all([tx.get(CLOSED, { month }), clock.present(tx)])
+      const [closed, now] = await Promise.all([tx.get(CLOSED, { month: period.month }), clock.present(tx)])
       if (closed?.closed === 1n) return 'closed'
-      return tenant && (now < end || (await isSandbox(tx, tenant.tenantId))) ? 'own' : 'common'
+      if (tenant && (now < period.end || (await isSandbox(tx, tenant.tenantId)))) return 'own'
+      return now < period.end || isConfirmed(period, await reached(tx, null)) ? 'common' : 'unconfirmed'
+    }, errand)
+
+  /**
+   * One at a time, as the first one closes the month for all, and for a moment only: whoever waits for the gate of all
+   * keeps every other write waiting behind it, on every host, for as long as a host that hangs holds it.
+   */
+  const closeForCall = (period: Period, tenant: Tenant, errand: ForCall): Promise<FixedPeriod> =>
+    closeInTurn(async () => {
+      const kind = await glance(period, tenant, errand)
+      if (kind === 'closed') return { ...period, final: true }
+      if (kind !== 'common' || performance.now() < triesFrom) return { ...period, final: false }
+      try {
+        return await fixForAll(period, { ...errand, waitsMs: CALL_WAITS_MS })
+      } catch (error) {
+        if (!(error instanceof Problem && error.code === 'database_locked')) throw error
+        triesFrom = performance.now() + TRY_AGAIN_MS
+        return { ...period, final: false }
+      }
     })
+
+  async function fixed(
+    period: Period,
+    tenant: Tenant | null,
+    { errand, forAll }: { errand: ForCall; forAll: () => Promise<FixedPeriod> },
+  ): Promise<FixedPeriod> {
+    const kind = await glance(period, tenant, errand)
+    if (kind === 'closed') return { ...period, final: true }
+    if (kind === 'unconfirmed') return { ...period, final: false }
+    // A partner that asks for its running month, as it may at any time, holds up no other partner's writes.
+    return (kind === 'own' && tenant && (await fixAlone(period, tenant, errand))) || forAll()
+  }
 
   return {
-    fixPeriod: async (period, tenant = null) => {
-      const kind = await glance(period, tenant)
-      if (kind === 'closed') return { ...period, final: true }
-      // A partner that asks for its running month, as it may at any time, holds up no other partner's writes.
-      return (
-        (kind === 'own' && tenant && (await fixAlone(period, tenant))) || fixForAll(period, tenant?.keyId)
-      )
+    fixPeriod: (period, tenant = null) =>
+      fixed(period, tenant, { errand: {}, forAll: () => fixForAll(period) }),
+
+    fixTenantPeriod: (tenant: Caller, period) => {
+      const errand = { caller: tenant.tenantId, key: tenant.keyId }
+      return fixed(period, tenant, { errand, forAll: () => closeForCall(period, tenant, errand) })
     },
 
     ...readMonths(reader),
 
+    readActivity: (tenant, ...which) =>
+      activityReader(readerOf(connection, callOf(tenant)))(tenant, ...which),
+
     readTenantLines: (tenant, ...which) =>
       tradeLines(readerOf(connection, callOf(tenant))).readTenantLines(tenant, ...which),
+  }
+}
+
+/** Runs one after the other. */
+function createTurn(): <T>(work: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve()
+  return (work) => {
+    const mine = last.then(work)
+    last = mine.catch(() => {})
+    return mine
   }
 }
 
@@ -74,15 +142,21 @@ async function fix(
   period: Period,
   { now, sandbox }: { now: Instant; sandbox: number | null },
 ): Promise<FixedPeriod> {
-  const { fixed, reportedUntil: at } =
-    now >= period.end
-      ? overPeriod(period, await reached(tx, sandbox))
-      : runningPeriod(period, now, await latestRecordedAt(tx, sandbox))
+  const {
+    fixed,
+    reportedUntil: at,
+    closes,
+  } = now >= period.end
+    ? overPeriod(period, { now, reached: await reached(tx, sandbox) }, await firstOf(tx, sandbox))
+    : { ...runningPeriod(period, now, await latestRecordedAt(tx, sandbox)), closes: null }
   const writes: Promise<unknown>[] = []
-  if (fixed.final && sandbox === null)
-    writes.push(tx.run(CLOSE, { month: period.month, period_end: period.end, now }))
+  if (closes && sandbox === null)
+    writes.push(tx.run(CLOSE, { month: closes.month, period_end: closes.end, now }))
   if (at !== null)
     writes.push(sandbox === null ? tx.run(REPORTED, { at }) : tx.run(REPORTED_OF, { at, tenant: sandbox }))
   await Promise.all(writes)
   return fixed
 }
+
+const firstOf = async (tx: WriteTx, sandbox: number | null): Promise<Instant | null> =>
+  sandbox === null ? instantOrNull((await tx.get(FIRST))?.at ?? null) : null

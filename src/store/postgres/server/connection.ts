@@ -8,7 +8,7 @@ import { isNewer } from '../../migrations.ts'
 import { createRefusedWrites } from '../../refused-writes.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
-import { createPlaces } from './connection-turns.ts'
+import { createPlaces, type Whose } from './connection-turns.ts'
 import { explained, isDiskFull, isLost, isSilence, isTransient, noneFree } from './errors.ts'
 import { type Entered, enter, type Mark, type Scope } from './gate.ts'
 import { CONNECT_MAX_MS, PATIENCE } from './limits.ts'
@@ -22,10 +22,10 @@ export type WriteTx = Tx & { times: Promise<Entered> }
 /** On whose behalf the server is asked. */
 export type Errand = {
   /**
-   * The tenant whose call waits for the answer: it has its share of the connections (places.ts). Null for a call of which
-   * nobody knows yet whose it is; left out for what no call waits for.
+   * The tenant whose call waits for the answer: it has its share of the connections (connection-turns.ts). Left out for
+   * what no call waits for.
    */
-  caller?: number | null
+  caller?: Exclude<Whose, 'none'>
   /** For what reads whole tables and takes as long as that takes. */
   unhurried?: boolean
 }
@@ -87,7 +87,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
   ): Promise<T> {
     const patience = unhurried ? null : caller === undefined ? PATIENCE.work : PATIENCE.call
     for (let tried = 1; ; tried++) {
-      const giveBack = await places.take(caller ?? null)
+      const giveBack = await places.take(caller ?? 'none')
       try {
         return await work(pipelineOn(await pool.connect(), patience))
       } catch (error) {
@@ -146,7 +146,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
         refused.throwRecent()
       }, {}),
     async session() {
-      const leave = await places.take(null)
+      const leave = await places.take('none')
       try {
         const client = await pool.connect()
         return {

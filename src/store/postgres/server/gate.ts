@@ -23,6 +23,8 @@ export type Scope = {
   alone?: 'tenants' | 'all'
   key?: string | undefined
   keys?: readonly string[]
+  /** How long it waits for each lock; by default as long as anybody. */
+  waitsMs?: number
 }
 
 export type Times = {
@@ -44,10 +46,11 @@ export type Mark = { xid: string } & History
 /** Takes the locks of a scope, then reads the clock. `found` is told what is on record of migrations, and may throw. */
 export async function enter(
   tx: Pipeline,
-  { tenants = [], alone, key, keys = key === undefined ? [] : [key] }: Scope,
+  { tenants = [], alone, key, keys = key === undefined ? [] : [key], waitsMs }: Scope,
   { clock, found }: { clock: Instant | null; found: (applied: Applied) => void },
 ): Promise<{ times: Entered; mark: Mark }> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
+  if (waitsMs !== undefined) tx.send(`set local lock_timeout = ${waitsMs}`).catch(() => {})
   // What fails here makes the reading of the clock fail.
   tx.run(alone === 'all' ? ALL_ALONE : ALL).catch(() => {})
   for (const tenant of ids) tx.run(alone === 'tenants' ? TENANT_ALONE : TENANT, { tenant }).catch(() => {})

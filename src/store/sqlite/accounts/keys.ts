@@ -58,7 +58,7 @@ export function createKeyStore(
       }),
     ),
 
-    markKeyUsed: (keyId) =>
+    markKeyUsed: (_, keyId) =>
       write(() => {
         memory.forget()
         sql.markUsed.run({ key_id: keyId, now: clock() })

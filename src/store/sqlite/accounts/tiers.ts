@@ -3,6 +3,7 @@
 import { monthOf } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { refusePastMonth } from '../../../core/tier.ts'
+import { instantOrNull } from '../../rows/instant.ts'
 import { type TierRow, tierOf, tierParams } from '../../rows/tier.ts'
 import { PUT_TIER, PUT_TIER_OVERRIDE } from '../../sql/accounts.ts'
 import type { OverrideStart, TierStore } from '../../tiers.ts'
@@ -11,7 +12,7 @@ import type { AuditLog } from './audit.ts'
 
 export function createTierStore({ db, read, write }: Connection, audit: AuditLog): TierStore {
   const sql = {
-    partner: db.prepare('select 1 from partners where partner_slug = ?'),
+    partner: db.prepare<[string], bigint>('select created_at from partners where partner_slug = ?').pluck(),
     list: db.prepare<[], TierRow>('select * from tiers order by from_month, min_volume_usd, name'),
     put: db.prepare(PUT_TIER),
     firstMonth: db.prepare('select min(from_month) from tiers where name = ?').pluck(),
@@ -36,6 +37,13 @@ export function createTierStore({ db, read, write }: Connection, audit: AuditLog
   }
 
   return {
+    readTerms: ({ partnerSlug: slug }, month) =>
+      read(() => ({
+        tiers: sql.list.all().map(tierOf),
+        override: sql.override.get(slug, month) ?? null,
+        partnerSince: instantOrNull(sql.partner.get(slug) ?? null),
+      })),
+
     listTiers: () => read(() => sql.list.all().map(tierOf)),
 
     putTier: (decide, entryOf) =>
@@ -48,7 +56,8 @@ export function createTierStore({ db, read, write }: Connection, audit: AuditLog
 
     putTierOverride: ({ partnerSlug: slug, fromMonth, tierName: tier }, entry) =>
       write((now) => {
-        if (!sql.partner.get(slug)) throw new Problem('partner_not_found', `Partner ${slug} not found.`)
+        if (sql.partner.get(slug) === undefined)
+          throw new Problem('partner_not_found', `Partner ${slug} not found.`)
         const from_month = fromMonth ?? monthOf(now)
         refusePastMonth(from_month, monthOf(now))
         if (tier !== null) refuseUnknownTier(tier, from_month)

@@ -1,11 +1,19 @@
 // The bound of a month below which nothing is dated any more once it has been reported.
 
-import { overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
+import { type FixedPeriod, isConfirmed, overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
 import type { Instant } from '../../../core/instant.ts'
-import { CLOSE_MONTH, IS_CLOSED, REPORT_SANDBOX_UNTIL, REPORT_UNTIL } from '../../common/months/fixed.ts'
+import type { Period } from '../../../core/month.ts'
+import type { Tenant } from '../../../core/partner.ts'
+import {
+  CLOSE_MONTH,
+  FIRST_PARTNER,
+  IS_CLOSED,
+  REPORT_SANDBOX_UNTIL,
+  REPORT_UNTIL,
+} from '../../common/months/fixed.ts'
 import { readMonths } from '../../common/months/read-months.ts'
 import type { MonthStore } from '../../months.ts'
-import { instant } from '../../rows/instant.ts'
+import { instant, instantOrNull } from '../../rows/instant.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { readerOf } from '../file/reader.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
@@ -18,34 +26,56 @@ export function reportedUntil(db: Database): () => Instant {
 }
 
 export function createMonthStore(connection: Connection, time: TenantTime): MonthStore {
-  const { db, write } = connection
+  const { db, present, read, write } = connection
   const reader = readerOf(connection)
   const records = createReached(db, time)
   const sql = {
+    closed: db.prepare<object, bigint>(IS_CLOSED.text).pluck(),
+    first: db.prepare<[], bigint | null>(FIRST_PARTNER.text).pluck(),
     close: db.prepare(CLOSE_MONTH.text),
     reported: db.prepare(REPORT_UNTIL.text),
     reportedOf: db.prepare(REPORT_SANDBOX_UNTIL.text),
   }
+  /** A sandbox closes its months for itself alone: those of the others may lie ahead of them. */
+  const sandboxOf = (tenant: Tenant | null): number | null =>
+    tenant !== null && time.isSandbox(tenant.tenantId) ? tenant.tenantId : null
+  const timeIn = (sandbox: number | null, real: Instant): Instant =>
+    sandbox === null ? real : time.of(sandbox, real)
+
+  /** What can be known without the write lock; null when it takes that. */
+  const glance = (period: Period, tenant: Tenant | null): Promise<FixedPeriod | null> =>
+    read(() => {
+      if (sql.closed.get({ month: period.month }) === 1n) return { ...period, final: true }
+      const sandbox = sandboxOf(tenant)
+      const isOver = timeIn(sandbox, present()) >= period.end
+      return isOver && !isConfirmed(period, records.reached(sandbox)) ? { ...period, final: false } : null
+    })
+
+  const fix = (period: Period, tenant: Tenant | null, real: Instant): FixedPeriod => {
+    const sandbox = sandboxOf(tenant)
+    const now = timeIn(sandbox, real)
+    const { fixed, reportedUntil, closes } =
+      now >= period.end
+        ? overPeriod(
+            period,
+            { now, reached: records.reached(sandbox) },
+            sandbox === null ? instantOrNull(sql.first.get() ?? null) : null,
+          )
+        : { ...runningPeriod(period, now, time.latestRecordedAt(sandbox)), closes: null }
+    if (closes && sandbox === null) sql.close.run({ month: closes.month, period_end: closes.end, now })
+    if (reportedUntil !== null && sandbox === null) sql.reported.run({ at: reportedUntil })
+    if (reportedUntil !== null && sandbox !== null) sql.reportedOf.run({ at: reportedUntil, tenant: sandbox })
+    return fixed
+  }
+
   return {
-    fixPeriod: async (period, tenant = null) => {
-      const { month } = period
-      if ((await reader.get(IS_CLOSED, { month }))?.closed === 1n) return { ...period, final: true }
-      // Whoever held the write lock at midnight has committed once this has had its turn.
-      return write((real) => {
-        // A sandbox closes its months for itself alone: those of the others may lie ahead of them.
-        const sandbox = tenant !== null && time.isSandbox(tenant.tenantId) ? tenant.tenantId : null
-        const now = sandbox === null ? real : time.of(sandbox, real)
-        const { fixed, reportedUntil } =
-          now >= period.end
-            ? overPeriod(period, records.reached(sandbox))
-            : runningPeriod(period, now, time.latestRecordedAt(sandbox))
-        if (fixed.final && sandbox === null) sql.close.run({ month, period_end: period.end, now })
-        if (reportedUntil !== null && sandbox === null) sql.reported.run({ at: reportedUntil })
-        if (reportedUntil !== null && sandbox !== null)
-          sql.reportedOf.run({ at: reportedUntil, tenant: sandbox })
-        return fixed
-      })
-    },
+    // Whoever held the write lock at midnight has committed once this has had its turn.
+    fixPeriod: async (period, tenant = null) =>
+      (await glance(period, tenant)) ?? write((real) => fix(period, tenant, real)),
+
+    // Every write has the lock alone here, so that this one keeps the others no longer than any; it waits in its lane.
+    fixTenantPeriod: async (tenant, period) =>
+      (await glance(period, tenant)) ?? write((real) => fix(period, tenant, real), tenant.tenantId),
 
     ...readMonths(reader),
   }
