@@ -26,6 +26,7 @@ import { createPriceStore } from './pass/prices.ts'
 import { createSandboxStore } from './sandbox/sandboxes.ts'
 import { type Connection, connect } from './server/connection.ts'
 import { explaining } from './server/errors.ts'
+import { stayInUse } from './server/in-use.ts'
 import { isEmpty, migrate, migrationStates } from './server/migrate.ts'
 import { openPool, type Pool } from './server/pool.ts'
 
@@ -58,6 +59,7 @@ export type OpenOptions = {
 /** Throws database_not_found, schema_newer, database_locked, storage_failed. */
 export async function openStore(url: string, { clock, create }: OpenOptions): Promise<Store> {
   const pool = openPool(url)
+  stayInUse(pool)
   const connection = connect(pool, url, clock)
   try {
     await explaining(connection.server, async () => {

@@ -5,6 +5,7 @@ import pg from 'pg'
 import { Problem } from '../../../core/problem.ts'
 import { shownAddress } from '../../address.ts'
 import { impatient } from './answer-timeout.ts'
+import { holdInUse } from './in-use.ts'
 import { CONNECT_MAX_MS, IDLE_TRANSACTION_MAX_MS, LOCK_WAIT_MAX_MS, STATEMENT_MAX_MS } from './limits.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
 
@@ -44,7 +45,7 @@ export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA }
   const pool = new pg.Pool({
     ...connectingTo(url),
     max,
-    // One stays however long nobody calls: who asks whether the database is in use sees it (../copying/target.ts).
+    // One stays however long nobody calls, and holds the lock of those that use the database (in-use.ts).
     min: 1,
     pipeline: true,
     Client,
@@ -117,6 +118,7 @@ async function prepare(client: pg.ClientBase, of: { server: string; schema: stri
   client.on('error', () => {})
   const asked = impatient(client)
   await settle(asked, of)
+  if (of.schema === SCHEMA) await holdInUse(asked)
   // Throws schema_newer: another host may have been upgraded since this process began.
   await migrationStates(asked)
 }
