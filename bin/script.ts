@@ -40,11 +40,22 @@ export async function script(contents: string, outfile: string, plugins: Plugin[
     define: { 'import.meta.dirname': '__dirname' },
     // A script that starts from a code cache cannot import(): every lazy import becomes a require.
     supported: { 'dynamic-import': false },
-    // The licences are beside the executable. In the script, one foreign letter of a name would double its size.
+    // The licences are beside the executable.
     legalComments: 'none',
+    // A process keeps the text of whatever it has loaded, comments included. Names stay, for whoever reads a stack. Lines
+    // stay short, because Node prints the one in which an error ended the process.
+    minifyWhitespace: true,
+    lineLimit: LINE_CHARS,
     logLevel: 'warning',
     metafile: true,
   } satisfies BuildOptions
   const { metafile } = await build(options)
+  writeFileSync(outfile, inAscii(readFileSync(outfile, 'utf8')))
   return metafile
 }
+
+const LINE_CHARS = 500
+
+/** With one letter beyond ASCII in it, V8 keeps a script at two bytes a letter. esbuild leaves those in expressions to match. */
+const inAscii = (text: string): string =>
+  text.replace(/[^\0-\x7F]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`)

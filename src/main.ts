@@ -2,9 +2,9 @@
 
 import { CommanderError } from 'commander'
 import type { Loss, Streams } from './cli/context.ts'
-import { EXIT, failureOf } from './cli/exit-codes.ts'
-import { misspelt, refuseEmptyVariables, unknownVariables } from './cli/misspelt.ts'
 import { createProgram, VERSION_ASKED } from './cli/program.ts'
+import { EXIT, failureOf } from './cli/shared/exit-codes.ts'
+import { misspelt, refuseEmptyVariables, unknownVariables } from './cli/shared/misspelt.ts'
 import { versionJson } from './cli/version.ts'
 import { visible } from './core/visible.ts'
 import { type Machine, machine as realMachine } from './machine.ts'

@@ -50,6 +50,15 @@ test('every file of src has a room, and imports only what that room may', () => 
   assert.deepEqual(wrong, [])
 })
 
+test('a file of src/cli that is not in a folder is a command, or a room of its own', () => {
+  const others = list('src/cli/*.ts').filter((file) => {
+    const [name = ''] = /[^/]+(?=\.ts$)/.exec(file) ?? []
+    const made = name.replace(/-./g, ([, letter = '']) => letter.toUpperCase())
+    return !(`cli/${name}` in ROOMS) && !read(file).includes(`export function ${made}Command(`)
+  })
+  assert.deepEqual(others, [])
+})
+
 test('the rules of the rooms do notice', () => {
   const seen = (target: string): Import => ({ target, typesOnly: false, lazy: false })
   const { core, http, engine } = { core: ROOMS.core, http: ROOMS.http, engine: ROOMS['engine/slot-reserve'] }
@@ -67,7 +76,7 @@ test('the rules of the rooms do notice', () => {
   assert.ok(cli && terminal)
   assert.equal(complaint('src/cli/x.ts', cli, seen('src/cli/demo/play.ts')).length, 1)
   assert.equal(complaint('src/cli/x.ts', cli, seen('src/cli/demo.ts')).length, 1)
-  assert.equal(complaint('src/cli/terminal/x.ts', terminal, seen('src/cli/find-partner.ts')).length, 1)
+  assert.equal(complaint('src/cli/terminal/x.ts', terminal, seen('src/cli/shared/find-partner.ts')).length, 1)
   assert.equal(complaint('src/cli/terminal/x.ts', terminal, context).length, 1)
   assert.equal(complaint('src/cli/terminal/x.ts', terminal, { ...context, typesOnly: true }).length, 0)
 })
@@ -173,9 +182,9 @@ for (const [what, pattern, where] of BANNED) {
   })
 }
 
-test('every test file opens with a sentence that says what it is for', () => {
+test('every file of code opens with a sentence that says what it is for', () => {
   assert.deepEqual(
-    list('test/**/*.ts').filter((file) => !/^\/\/ [\s\S]*?[.:]\n/.test(read(file))),
+    CODE.filter((file) => !/^\/\/ [\s\S]*?[.:]\n/.test(read(file))),
     [],
   )
 })

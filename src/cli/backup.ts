@@ -6,8 +6,8 @@ import { visible } from '../core/visible.ts'
 import type { Database } from '../store/database.ts'
 import { nameTaken } from '../whole-file.ts'
 import type { Cli } from './context.ts'
-import { copyWatched } from './copy.ts'
 import { databaseOf } from './database.ts'
+import { copyWatched } from './shared/copy-watched.ts'
 import { print } from './terminal/print.ts'
 
 export function backupCommand(cli: Cli): Command {

@@ -6,8 +6,8 @@ import { type Finding, showPlan } from '../core/findings.ts'
 import { Problem } from '../core/problem.ts'
 import type { Fault } from '../store/check.ts'
 import type { Cli } from './context.ts'
-import { EXIT } from './exit-codes.ts'
-import { type FindingJson, findingInWords, findingJson } from './findings.ts'
+import { EXIT } from './shared/exit-codes.ts'
+import { type FindingJson, findingInWords, findingJson } from './shared/findings.ts'
 import { sandboxJson, sandboxLines } from './status/sandboxes.ts'
 import { note, print } from './terminal/print.ts'
 
@@ -35,7 +35,7 @@ async function look(cli: Cli): Promise<Seen> {
   try {
     return await cli.withStore(async (store) => {
       const faults = await store.findFaults()
-      const warnings = await store.findWarnings()
+      const warnings = await unlessFound(faults, store.findWarnings())
       // A damaged file may have nothing more to say than what was found.
       const sandboxes = faults.length === 0 ? (await store.listSandboxes()).map(sandboxJson) : []
       return { faults, warnings, sandboxes }
@@ -48,12 +48,22 @@ async function look(cli: Cli): Promise<Seen> {
   }
 }
 
+/** Where what is damaged is known already, it may well keep warnings from being looked for. */
+async function unlessFound(faults: readonly Fault[], looking: Promise<Finding[]>): Promise<Finding[]> {
+  try {
+    return await looking
+  } catch (error) {
+    if (faults.length > 0 && error instanceof Problem && error.code === 'database_damaged') return []
+    throw error
+  }
+}
+
 /** Wrong books are as urgent as it gets. */
 const faultFound = (fault: Fault): Finding => ({
   ...fault,
   severity: 'page',
   tenant: null,
-  next: ['tranche', ...nextOf(fault)],
+  next: fault.next ?? ['tranche', ...nextOf(fault)],
 })
 
 /** The command that shows what there is to know about the row that is wrong. */

@@ -1,19 +1,18 @@
 // copy: a whole database to another file or server, verified; and the seal that completes a move.
 
 import { Command } from 'commander'
-import type { Copied, CopyOptions } from '../copy/copy.ts'
 import { counted } from '../core/counted.ts'
 import { formatInstant } from '../core/instant.ts'
 import { Problem } from '../core/problem.ts'
 import { visible } from '../core/visible.ts'
 import { holdsSecret } from '../store/address.ts'
 import type { Database } from '../store/database.ts'
-import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
 import { databaseOf } from './database.ts'
+import { auditEntry } from './shared/audit-entry.ts'
+import { copyWatched } from './shared/copy-watched.ts'
 import { confirmOnTerminal } from './terminal/confirm.ts'
 import { print, warn } from './terminal/print.ts'
-import { createProgress } from './terminal/progress.ts'
 
 type Options = { from?: string; to?: string; seal?: boolean; unseal?: boolean }
 type Named = Pick<Options, 'from' | 'to'>
@@ -75,31 +74,6 @@ async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> 
     : `; ${from.shown} still takes writes, and they are not in the copy`
   const proof = `${counted(rows, 'row')} in ${counted(copied.tables.length, 'table')}, ${counted(copied.closedMonths, 'closed month')}, verified`
   print(cli, json, () => visible(`${from.shown} copied to ${to.shown}: ${proof}${kept}`))
-}
-
-/** Copies with a bar on a terminal. */
-export async function copyWatched(
-  cli: Cli,
-  { from, to }: Ends,
-  options: Pick<CopyOptions, 'seal' | 'replace' | 'kind' | 'audit'>,
-): Promise<Copied> {
-  const { copyDatabase } = await import('../copy/copy.ts')
-  let doing = ''
-  const progress = createProgress(cli.streams, () => doing)
-  try {
-    return await copyDatabase(from, to, {
-      ...options,
-      now: cli.machine.clock(),
-      show(share, what) {
-        doing = what
-        progress.show(share)
-      },
-    })
-  } catch (error) {
-    throw to.explained(from.explained(error))
-  } finally {
-    progress.clear()
-  }
 }
 
 /** Two databases that both take writes are two truths about the same money. */

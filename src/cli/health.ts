@@ -4,8 +4,8 @@ import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
 import { isLoopback } from '../price/fetch-json.ts'
 import type { Cli } from './context.ts'
-import { EXIT } from './exit-codes.ts'
 import { wholeNumber } from './options/values.ts'
+import { EXIT } from './shared/exit-codes.ts'
 import { print } from './terminal/print.ts'
 
 const ANSWER_WAIT_MS = 3_000

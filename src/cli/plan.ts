@@ -2,17 +2,17 @@
 
 import { Command } from 'commander'
 import { formatInstant } from '../core/instant.ts'
-import { formatPrice, formatUsd } from '../core/money.ts'
+import { formatPrice, formatUsd, ZERO_USD } from '../core/money.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { Schedule } from '../core/schedule-state.ts'
-import { unreserved, type Window } from '../core/window.ts'
+import type { Window } from '../core/window.ts'
 import { ANY_PRICE } from '../engine/slot-reserve.ts'
-import { planJson } from '../http/resource-json.ts'
+import { planJson, windowJson } from '../http/answers/resource-json.ts'
 import type { ListedPlan } from '../store/plans.ts'
 import type { Cli } from './context.ts'
-import { partnerNamed } from './find-partner.ts'
 import { environmentOption, slug } from './options/values.ts'
+import { partnerNamed } from './shared/find-partner.ts'
 import { print, printList } from './terminal/print.ts'
 import { type Column, renderFields, renderTable } from './terminal/table.ts'
 
@@ -59,7 +59,7 @@ export function planCommand(cli: Cli): Command {
         }
         const json = {
           ...listJson(only),
-          windows: only.windows.map(windowJson),
+          windows: only.windows.map(ledgerJson),
           schedule: only.schedule && scheduleJson(only.schedule),
         }
         const table = await renderTable(WINDOW_COLUMNS, json.windows)
@@ -87,21 +87,21 @@ const listJson = (row: ListedPlan) => ({
   partner_slug: row.tenant.partnerSlug,
   environment: row.tenant.environment,
   ...planJson(row),
-  window: row.window && windowJson(row.window),
+  window: row.window && ledgerJson(row.window),
 })
 
-const windowJson = (window: Window) => ({
-  window_start: formatInstant(window.start),
-  window_end: formatInstant(window.end),
-  budget_usd: formatUsd(window.budget),
-  reserved_usd: formatUsd(window.reserved),
-  spent_usd: formatUsd(window.spent),
-  excess_usd: formatUsd(window.excess),
-  released_usd: formatUsd(window.released),
-  left_usd: formatUsd(window.closed ? (0n as Window['budget']) : unreserved(window)),
-  closed_at: window.closed ? formatInstant(window.closed.at) : null,
-  close_reason: window.closed?.reason ?? null,
-})
+/** Of a window that is closed nothing is left: what it did not spend is released. */
+function ledgerJson(window: Window) {
+  const { left_usd, ...amounts } = windowJson(window)
+  const { closed, released } = window
+  return {
+    ...amounts,
+    released_usd: formatUsd(released),
+    left_usd: closed ? formatUsd(ZERO_USD) : left_usd,
+    closed_at: closed ? formatInstant(closed.at) : null,
+    close_reason: closed?.reason ?? null,
+  }
+}
 
 /** What the next purchase waits for. */
 const scheduleJson = (schedule: Schedule) => ({
@@ -120,7 +120,7 @@ const scheduleJson = (schedule: Schedule) => ({
 })
 
 type Shown = ReturnType<typeof listJson> & {
-  windows: ReturnType<typeof windowJson>[]
+  windows: ReturnType<typeof ledgerJson>[]
   schedule: ReturnType<typeof scheduleJson> | null
 }
 
@@ -142,7 +142,7 @@ const COLUMNS: Column<ReturnType<typeof listJson>>[] = [
   { title: 'WINDOW ENDS', of: (row) => row.window?.window_end ?? null },
 ]
 
-const WINDOW_COLUMNS: Column<ReturnType<typeof windowJson>>[] = [
+const WINDOW_COLUMNS: Column<ReturnType<typeof ledgerJson>>[] = [
   { title: 'WINDOW', of: (row) => row.window_start },
   { title: 'ENDS', of: (row) => row.window_end },
   { title: 'BUDGET', of: (row) => row.budget_usd, right: true },

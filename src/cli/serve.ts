@@ -4,7 +4,7 @@ import { Command, Option } from 'commander'
 import { SECOND_MS } from '../core/instant.ts'
 import type { ConnectionLimits } from '../http/listen/connections.ts'
 import type { Tls } from '../http/listen/server.ts'
-import type { Metrics } from '../http/metrics.ts'
+import type { Metrics } from '../http/metrics/metrics.ts'
 import type { Ops } from '../http/ops/endpoints.ts'
 import { CALLS_PER_KEY_MAX } from '../http/turns.ts'
 import type { Log, LogLevel } from '../log.ts'
@@ -25,6 +25,8 @@ import { createPing, type Ping, pingOption } from './tick/ping.ts'
 const DRAIN_LIMIT_MS = 30_000
 /** How long an opening may take before it is worth a line. */
 const OPENING_UNSAID_MS = 2_000
+/** What the store may keep of a file: calls touch few pages each, and the system has the others in its own memory. */
+const CACHE_KIB = 8_192
 /** How long what was given up on may still take to come to its end by itself. */
 const LINGER_MS = 1_000
 
@@ -199,7 +201,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         await options.ops.opened(store)
         await run(cli, store, { ...options, listeners, stopped, isNew, db })
       },
-      { create: options.create, checkpointsAside: true },
+      { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true },
     )
   }
   const served = openAndRun()

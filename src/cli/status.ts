@@ -1,7 +1,7 @@
 // status: how an operator sees whether all is well, once or on a screen that stays.
 
 import { Command, Option } from 'commander'
-import { createStockTaker, type TakeStock } from '../http/stock.ts'
+import { createStockTaker, type TakeStock } from '../http/metrics/minutely-stock.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
 import { interval } from './options/values.ts'

@@ -13,9 +13,9 @@ import {
   type Tier,
   type TierTerms,
 } from '../core/tier.ts'
-import { auditEntry } from './audit-entry.ts'
 import type { Cli } from './context.ts'
 import { dollars, month, wholeNumber } from './options/values.ts'
+import { auditEntry } from './shared/audit-entry.ts'
 import { note, print, printList } from './terminal/print.ts'
 import { type Column, renderFields } from './terminal/table.ts'
 

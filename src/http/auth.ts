@@ -2,8 +2,8 @@
 
 import type { Instant } from '../core/instant.ts'
 import { isUsable, isWellFormedKey, KEY_USED_STEP_MS, type KeySeen } from '../core/key.ts'
+import { keyHash } from '../keys.ts'
 import type { KeyStore } from '../store/keys.ts'
-import { keyHash } from './issue-key.ts'
 import { Refusal } from './refusal.ts'
 
 const HEADER = /^Bearer (\S+)$/

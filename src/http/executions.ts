@@ -17,7 +17,7 @@ import {
   duePageAnswer,
   type ExecutionJson,
   executionsAnswer,
-} from './answer-schemas.ts'
+} from './answers/schemas.ts'
 import { datetime, decimal, id, oneOf, remark, said } from './fields.ts'
 import { cursor, limit, PAGE_DEFAULT, type Places, pageOf } from './paging.ts'
 import { route } from './route.ts'

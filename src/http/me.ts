@@ -1,6 +1,6 @@
 // GET /me: whom the key belongs to.
 
-import { meAnswer } from './answer-schemas.ts'
+import { meAnswer } from './answers/schemas.ts'
 import { route } from './route.ts'
 
 export const getMe = route({

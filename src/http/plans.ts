@@ -13,10 +13,10 @@ import {
   writePlan,
 } from '../core/plan.ts'
 import { Problem } from '../core/problem.ts'
-import { planAnswer, planStateAnswer, plansAnswer } from './answer-schemas.ts'
+import { planJson, planStateJson } from './answers/resource-json.ts'
+import { planAnswer, planStateAnswer, plansAnswer } from './answers/schemas.ts'
 import { bool, datetime, decimal, id, oneOf, pathId, said } from './fields.ts'
 import { cursor, limit, PAGE_DEFAULT, type Places, pageOf } from './paging.ts'
-import { planJson, planStateJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 const WINDOW_DAYS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(

@@ -3,9 +3,9 @@
 import { z } from 'zod'
 import { EMAIL_MAX } from '../core/text.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
-import { userAnswer, userChangedAnswer } from './answer-schemas.ts'
+import { userJson } from './answers/resource-json.ts'
+import { userAnswer, userChangedAnswer } from './answers/schemas.ts'
 import { bool, datetime, oneOf, pathId, said, text } from './fields.ts'
-import { userJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 /** In the order the contract's endpoint names them, which is the order of the error message. */

@@ -2,9 +2,9 @@
 
 import { z } from 'zod'
 import { register, SECRET_BYTES, secretOf, WEBHOOK_URL_MAX } from '../core/webhook.ts'
-import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answer-schemas.ts'
+import { webhookJson } from './answers/resource-json.ts'
+import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answers/schemas.ts'
 import { FieldError, field, notText, said } from './fields.ts'
-import { webhookJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 const webhookBody = z.object({

@@ -1,12 +1,11 @@
 // What --db names: a file, or a database on a server. A URL may hold a password, which belongs in no output.
 
 import { Problem } from '../core/problem.ts'
+import { type AddressParts, flawOf, isSecret, isTaken, splitAddress } from './address-parts.ts'
 
 const SERVER = /^postgres(ql)?:\/\//i
 /** A URL of any kind, also in quotes that a shell would have taken off, or what PostgreSQL's own programs take for one. */
 const ADDRESS_OF_ANY_KIND = /^["'\s]*([a-z][a-z0-9+.-]*:\/\/|postgres(ql)?:)|(^|\s)password\s*=/i
-/** The parameters of an address that are secrets. */
-const SECRETS = ['password', 'sslpassword']
 const HIDDEN = 'postgres://***'
 
 /** Whether it names a database on a PostgreSQL server. Anything else is a file. */
@@ -15,15 +14,30 @@ export const isServer = (db: string): boolean => SERVER.test(db)
 /** The same as it may be shown and logged: without a password, and otherwise unchanged. */
 export function shownAddress(db: string): string {
   if (!ADDRESS_OF_ANY_KIND.test(db)) return db
-  const url = URL.parse(db)
+  const parts = splitAddress(db)
   // Where a password with a slash ends is anybody's guess.
-  if (!isServer(db) || !url || /@/.test(url.pathname + url.search + url.hash)) return HIDDEN
-  const named = SECRETS.filter((name) => url.searchParams.has(name))
-  if (url.password === '' && named.length === 0) return db
-  if (url.password !== '') url.password = '***'
-  for (const name of named) url.searchParams.set(name, '***')
-  return url.href
+  if (!parts) return HIDDEN
+  if (!parts.password && !parts.parameters.some(isSecret)) return db
+  const parameters = withoutSecretsOf(parts.parameters)
+  return joined({ ...parts, password: parts.password && '***', parameters })
 }
+
+/** A password with a & in it goes on in what looks like another parameter: beside a secret, all but what is taken is hidden. */
+function withoutSecretsOf(parameters: readonly string[]): string[] {
+  if (!parameters.some(isSecret)) return [...parameters]
+  return parameters.map((parameter) => {
+    const [name = ''] = parameter.split('=', 1)
+    if (!isTaken(name)) return '***'
+    return isSecret(parameter) ? `${name}=***` : parameter
+  })
+}
+
+const joined = ({ scheme, user, password, host, path, parameters }: AddressParts): string =>
+  scheme +
+  (user === null ? '' : `${user}${password === null ? '' : `:${password}`}@`) +
+  host +
+  path +
+  (parameters.length > 0 ? `?${parameters.join('&')}` : '')
 
 /** Whether it holds what may not be shown: a hint then names the variable TRANCHE_DB. */
 export const holdsSecret = (db: string): boolean => shownAddress(db) !== db
@@ -34,7 +48,7 @@ export const withoutSecrets = (text: string): string =>
     isServer(address) ? shownAddress(address) : address.replace(/\/\/[^/@]*:.*@/, '//***@'),
   )
 
-/** Throws usage for what looks like an address and is none of a PostgreSQL database. */
+/** Throws usage for what looks like an address and is none of a PostgreSQL database, or asks for what is not done. */
 export function refuseNoAddress(db: string): void {
   if (!ADDRESS_OF_ANY_KIND.test(db)) return
   if (!isServer(db))
@@ -42,28 +56,6 @@ export function refuseNoAddress(db: string): void {
       'usage',
       '--db takes a file or an address that begins with postgres://, and this is neither.',
     )
-  const flaw = flawOfHost(db)
+  const flaw = flawOf(db)
   if (flaw) throw new Problem('usage', `The address of the database ${flaw}`)
-  if (shownAddress(db) === HIDDEN)
-    throw new Problem(
-      'usage',
-      'The address of the database cannot be read: in its password, a character that is not a letter or digit is written ' +
-        'as %XX, such as %2F for / and %40 for @.',
-    )
 }
-
-/** What is wrong with the hosts that an address names, where it is certain which part of it that is. */
-function flawOfHost(db: string): string | null {
-  const [, authority = '', rest = ''] = /^[a-z]+:\/\/([^/?#]*)(.*)$/is.exec(db) ?? []
-  // Else a password with a slash is what comes before.
-  if (rest.includes('@')) return null
-  const host = authority.slice(authority.lastIndexOf('@') + 1)
-  if (host.includes(',') || /[?&]host=[^&]*(,|%2c)/i.test(rest))
-    return 'names several hosts. Name one: the primary, or a proxy that knows which that is.'
-  const [, port] = /^(?:\[[^\]]*\]|[^:]*):(.+)$/.exec(host) ?? []
-  if (port !== undefined && !(/^\d+$/.test(port) && Number(port) >= 1 && Number(port) <= PORT_MAX))
-    return `has a port that is not a number from 1 to ${PORT_MAX}.`
-  return null
-}
-
-const PORT_MAX = 65_535

@@ -3,8 +3,8 @@
 import type { Finding } from '../core/findings.ts'
 import type { Instant } from '../core/instant.ts'
 
-/** Something wrong in the file or the ledger: where, and what. */
-export type Fault = { kind: string; subject: string; message: string }
+/** Something wrong in the file or the ledger: where, and what. `next` is a command for it, where it is none of the usual. */
+export type Fault = { kind: string; subject: string; message: string; next?: readonly string[] }
 
 export interface CheckStore {
   /** Integrity, foreign keys and every ledger rule, recomputed from executions and trades. */

@@ -3,7 +3,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
-import { Agent, buildConnector, request } from 'undici'
+import type { Agent } from 'undici'
 import { unreadable } from '../core/unreadable.ts'
 import { type Announcement, payloadOf, type WakeUp } from '../core/wake-up.ts'
 import type { Attempt, Webhook } from '../core/webhook.ts'
@@ -35,12 +35,14 @@ export type DeliverOptions = {
 export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): Send {
   const trust = caFile === null ? null : trustAlso(caFile)
   return async ({ webhook, ...wakeUp }) => {
+    // A service whose ticks are cron's never sends any.
+    const undici = await import('undici')
     const url = new URL(webhook.url)
     const signal = AbortSignal.timeout(TOTAL_TIMEOUT_MS)
-    const agent = createAgent(guard, url, trust)
+    const agent = createAgent(undici, { guard, url, trust })
     try {
       const body = payloadOf(wakeUp)
-      const { statusCode, body: answer } = await request(url, {
+      const { statusCode, body: answer } = await undici.request(url, {
         method: 'POST',
         body,
         signal,
@@ -96,8 +98,11 @@ function assertCertificate(text: string, caFile: string): void {
  * An agent for one delivery. The socket connects to the addresses the guard has just checked, because they come from
  * the guard's own look-up; the name stays in the URL, so SNI and the certificate check are those of the name.
  */
-function createAgent(guard: Guard, url: URL, trust: SecureContext | null): Agent {
-  const connector = buildConnector({
+function createAgent(
+  undici: typeof import('undici'),
+  { guard, url, trust }: { guard: Guard; url: URL; trust: SecureContext | null },
+): Agent {
+  const connector = undici.buildConnector({
     timeout: CONNECT_TIMEOUT_MS,
     lookup: guard.lookup,
     // One request on a connection gains nothing from HTTP/2, and every receiver speaks what was before it.
@@ -106,7 +111,7 @@ function createAgent(guard: Guard, url: URL, trust: SecureContext | null): Agent
     rejectUnauthorized: true,
     ...(trust && { secureContext: trust }),
   })
-  return new Agent({
+  return new undici.Agent({
     connect: (options, callback) => {
       // A literal address is not looked up: it is checked here.
       const refused = guard.refuseLiteral(url.hostname)

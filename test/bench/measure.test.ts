@@ -79,8 +79,8 @@ test('a figure that a round lacks is left out, and so are the ratios and goals t
   assert.deepEqual(contestants[1]?.figures, {})
   assert.equal(ratios.rate?.spread, null)
   assert.deepEqual(goals, [
-    { words: 'rate at least 0.6', isMet: null },
-    { words: 'at most 25 ms p99', isMet: null },
+    { words: 'rate at least 0.6', unit: null, value: null, isMet: null },
+    { words: 'at most 25 ms p99', unit: 'p99_ms', value: null, isMet: null },
   ])
 })
 
@@ -93,10 +93,10 @@ test('a goal is met at its very bound', async () => {
   ]
   const of = [contestant('ours', rates(50, 50, 50)), contestant('floor', rates(100, 100, 100))]
   assert.deepEqual((await measure({ goals }, of)).goals, [
-    { words: 'rate at least 0.5', isMet: true },
-    { words: 'rate at least 0.51', isMet: false },
-    { words: 'at least 15,000/s', isMet: false },
-    { words: 'floor: at most 100/s', isMet: true },
+    { words: 'rate at least 0.5', unit: null, value: 0.5, isMet: true },
+    { words: 'rate at least 0.51', unit: null, value: 0.5, isMet: false },
+    { words: 'at least 15,000/s', unit: 'per_second', value: 50, isMet: false },
+    { words: 'floor: at most 100/s', unit: 'per_second', value: 100, isMet: true },
   ])
 })
 

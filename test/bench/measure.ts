@@ -69,7 +69,13 @@ function summed(row: Row, contestants: readonly Contestant[], rounds: readonly R
   const ratios = Object.fromEntries(row.ratios.map((ratio) => [ratio.name, ratioOf(ratio, rounds)]))
   const goals = row.goals.map((goal) => {
     const seen = 'ratio' in goal ? ratios[goal.ratio]?.spread : figureOf(measured, goal)
-    return { words: inWords(goal), isMet: seen ? isWithin(goal, seen.median) : null }
+    const unit = 'ratio' in goal ? null : goal.figure
+    return {
+      words: inWords(goal),
+      unit,
+      value: seen?.median ?? null,
+      isMet: seen ? isWithin(goal, seen.median) : null,
+    }
   })
   return { name, what, main, contestants: measured, ratios, goals }
 }

@@ -3,8 +3,8 @@
 
 import { capacityOf, capacityOfServer } from './capacity.ts'
 import type { Report } from './report.ts'
-import { type Failure, hasFailed, type Result } from './row.ts'
-import { besideOf, goalsOf, mainOf, ratiosOf } from './words.ts'
+import { type Failure, FIGURES, hasFailed, type Result } from './row.ts'
+import { figureOf, figuresIn, goalsOf, ratiosOf } from './words.ts'
 
 /** What stands between `<!-- bench: NAME -->` and `<!-- end -->`. */
 const PARTS: Record<string, (reports: Reports) => string> = {
@@ -38,27 +38,42 @@ function figuresOf({ at, commit, quick, machine, rows }: Report): string {
     `Measured ${at.slice(0, 10)} at commit \`${commit}\` with ${run}: ${cores} cores (${processor}), ${memoryGib} GiB,`,
     `${system}, Node ${node}, SQLite ${sqlite}${server}.`,
     '',
-    '| row | ours | floors and peers | ratios | goals |',
-    '|---|---|---|---|---|',
-    ...rows.map((row) => (hasFailed(row) ? failed(row) : measured(row))),
+    ...tableOf(['row', 'goal', 'measured', ''], rows.flatMap(goalsAt)),
     '',
+    ...rows.flatMap((row) => [...(hasFailed(row) ? [failed(row)] : measured(row)), '']),
   ].join('\n')
 }
 
-const cell = (lines: readonly string[]): string =>
-  lines.length === 0 ? '' : lines.map((text) => text.replaceAll('|', '\\|')).join('<br>')
+function goalsAt(row: Result | Failure): string[][] {
+  if (hasFailed(row)) return [[`\`${row.name}\``, '', '', 'not measured']]
+  const goals = goalsOf(row).filter(({ isErrors, verdict }) => !(isErrors && verdict === 'met'))
+  return goals.map(({ words, value, verdict }) => [`\`${row.name}\``, words, value, verdict])
+}
 
-function measured(row: Result): string {
-  const who = (isOurs: boolean) =>
-    row.contestants
-      .filter(({ role }) => (role === 'ours') === isOurs)
-      .map((contestant) => {
-        const figures = [mainOf(row, contestant), ...besideOf(row, contestant)].filter((text) => text !== '')
-        return `${contestant.name}: ${figures.join(', ')}`
-      })
-  const what = [`**${row.name}**`, row.what, `on ${row.on}`, ...row.notes]
-  return `| ${[what, who(true), who(false), ratiosOf(row), goalsOf(row)].map(cell).join(' | ')} |`
+/** A row by itself: what it is, a line for each contestant with what was measured of it, and the ratios. */
+function measured(row: Result): string[] {
+  const { name, what, on, rounds, contestants, main, notes } = row
+  const figures = figuresIn(row)
+  return [
+    `**\`${name}\`**: ${what}, on ${on}; ${rounds === 1 ? 'one round' : `${rounds} rounds`}.`,
+    '',
+    ...tableOf(
+      ['', ...figures.map((figure) => FIGURES[figure].unit)],
+      contestants.map((contestant) => [
+        contestant.name,
+        ...figures.map((figure) => figureOf(contestant, figure, figure === main)),
+      ]),
+    ),
+    '',
+    ...[...ratiosOf(row), ...notes].map((line) => `- ${line}`),
+  ]
 }
 
 const failed = ({ name, what, failed }: Failure): string =>
-  `| ${cell([`**${name}**`, what])} | not measured: ${cell([failed])} | | | |`
+  `**\`${name}\`**: ${what}. Not measured: ${failed}`
+
+function tableOf(head: readonly string[], lines: readonly (readonly string[])[]): string[] {
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((text) => text.replaceAll('|', '\\|')).join(' | ')} |`
+  return [line(head), `|${'---|'.repeat(head.length)}`, ...lines.map(line)]
+}

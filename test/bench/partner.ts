@@ -1,7 +1,7 @@
 // The partner whose service is measured, and its side over HTTP: polls for everything that is due, one page after the other.
 
 import type { Environment } from '../../src/core/partner.ts'
-import { issueKey } from '../../src/http/issue-key.ts'
+import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
 import type { Store } from '../../src/store/store.ts'
 import { AUDIT } from '../support/service.ts'

@@ -114,7 +114,8 @@ export type Result = {
   seconds: number
   contestants: Measured[]
   ratios: Record<string, { better: Ratio['better']; isSteady: boolean; spread: Spread | null }>
-  goals: { words: string; isMet: boolean | null }[]
+  /** The value is of a ratio where it is not of a figure, and so has no unit. */
+  goals: { words: string; unit: Figure | null; value: number | null; isMet: boolean | null }[]
   notes: string[]
 }
 

@@ -23,12 +23,15 @@ function measured(row: Result): Table.HorizontalTableRow[] {
   const { name, what, on, contestants, notes } = row
   const span = contestants.length
   const first = { rowSpan: span, content: [`${name}:`, what, `(${on})`].join('\n') }
-  const last = { rowSpan: span, content: [...ratiosOf(row), ...goalsOf(row), ...notes].join('\n') }
+  const last = { rowSpan: span, content: [...ratiosOf(row), ...goalsInWords(row), ...notes].join('\n') }
   return contestants.map((contestant, i) => {
     const own = [contestant.name, mainOf(row, contestant), besideOf(row, contestant).join('\n')]
     return i === 0 ? [first, ...own, last] : own
   })
 }
+
+const goalsInWords = (row: Result): string[] =>
+  goalsOf(row).map(({ words, verdict }) => `${words}: ${verdict}`)
 
 const failed = ({ name, what, failed }: Failure): Table.HorizontalTableRow[] => [
   [`${name}:\n${what}`, { colSpan: 4, content: `NOT MEASURED: ${failed}` }],

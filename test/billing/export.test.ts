@@ -7,7 +7,7 @@ import { setImmediate } from 'node:timers/promises'
 import { SUM_COLUMNS, SUMMARY_COLUMNS } from '../../src/billing/columns.ts'
 import { csvHeader, csvRow } from '../../src/billing/csv.ts'
 import { EXPORTS } from '../../src/billing/export.ts'
-import { monthlyAnswer, monthlyUsersAnswer } from '../../src/http/billing-answers.ts'
+import { monthlyAnswer, monthlyUsersAnswer } from '../../src/http/answers/billing-schemas.ts'
 import { type Office, openOffice, utc } from './books.ts'
 import { openNasty } from './nasty.ts'
 

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { everyCommand } from '../../src/cli/every-command.ts'
+import { everyCommand } from '../../src/cli/shared/every-command.ts'
 import { DAY_MS } from '../../src/core/instant.ts'
 import { commandTree } from '../support/command.ts'
 import { fill, PLAN, USER } from '../support/service.ts'

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { GROUPS } from '../../src/cli/help-text.ts'
+import { GROUPS } from '../../src/cli/shared/help-text.ts'
 import { machineAt } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
 import { VERSION } from '../../src/version.ts'

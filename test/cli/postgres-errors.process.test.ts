@@ -1,35 +1,22 @@
 // What an operator reads when a database on a server cannot be used: one sentence, a way out, and never the password.
 
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type AddressInfo, connect as connectSocket, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import pg from 'pg'
 import type { Problem } from '../../src/core/problem.ts'
 import { explained } from '../../src/store/postgres/server/errors.ts'
-import { refuseUnfit } from '../../src/store/postgres/server/pool.ts'
+import { refuseUnfit } from '../../src/store/postgres/server/session.ts'
 import { runHere } from '../support/command.ts'
 import { freePort } from '../support/free-port.ts'
 import { startStandby } from '../support/postgres-server.ts'
 import { PASSWORD, withPasswords } from '../support/postgres-user.ts'
+import { assertRefused } from '../support/refused.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
-
-type Expected = { exit: number; code: string; says: RegExp }
-
-/** A command on a database fails with one sentence, which does not hold the password, and each way of asking says it. */
-async function assertFails(db: string, { exit, code, says }: Expected, argv = ['partner', 'list']) {
-  const ways = [
-    ['--db', db, '--json', ...argv],
-    ['--db', db, ...argv],
-  ]
-  const outcomes = await Promise.all(ways.map(async (words) => ({ words, ...(await runHere(words)) })))
-  for (const { words, ...outcome } of outcomes) {
-    assert.doesNotMatch(outcome.out + outcome.err, new RegExp(PASSWORD))
-    assert.equal(outcome.out, '')
-    assert.equal(outcome.code, exit, outcome.err)
-    const last = outcome.err.trimEnd().split('\n').at(-1) ?? ''
-    if (!words.includes('--json')) assert.match(last, says)
-    else assert.equal(JSON.parse(last).error.code, code)
-  }
-}
 
 const migrated = async (db: string): Promise<void> => {
   const { code, err } = await runHere(['--db', db, 'migrate'])
@@ -40,41 +27,41 @@ test('a server that is down, a wrong host, a wrong password, no database, no sch
   if (!hasTool(t, 'postgres')) return
   const { port, url } = await withPasswords(t)
   const down = await freePort()
-  await assertFails(`postgres://app:${PASSWORD}@127.0.0.1:${down}/app`, {
+  await assertRefused(`postgres://app:${PASSWORD}@127.0.0.1:${down}/app`, {
     exit: 1,
     code: 'storage_failed',
     says: new RegExp(
       `postgres://app:\\*\\*\\*@127.0.0.1:${down}/app cannot be reached .*ECONNREFUSED.*start it`,
     ),
   })
-  await assertFails(`postgres://app:${PASSWORD}@no-such-host.invalid/app`, {
+  await assertRefused(`postgres://app:${PASSWORD}@no-such-host.invalid/app`, {
     exit: 1,
     code: 'storage_failed',
     says: /cannot be reached \(getaddrinfo (ENOTFOUND|EAI_AGAIN) no-such-host.invalid\)/,
   })
-  await assertFails(url(`${PASSWORD}x`), {
+  await assertRefused(url(`${PASSWORD}x`), {
     exit: 1,
     code: 'storage_failed',
     says: /does not let this user in \(password authentication failed for user "app"\): .*TRANCHE_DB.*pgpass/,
   })
-  await assertFails(`postgres://app@127.0.0.1:${port}/app`, {
+  await assertRefused(`postgres://app@127.0.0.1:${port}/app`, {
     exit: 1,
     code: 'storage_failed',
     says: /asks for a password: put it into the address in TRANCHE_DB, or into ~\/.pgpass\./,
   })
-  await assertFails(url(PASSWORD, 'none'), {
+  await assertRefused(url(PASSWORD, 'none'), {
     exit: 4,
     code: 'database_not_found',
     says: /database "none" does not exist: make it with createdb/,
   })
-  await assertFails(url(PASSWORD), {
+  await assertRefused(url(PASSWORD), {
     exit: 4,
     code: 'database_not_found',
     says: /There is nothing of tranche at postgres:\/\/app:\*\*\*@.*`tranche partner create`/,
   })
   await migrated(url(PASSWORD))
   assert.equal((await runHere(['--db', url(PASSWORD), 'partner', 'list'])).code, 0)
-  await assertFails(`${url(PASSWORD)}?sslmode=require`, {
+  await assertRefused(`${url(PASSWORD)}?sslmode=require`, {
     exit: 1,
     code: 'storage_failed',
     says: /does not speak TLS, which sslmode asks for: set its ssl to on, or leave sslmode out\./,
@@ -85,7 +72,7 @@ test('no right to make the schema, a database that takes no writes, commits that
   if (!hasTool(t, 'postgres')) return
   const { server, url } = await withPasswords(t)
   await server.ask('create database other')
-  await assertFails(
+  await assertRefused(
     url(PASSWORD, 'other'),
     {
       exit: 1,
@@ -96,14 +83,14 @@ test('no right to make the schema, a database that takes no writes, commits that
   )
   await migrated(url(PASSWORD))
   await server.ask('alter role app set default_transaction_read_only = on')
-  await assertFails(
+  await assertRefused(
     url(PASSWORD),
     { exit: 1, code: 'storage_failed', says: /takes no writes \(cannot execute .*\): name the primary, or/ },
     ['partner', 'create', 'acme', '--name', 'Acme'],
   )
   await server.ask('alter role app reset default_transaction_read_only')
   await server.ask('alter role app set synchronous_commit = off')
-  await assertFails(url(PASSWORD), {
+  await assertRefused(url(PASSWORD), {
     exit: 1,
     code: 'storage_failed',
     says: /answers before a commit is on disk: set its synchronous_commit to on\./,
@@ -120,14 +107,14 @@ test('a server without a connection left, and a lock that others keep', async (t
   const held = Array.from({ length: 5 }, () => new pg.Client(url(PASSWORD)))
   for (const client of held) client.on('error', () => {})
   await Promise.all(held.map((client) => client.connect()))
-  await assertFails(url(PASSWORD), {
+  await assertRefused(url(PASSWORD), {
     exit: 11,
     code: 'database_locked',
-    says: /has no connection left: raise its max_connections, or end what holds them\./,
+    says: /has no connection left for this user \(.*\): raise that limit \(max_connections, or the CONNECTION LIMIT/,
   })
   await Promise.all(held.slice(1).map((client) => client.end()))
   await held[0]?.query('begin; lock table tranche.partners in access exclusive mode')
-  await assertFails(url(PASSWORD), {
+  await assertRefused(url(PASSWORD), {
     exit: 11,
     code: 'database_locked',
     says: /stayed locked by others for too long: run it again\./,
@@ -142,7 +129,7 @@ test('a standby', async (t) => {
   await migrated(url(PASSWORD))
   const standby = await startStandby(server)
   t.after(standby.stop)
-  await assertFails(standby.url('app'), {
+  await assertRefused(standby.url('app'), {
     exit: 1,
     code: 'storage_failed',
     says: /is a standby, which takes no writes: name the primary\./,
@@ -160,19 +147,103 @@ test('a statement that took too long is no lock that others keep', () => {
   )
 })
 
-test('a certificate that is not where the address says is no server that is down', async () => {
-  await assertFails('postgres://app@127.0.0.1:1/x?sslmode=require&sslrootcert=/nowhere.pem', {
-    exit: 1,
-    code: 'storage_failed',
-    says: /A file that the address of .* names cannot be read \(ENOENT.*\/nowhere\.pem'\): put the right one/,
+for (const [state, code, says] of [
+  [
+    '53400',
+    'storage_failed',
+    /^db allows this user too little \(x\), so what was under way is not recorded: raise/,
+  ],
+  ['26000', 'storage_failed', /^db is behind a pool that gives one session to several connections \(x\)/],
+  ['42703', 'database_damaged', /^The schema of db is not what the migrations of this program make \(x\)/],
+  ['53300', 'database_locked', /^db has no connection left for this user \(x\)/],
+] as const)
+  test(`what ${state} means is said`, () => {
+    const error = new pg.DatabaseError('x', 1, 'error')
+    error.code = state
+    const problem = explained(error, 'db') as Problem
+    assert.equal(problem.code, code)
+    assert.match(problem.message, says)
   })
+
+test('a certificate that is not where the address says, or is a folder, is no server that is down', async () => {
+  for (const [file, why] of [
+    ['/nowhere.pem', "ENOENT.*\\/nowhere\\.pem'"],
+    ['/', 'EISDIR.*'],
+  ])
+    await assertRefused(`postgres://app@127.0.0.1:1/x?sslmode=require&sslrootcert=${file}`, {
+      exit: 1,
+      code: 'storage_failed',
+      says: new RegExp(`A file that the address of .* names cannot be read \\(${why}\\): put the right one`),
+    })
 })
 
 test('a server that is too old', () => {
-  const seen = { standby: false, commits: 'on', version: 150_000n }
+  const seen = {
+    standby: false,
+    commits: 'on',
+    version: 150_000n,
+    encoding: 'UTF8',
+    replication: 'origin',
+    mark: '',
+    open: true,
+  }
   refuseUnfit(seen, 'db')
   assert.throws(() => refuseUnfit({ ...seen, version: 140_012n }, 'db'), {
     code: 'storage_failed',
     message: 'db is older than PostgreSQL 15: upgrade it.',
+  })
+})
+
+test('something that is not PostgreSQL, or wants to know somebody in a way that is not known here', async (t) => {
+  // A server that has no memory for another process, a way of logging in (GSSAPI), a message that there is none of, a goodbye.
+  for (const [answer, says] of [
+    ['Ecould not fork new process\n\0', /cannot be reached \(Connection terminated unexpectedly\)/],
+    [
+      'R\0\0\0\x08\0\0\0\x07',
+      /asks this user to log in as tranche cannot \(Unknown auth.*\): give it scram-sha-256 in its pg_hba\.conf\./,
+    ],
+    ['~\0\0\0\x04', /What answers at .* is not PostgreSQL, or none that has TLS \(received invalid/],
+    ['', /cannot be reached \(Connection terminated unexpectedly\)/],
+  ] as const) {
+    const fake = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.once('data', () => (/^E|^$/.test(answer) ? socket.end(answer) : socket.write(answer)))
+    })
+    await new Promise<void>((resolve) => fake.listen(0, '127.0.0.1', resolve))
+    t.after(() => fake.close())
+    const { port } = fake.address() as AddressInfo
+    await assertRefused(`postgres://app:${PASSWORD}@127.0.0.1:${port}/app`, {
+      exit: 1,
+      code: 'storage_failed',
+      says,
+    })
+  }
+})
+
+test('a socket whose server takes no more connections is a server that cannot be reached', async (t) => {
+  const folder = temporaryFolder(t)
+  const path = join(folder, '.s.PGSQL.5432')
+  const listen = `require('net').createServer(() => {}).listen({ path: process.argv[1], backlog: 1 }, () => console.log('up'))`
+  const stopped = spawn(process.execPath, ['-e', listen, path], { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.after(() => stopped.kill('SIGKILL'))
+  await once(stopped.stdout, 'data')
+  stopped.kill('SIGSTOP')
+  const waiting: Socket[] = []
+  t.after(() => {
+    for (const socket of waiting) socket.destroy()
+  })
+  // As many as it leaves waiting, until one is turned away.
+  for (let isFull = false; !isFull; ) {
+    const socket = connectSocket(path)
+    waiting.push(socket)
+    isFull = await new Promise((resolve) => {
+      socket.once('connect', () => resolve(false))
+      socket.once('error', () => resolve(true))
+    })
+  }
+  await assertRefused(`postgres://app@localhost/app?host=${encodeURIComponent(folder)}`, {
+    exit: 1,
+    code: 'storage_failed',
+    says: /cannot be reached \(connect EAGAIN .*\): start it, or name another one/,
   })
 })

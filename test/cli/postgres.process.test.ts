@@ -67,6 +67,14 @@ test('the password may be in ~/.pgpass or PGPASSWORD, and only there', async (t)
   assert.equal((await list(home)).code, 0)
 })
 
+test('a port that is none is said to be one, also where a variable has it', async (t) => {
+  for (const PGPORT of ['99999', 'none']) {
+    const env = { TRANCHE_DB: 'postgres://app@127.0.0.1/app', PGPORT }
+    const { code, err } = await finish(t, ['partner', 'list'], { cwd: temporaryFolder(t), env })
+    assert.deepEqual([code, err], [2, 'error: PGPORT is not a number from 1 to 65535.\n'])
+  }
+})
+
 test('serve --no-create refuses an empty database, and without it begins one', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const { run, cwd, env } = await onServer(t)

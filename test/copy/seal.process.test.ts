@@ -21,7 +21,7 @@ async function moving(t: TestContext, kind: Kind): Promise<Ends & { source: stri
   const url = all.onServer('moving')
   if (kind === 'a file') return { ...all, source: all.file, target: url }
   await all.on(all.file, 'copy', '--to', url)
-  return { ...all, source: url, target: all.beside('moved.db') }
+  return { ...all, source: url, target: all.beside("moved $sealed$ 100% \\ isn't.db") }
 }
 
 const isSealed = (error: unknown): boolean => error instanceof Problem && error.code === 'database_sealed'

@@ -7,10 +7,11 @@ import { element, scale, text, ticks } from '../../src/cli/chart/svg.ts'
 import { medianWindow } from '../../src/cli/chart/window-panel.ts'
 import { FREQUENCIES, type Frequency } from '../../src/core/frequency.ts'
 import { price } from '../../src/core/money.ts'
-import { type History, historyOf } from '../../src/engine/backtest/history.ts'
+import type { History } from '../../src/engine/backtest/history.ts'
 import { backtest } from '../../src/engine/backtest/replay.ts'
 import { reportOf } from '../../src/engine/backtest/report.ts'
 import { walk } from '../price/histories.ts'
+import { historyOf } from '../support/price-history.ts'
 
 const HISTORY = historyOf(walk(40 * 24, { seed: 6, everyMs: 3_600_000 }))
 

@@ -11,10 +11,10 @@ import { type Price, price, priceAsNumber, usd, ZERO_USD } from '../../src/core/
 import { freshSchedule, type Layout, type Schedule } from '../../src/core/schedule-state.ts'
 import { seededRandom } from '../../src/core/seeded-random.ts'
 import { FIRST_VOLATILITY, observe, sigma } from '../../src/core/volatility.ts'
-import { historyOf } from '../../src/engine/backtest/history.ts'
 import { backtest } from '../../src/engine/backtest/replay.ts'
 import { decide } from '../../src/engine/slot-reserve.ts'
 import { type Point, walk } from '../price/histories.ts'
+import { historyOf } from '../support/price-history.ts'
 
 const BUDGET = usd('10000.00')
 const MIN_TRANCHE = usd('5.00')

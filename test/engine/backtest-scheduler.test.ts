@@ -6,9 +6,9 @@ import { describe, test } from 'node:test'
 import { type Frequency, WINDOW_MS } from '../../src/core/frequency.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { formatPrice, usd } from '../../src/core/money.ts'
-import { historyOf } from '../../src/engine/backtest/history.ts'
 import { backtest } from '../../src/engine/backtest/replay.ts'
 import { type Point, walk } from '../price/histories.ts'
+import { historyOf } from '../support/price-history.ts'
 import { PLAN, startService, T0, USER } from '../support/service.ts'
 
 /** What the backtest gives every window. */

@@ -5,11 +5,12 @@ import { describe, test } from 'node:test'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { price } from '../../src/core/money.ts'
 import { seededRandom } from '../../src/core/seeded-random.ts'
-import { type History, historyOf } from '../../src/engine/backtest/history.ts'
+import type { History } from '../../src/engine/backtest/history.ts'
 import { backtest, type WindowResult } from '../../src/engine/backtest/replay.ts'
 import { reportOf, saving } from '../../src/engine/backtest/report.ts'
 import { mean, meanInterval, quantile } from '../../src/engine/backtest/statistics.ts'
 import { shuffled, walk } from '../price/histories.ts'
+import { historyOf } from '../support/price-history.ts'
 import { T0 } from '../support/service.ts'
 
 const START = plus(T0, 14 * DAY_MS)

@@ -30,7 +30,7 @@ import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, WEBHOOK_URL_MAX } from '../../src/
 import { EXTRA_SPACING_MS } from '../../src/engine/slot-reserve.ts'
 import { BODY_BYTES_MAX } from '../../src/http/body.ts'
 import { DUE_PAGE_MAX } from '../../src/http/executions.ts'
-import { PARTNERS_NAMED } from '../../src/http/partner-gauges.ts'
+import { PARTNERS_NAMED } from '../../src/http/metrics/partner-gauges.ts'
 import { PROBE_TIMEOUT_MS } from '../../src/http/readiness.ts'
 import { FETCH_TIMEOUT_MS } from '../../src/price/fetch-json.ts'
 import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/median.ts'

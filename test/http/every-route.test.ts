@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { revoke } from '../../src/core/key-rotation.ts'
-import { keyHash } from '../../src/http/issue-key.ts'
 import { ROUTES } from '../../src/http/routes.ts'
+import { keyHash } from '../../src/keys.ts'
 import { AUDIT, fill, PLAN, type Service, startService, USER } from '../support/service.ts'
 import { confirmPath, executionsOf, PRICE, planPath, poll, succeed, userPath, WEBHOOKS } from './steps.ts'
 

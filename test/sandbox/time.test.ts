@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
 import { DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
-import { issueKey } from '../../src/http/issue-key.ts'
+import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
 import { SANDBOX_OFFSET_MAX_MS } from '../../src/store/sandboxes.ts'
 import {

@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { refuseNoAddress } from '../../src/store/address.ts'
+import { refuseNoAddress, shownAddress } from '../../src/store/address.ts'
+import { type AddressValues, addressValues } from '../../src/store/address-parts.ts'
 
 const SEVERAL = /names several hosts\. Name one: the primary, or a proxy that knows which that is\.$/
 const PORT = /has a port that is not a number from 1 to 65535\.$/
@@ -19,6 +20,31 @@ const CASES: [string, RegExp][] = [
   ['postgres://u:p/w@h/db', PASSWORD],
   ['postgres://u:p,q/w@h/db', PASSWORD],
   ['postgres://u:1/2@h:99999/db', PASSWORD],
+  ['postgres://h:0/db', PORT],
+  ['postgres://h/db?port=0', PORT],
+  ['postgres://h/db?port=99999', PORT],
+  ['postgres://u:p%@@h/db', PASSWORD],
+  ['postgres://u:100%25%@h/db', PASSWORD],
+  ['postgres://u:%zz@h/db', PASSWORD],
+  ['postgres://u:%ff@h/db', PASSWORD],
+  ['postgres://u:p q@h/db', PASSWORD],
+  ['postgres://h%00x/db', PASSWORD],
+  ['postgres://u:p#q@h/db', PASSWORD],
+  ['postgres://u:p?q@h/db', PASSWORD],
+  ['postgres://u@::1/db', /has an IPv6 address without brackets: write \[::1\]\.$/],
+  ['postgres://h/db?sslmode=verify_full', /has an sslmode that is not taken\. These are: disable, /],
+  ['postgres://h/db?sslmode=', /sslmode that is not taken/],
+  ['postgres://h/db?sslmode=allow', /sslmode that is not taken/],
+  [
+    'postgres://h/db?SSLMODE=require',
+    /has a parameter that is not taken \(SSLMODE\): leave it out\. These are taken: /,
+  ],
+  ['postgres://h/db?ssl=true', /not taken \(ssl\)/],
+  ['postgres://h/db?service=mine', /not taken \(service\)/],
+  ['postgres://h/db?channel_binding=require', /not taken \(channel_binding\)/],
+  ['postgres://h/db?application_name=other', /not taken \(application_name\)/],
+  ['postgres://h/db?password=a&b', /has a parameter that is not taken: leave it out/],
+  ['postgres://h/db?Password=secret', /has a parameter that is not taken: leave it out/],
 ]
 
 for (const [address, says] of CASES)
@@ -37,5 +63,47 @@ for (const address of [
   'postgres://u:p@[::1]:5432/db',
   'postgres://h',
   'a,b:99999.db',
+  'postgres://',
+  'postgres://u@/db?host=/run/postgresql',
+  'postgres://u:p%25%40%2F@h:/db',
+  'postgres:///db?host=/run/postgresql&port=5433&user=u&options=-c%20work_mem%3D1MB',
+  'postgresql://%2Frun%2Fpostgresql/db',
 ])
   test(`${address} may be one`, () => refuseNoAddress(address))
+
+const SHOWN: [string, string][] = [
+  ['postgres://u:p@/db?host=/run', 'postgres://u:***@/db?host=/run'],
+  ['postgres://u:@h/db', 'postgres://u:@h/db'],
+  ['postgres://u:p%@@h/db', 'postgres://u:***@h/db'],
+  ['postgres://h/db?password=a&b', 'postgres://h/db?password=***&***'],
+  ['postgres://h/db?sslmode=require&passWord=a', 'postgres://h/db?sslmode=require&***'],
+  ['postgres://h/db?pass%77ord=a', 'postgres://h/db?***'],
+  ['postgres://h/db?sslpassword=a', 'postgres://h/db?***'],
+  ['postgres://u:p@[::1]:5433/db', 'postgres://u:***@[::1]:5433/db'],
+  ['postgres://h/db?application_name=x', 'postgres://h/db?application_name=x'],
+]
+
+for (const [address, shown] of SHOWN)
+  test(`${address} is shown without its password`, () => assert.equal(shownAddress(address), shown))
+
+const VALUES: [string, Partial<AddressValues>][] = [
+  [
+    'postgres://u:p%25%40%2f+@h:5433/d%40b',
+    { user: 'u', password: 'p%@/+', host: 'h', port: '5433', dbname: 'd@b' },
+  ],
+  ['postgres://u:a:b@[::1]:5433/db', { user: 'u', password: 'a:b', host: '::1', port: '5433', dbname: 'db' }],
+  ['postgres://%2Frun%2Fpg/db', { host: '/run/pg', dbname: 'db' }],
+  ['postgres://u@/db?host=/run/pg', { user: 'u', host: '/run/pg', dbname: 'db' }],
+  [
+    'postgres:///?host=/run&dbname=d&user=u&password=a%26b',
+    { host: '/run', dbname: 'd', user: 'u', password: 'a&b' },
+  ],
+  ['postgres://u:@h:/', { user: 'u', host: 'h' }],
+  ['postgres://h/?options=-c%20a%3Db&sslmode=disable', { host: 'h', options: '-c a=b', sslmode: 'disable' }],
+]
+
+for (const [address, values] of VALUES)
+  test(`${address} is read as PostgreSQL's own programs read it`, () => {
+    const said = Object.entries(addressValues(address)).filter(([, value]) => value !== null)
+    assert.deepEqual(Object.fromEntries(said), values)
+  })

@@ -18,6 +18,7 @@ export const TOOLS = [
   'ip',
   'mandoc',
   'nginx',
+  'pgbouncer',
   'postgres',
   'promtool',
   'rsyslogd',

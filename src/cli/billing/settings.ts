@@ -6,7 +6,7 @@ import type { Parties, Party } from '../../billing/invoice/invoice.ts'
 import { isMonth } from '../../core/month.ts'
 import { PARTNER_SLUG_PATTERN } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
-import { readInput } from '../read-input.ts'
+import { readInput } from '../shared/read-input.ts'
 
 const LINE_MAX = 200
 const LINES_MAX = 20

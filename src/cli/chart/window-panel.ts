@@ -8,7 +8,7 @@ import type { History } from '../../engine/backtest/history.ts'
 import type { WindowResult } from '../../engine/backtest/replay.ts'
 import { saving } from '../../engine/backtest/report.ts'
 import { quantile } from '../../engine/backtest/statistics.ts'
-import { TRIGGER_NAME } from '../trigger-name.ts'
+import { TRIGGER_NAME } from '../shared/trigger-name.ts'
 import { CENTRED, INK, mark, POLICY, QUIET, RIGHT, RULE, SMALL, signed, TITLE } from './style.ts'
 import { type Box, element, group, line, type Scale, scale, text, ticks } from './svg.ts'
 

@@ -1,7 +1,7 @@
 // What can be typed where: the command tree as the completion scripts see it.
 
 import type { Command, Option } from 'commander'
-import { everyCommand } from '../every-command.ts'
+import { everyCommand } from '../shared/every-command.ts'
 
 /** One command as a completion sees it. The path is empty for the program, "/key/create" for a command of a noun. */
 export type Place = {

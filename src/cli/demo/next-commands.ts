@@ -4,7 +4,7 @@ import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import { isSea } from 'node:sea'
 import { quoted } from '../../core/shell-word.ts'
 import { holdsSecret, isServer, shownAddress } from '../../store/address.ts'
-import { onDatabase } from '../on-database.ts'
+import { onDatabase } from '../shared/on-database.ts'
 
 export type ProgramName = {
   /** As the person would type it again. */

@@ -5,14 +5,13 @@ import type { Price } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { runPass } from '../../engine/pass.ts'
 import { createApp } from '../../http/app.ts'
-import { issueKey } from '../../http/issue-key.ts'
 import { listenOn } from '../../http/listen.ts'
+import { issueKey } from '../../keys.ts'
 import { silentLog } from '../../log.ts'
 import { type Machine, machineAt } from '../../machine.ts'
 import type { Store } from '../../store/store.ts'
 import { createGuard } from '../../webhook/address-guard.ts'
 import { databaseOf } from '../database.ts'
-import { tenantNamed } from '../find-partner.ts'
 import {
   createPartner,
   type Instruction,
@@ -20,6 +19,7 @@ import {
   type Tally,
 } from '../partner-sim/simulated-partner.ts'
 import { createChance, syntheticPath } from '../partner-sim/synthetic-prices.ts'
+import { tenantNamed } from '../shared/find-partner.ts'
 import {
   CANCELLED,
   DISABLED,

@@ -2,8 +2,8 @@
 
 import type { Command } from 'commander'
 import { VERSION } from '../../version.ts'
-import { everyCommand } from '../every-command.ts'
-import { GROUPS, type Help, helpOf } from '../help-text.ts'
+import { everyCommand } from '../shared/every-command.ts'
+import { GROUPS, type Help, helpOf } from '../shared/help-text.ts'
 import { manGuide } from './man-guide.ts'
 import { isListed, type Page } from './pages.ts'
 import { argument, bold, escaped, italic, item, pageOf, titleLines, verbatim } from './roff.ts'

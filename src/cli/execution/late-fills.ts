@@ -2,9 +2,9 @@
 
 import type { Command } from 'commander'
 import { type Acceptance, acceptLate } from '../../core/late-fill.ts'
-import { auditEntry } from '../audit-entry.ts'
 import type { Cli } from '../context.ts'
 import { reasonOption, wholeNumber } from '../options/values.ts'
+import { auditEntry } from '../shared/audit-entry.ts'
 import { confirmOnTerminal } from '../terminal/confirm.ts'
 import { print, printList } from '../terminal/print.ts'
 import { type Column, renderFields } from '../terminal/table.ts'

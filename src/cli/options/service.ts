@@ -2,7 +2,7 @@
 
 import { InvalidArgumentError, Option } from 'commander'
 import { Problem } from '../../core/problem.ts'
-import { readInput } from '../read-input.ts'
+import { readInput } from '../shared/read-input.ts'
 
 const KEY_PATTERN = /^sse_(test|live)_[0-9A-Za-z]+$/
 

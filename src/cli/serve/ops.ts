@@ -3,11 +3,11 @@
 import { isIPv4, isIPv6 } from 'node:net'
 import { InvalidArgumentError, Option } from 'commander'
 import { Problem } from '../../core/problem.ts'
-import type { Metrics } from '../../http/metrics.ts'
+import type { Metrics } from '../../http/metrics/metrics.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
 import type { Log } from '../../log.ts'
 import type { Cli } from '../context.ts'
-import { readInput } from '../read-input.ts'
+import { readInput } from '../shared/read-input.ts'
 
 export type OpsPlace = { host: string; port: number }
 export type OpsOptions = { opsListen: OpsPlace | null; opsTokenFile?: string }
@@ -43,7 +43,7 @@ export async function opsOf(
   { opsListen, opsTokenFile }: OpsOptions,
   log: Log,
 ): Promise<{ ops: Ops; metrics: Metrics }> {
-  const { createMetrics, EXPOSITION_TYPE } = await import('../../http/metrics.ts')
+  const { createMetrics, EXPOSITION_TYPE } = await import('../../http/metrics/metrics.ts')
   const { createOps } = await import('../../http/ops/endpoints.ts')
   const { isLoopbackAddress, KEY_START } = await import('../../http/ops/access.ts')
   if (opsListen && opsTokenFile === undefined && !isLoopbackAddress(opsListen.host)) {

@@ -1,7 +1,7 @@
 // What serve does at each signal: stop, read its certificate again, or nothing.
 
 import type { Cli } from '../context.ts'
-import { EXIT } from '../exit-codes.ts'
+import { EXIT } from '../shared/exit-codes.ts'
 import { stopGently } from '../terminal/signals.ts'
 
 /** Resolves at the first signal to stop; a second one, of either kind, ends the process at once. */

@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import type { Certificate, Tls } from '../../http/listen/server.ts'
 import type { Listener } from '../../http/listen.ts'
 import type { Log } from '../../log.ts'
-import { readInput } from '../read-input.ts'
+import { readInput } from '../shared/read-input.ts'
 
 export type TlsOptions = { host: string; tlsCert?: string; tlsKey?: string; tlsSelfSigned?: true }
 

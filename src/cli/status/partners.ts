@@ -4,7 +4,7 @@ import { counted } from '../../core/counted.ts'
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import { spellSpan } from '../../core/span.ts'
 import type { PartnerSeen } from '../../core/vitals.ts'
-import type { FindingJson } from '../findings.ts'
+import type { FindingJson } from '../shared/findings.ts'
 import { type Column, renderTable } from '../terminal/table.ts'
 import { secondsSince, spellSeconds } from './seconds.ts'
 

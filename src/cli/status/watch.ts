@@ -3,7 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { Problem } from '../../core/problem.ts'
 import type { Cli, Streams } from '../context.ts'
-import { EXIT } from '../exit-codes.ts'
+import { EXIT } from '../shared/exit-codes.ts'
 import { createPaint } from '../terminal/paint.ts'
 import { onStopSignal } from '../terminal/signals.ts'
 

@@ -21,14 +21,10 @@ export type History = {
 
 type Point = { at: Instant; price: Price }
 
-/** The history of these prices, whatever their order; of several at one instant the first one stands. */
-export function historyOf(points: readonly Point[]): History {
-  const gathered = gatherHistory()
-  gathered.add(points)
-  return gathered.history()
-}
-
-/** Takes in prices part by part; none of the parts is kept, so a long history takes little room. */
+/**
+ * Takes in prices part by part, in any order; of several at one instant the first one stands. None of the parts is kept,
+ * so a long history takes little room.
+ */
 export function gatherHistory(): { add: (points: readonly Point[]) => void; history: () => History } {
   let at = new Float64Array(1_024)
   let price = new BigInt64Array(1_024)

@@ -10,8 +10,8 @@ import type { Partner, Tenant } from '../../core/partner.ts'
 import type { PartnerSeen, Vitals } from '../../core/vitals.ts'
 import type { FiredTranche, OpenWindow } from '../../store/ops-page.ts'
 import type { Store } from '../../store/store.ts'
+import { createStockTaker } from '../metrics/minutely-stock.ts'
 import { keptFor, shared } from '../readiness.ts'
-import { createStockTaker } from '../stock.ts'
 import { createDayCounter, type Day } from './day.ts'
 
 export const ROWS_SHOWN = 50

@@ -14,7 +14,7 @@ import {
 } from '../../../src/core/partner.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import { setTier } from '../../../src/core/tier.ts'
-import { issueKey } from '../../../src/http/issue-key.ts'
+import { issueKey } from '../../../src/keys.ts'
 import type { AuditEntry } from '../../../src/store/audit.ts'
 import type { Lever } from '../action.ts'
 import type { Parts } from './system.ts'

@@ -2,7 +2,7 @@
 // each write. The server itself holds by them, so whoever writes is refused: a host that has been connected since
 // before, a program of another version, a shell.
 
-import type { ClientBase } from 'pg'
+import pg, { type ClientBase } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { AuditEntry } from '../../audit.ts'
 import type { Seal } from '../../copying/ends.ts'
@@ -26,10 +26,10 @@ export async function setSeal(client: Asking, seal: Seal): Promise<void> {
     [seal.at, seal.movedTo],
   )
   // Without its full stop, which every sentence about an error of the server ends with.
-  const words = sealedWords(seal).replace(/\.$/, '').replaceAll("'", "''").replaceAll('%', '%%')
+  const words = pg.escapeLiteral(sealedWords(seal).replace(/\.$/, '').replaceAll('%', '%%'))
+  const body = `begin raise exception ${words} using errcode = '${SEALED_STATE}'; end`
   await client.query(
-    `create function refuse_sealed() returns trigger language plpgsql as
-     $sealed$ begin raise exception '${words}' using errcode = '${SEALED_STATE}'; end $sealed$`,
+    `create function refuse_sealed() returns trigger language plpgsql as ${pg.escapeLiteral(body)}`,
   )
   for (const table of await tablesOf(client))
     await client.query(

@@ -95,13 +95,12 @@ const serverLooks = ({ look, server, clock }: Connection): Look[] => {
 
 const UNREPLICATED = query<{ names: string }>(
   `select current_setting('synchronous_standby_names') as names
-   where current_setting('synchronous_standby_names') = '' or current_setting('synchronous_commit') = 'local'`,
+   where current_setting('synchronous_standby_names') = ''`,
 )
 /** Which standby counts is told to a superuser and to members of pg_read_all_stats. */
 const AWAY = query<{ names: string }>(
   `select current_setting('synchronous_standby_names') as names
-   where current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') <> 'local'
-     and pg_has_role('pg_read_all_stats', 'usage')
+   where current_setting('synchronous_standby_names') <> '' and pg_has_role('pg_read_all_stats', 'usage')
      and not exists (select 1 from pg_stat_replication where sync_state in ('sync', 'quorum'))`,
 )
 const WRAPAROUND = query<{ name: string; age: bigint }>(

@@ -21,6 +21,7 @@ import { queryOf } from '../server/reader.ts'
 import type { Query } from '../server/statement.ts'
 import { createWarnings } from './check-warnings.ts'
 import { DANGLING, danglingFault, INTEGRITY, integrityFault } from './integrity.ts'
+import { changesOfSchema } from './schema.ts'
 
 const RULES = LEDGER_RULES.map((rule) => ({ rule, broken: queryOf(breakers(rule)) }))
 
@@ -32,7 +33,8 @@ export const createCheckStore = (
   findWarnings: createWarnings(connection, listAhead),
 })
 
-function createFaults({ read }: Connection): CheckStore['findFaults'] {
+function createFaults(connection: Connection): CheckStore['findFaults'] {
+  const { read } = connection
   /** Each on a snapshot of its own: one that lasts as long as the whole check would keep the server from tidying up. */
   const unhurried = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
     read((tx) => tx.all(statement, params), { unhurried: true })
@@ -53,6 +55,7 @@ function createFaults({ read }: Connection): CheckStore['findFaults'] {
   }
 
   return async () => [
+    ...(await changesOfSchema(connection)),
     ...(await readable('integrity', async () => (await unhurried(INTEGRITY)).map(integrityFault))),
     ...(await readable('foreign_key', async () => (await unhurried(DANGLING)).map(danglingFault))),
     ...(await inTurn(RULES, ({ rule, broken }) =>

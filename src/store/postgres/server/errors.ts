@@ -13,10 +13,13 @@ export const isTaken = (error: unknown): boolean => sqlState(error) === '23505'
 /** Whether rows or the order of locks are to blame, and nothing was done: the same again may succeed. */
 export const isTransient = (error: unknown): boolean => ['40P01', '40001'].includes(sqlState(error) ?? '')
 
-/** Errors of sockets and name servers, as Node calls them. */
-const OF_SOCKETS = /^(E(CONN|PIPE|HOST|NET|TIMEDOUT|AI_AGAIN)|ENOTFOUND|ENOENT|EACCES)/
-/** Node's words for a certificate that it does not trust. */
-const OF_CERTIFICATES = /^(ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/
+/** What Node calls the system for that reaches another process: whatever it is refused with, it is not reached. */
+const OF_SOCKETS = ['connect', 'getaddrinfo', 'read', 'write', 'shutdown']
+/** The same where it tried several addresses, and says of none which call it was. */
+const UNREACHED = /^(E(CONN|PIPE|HOST|NET|TIMEDOUT|ADDR|AI_|PERM|AGAIN|ACCES)|ENOTFOUND|ENOENT)/
+/** Node's words for a certificate that it does not trust, or for what passes for none. */
+const OF_CERTIFICATES =
+  /^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|ERR_CRYPTO_|CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_|INVALID_)/
 
 const codeOf = (error: unknown): string => String((error as NodeJS.ErrnoException)?.code ?? '')
 
@@ -39,7 +42,7 @@ export class OutcomeUnknown extends Error {
 }
 
 /** What the driver and the pool say then. */
-const WAITED = /^Query read timeout$|connection timeout$/
+const WAITED = /^Query read timeout$|connection timeout$|^timeout expired$/
 
 /** Whether the connection is gone, or the server takes no work: what was under way is undone unless it was committed. */
 export function isLost(error: unknown): boolean {
@@ -47,7 +50,9 @@ export function isLost(error: unknown): boolean {
   const state = sqlState(error)
   if (state !== null) return /^(08|57P0)/.test(state) || ['53300', '25006', '25P03'].includes(state)
   if (!(error instanceof Error)) return false
-  return OF_SOCKETS.test(codeOf(error)) || LOST.test(error.message)
+  const { syscall } = error as NodeJS.ErrnoException
+  const isOfSocket = syscall === undefined ? UNREACHED.test(codeOf(error)) : OF_SOCKETS.includes(syscall)
+  return isOfSocket || LOST.test(error.message)
 }
 
 const LOST =
@@ -55,11 +60,21 @@ const LOST =
 /** What the pool says when none of its connections was free, or none could be made, in time. */
 const NONE_FREE = /timeout exceeded when trying to connect/
 
+/** What the driver says of an answer that makes no sense to it, and of a way to log in that it does not have. */
+const IS_NO_SERVER = /^received invalid response|error establishing an SSL connection/
+const ASKS_OTHERWISE = /^Unknown auth|^SASL: /
+
 /** What a database says that has moved to another place (../copying/seal.ts). */
 export const SEALED_STATE = 'TS001'
 const SEALED = new RegExp(`^${SEALED_STATE}$`)
 
-type Meaning = { is: RegExp; code: ProblemCode; words: (server: string, message: string) => string }
+/** `says` is what only some of its messages have: of a server that speaks another language, the next one is meant. */
+type Meaning = {
+  is: RegExp
+  says?: RegExp
+  code: ProblemCode
+  words: (server: string, message: string) => string
+}
 
 /** By SQLSTATE; the first that fits. */
 const MEANINGS: Meaning[] = [
@@ -77,7 +92,8 @@ const MEANINGS: Meaning[] = [
   {
     is: /^53300$/,
     code: 'database_locked',
-    words: (server) => `${server} has no connection left: raise its max_connections, or end what holds them.`,
+    words: (server, message) =>
+      `${server} has no connection left for this user (${message}): raise that limit (max_connections, or the CONNECTION LIMIT of the role or the database), or end what holds them.`,
   },
   {
     is: SEALED,
@@ -91,21 +107,66 @@ const MEANINGS: Meaning[] = [
   },
   {
     is: /^28/,
+    says: /pg_hba\.conf/,
+    code: 'storage_failed',
+    words: (server, message) =>
+      `${server} lets nobody in from here like this (${message}): add a line to its pg_hba.conf, or ask for TLS with ?sslmode=verify-full where it wants that.`,
+  },
+  {
+    is: /^28/,
     code: 'storage_failed',
     words: (server, message) =>
       `${server} does not let this user in (${message}): give the right user and password in TRANCHE_DB, or the password in ~/.pgpass.`,
   },
   {
     is: /^42501$/,
+    says: /row-level/,
+    code: 'storage_failed',
+    words: (server, message) =>
+      `${server}: ${message}: tranche must see every row of its tables, so ALTER TABLE ... NO FORCE ROW LEVEL SECURITY, and connect as their owner.`,
+  },
+  {
+    is: /^42501$/,
+    says: / database /,
     code: 'storage_failed',
     words: (server, message) =>
       `${server}: ${message}: tranche needs a schema of its own there, so let the owner of the database GRANT CREATE ON DATABASE to its user.`,
+  },
+  {
+    is: /^42501$/,
+    code: 'storage_failed',
+    words: (server, message) =>
+      `${server}: ${message}: connect as the user that owns the schema tranche, and let it have all rights to what is in there.`,
   },
   {
     is: /^25006$/,
     code: 'storage_failed',
     words: (server, message) =>
       `${server} takes no writes (${message}): name the primary, or set its default_transaction_read_only to off.`,
+  },
+  {
+    // What a pool says of a session that is another one by now, too.
+    is: /^(26000|42P05)$/,
+    code: 'storage_failed',
+    words: (server, message) =>
+      `${server} is behind a pool that gives one session to several connections (${message}): tranche needs one in session mode (in PgBouncer, pool_mode = session).`,
+  },
+  {
+    is: /^(3F000|42(P01|P10|703|883|704))$/,
+    code: 'database_damaged',
+    words: (server, message) =>
+      `The schema of ${server} is not what the migrations of this program make (${message}): if it was upgraded, upgrade this host too; else put back what was changed, or restore a backup.`,
+  },
+  {
+    is: /^55000$/,
+    code: 'storage_failed',
+    words: (server, message) => `${server} cannot be used (${message}): name another one.`,
+  },
+  {
+    is: /^53400$/,
+    code: 'storage_failed',
+    words: (server, message) =>
+      `${server} allows this user too little (${message}), so what was under way is not recorded: raise that limit.`,
   },
   {
     is: /^(53|58)/,
@@ -134,7 +195,9 @@ export function explained(error: unknown, server: string): unknown {
   const state = sqlState(error)
   // An address with an IPv4 and an IPv6 side fails with an error that has a code and no message.
   const message = (error.message || codeOf(error)).replace(/\.$/, '')
-  const meaning = MEANINGS.find(({ is }) => state !== null && is.test(state))
+  const meaning = MEANINGS.find(
+    ({ is, says }) => state !== null && is.test(state) && (says?.test(message) ?? true),
+  )
   if (meaning) return new Problem(meaning.code, meaning.words(server, message))
   if (NONE_FREE.test(message)) return noneFree(server)
   if (error instanceof OutcomeUnknown) {
@@ -146,11 +209,6 @@ export function explained(error: unknown, server: string): unknown {
       `${server} ${what}, and it is not known whether that was recorded: look before it is done again.`,
     )
   }
-  if ((error as NodeJS.ErrnoException).syscall === 'open')
-    return new Problem(
-      'storage_failed',
-      `A file that the address of ${server} names cannot be read (${message}): put the right one into it.`,
-    )
   if (error instanceof Silence)
     return new Problem(
       'storage_failed',
@@ -171,12 +229,37 @@ export function explained(error: unknown, server: string): unknown {
       'storage_failed',
       `${server} does not speak TLS, which sslmode asks for: set its ssl to on, or leave sslmode out.`,
     )
+  if (IS_NO_SERVER.test(message))
+    return new Problem(
+      'storage_failed',
+      `What answers at ${server} is not PostgreSQL, or none that has TLS (${message}): name its host and port.`,
+    )
+  if (ASKS_OTHERWISE.test(message))
+    return new Problem(
+      'storage_failed',
+      `${server} asks this user to log in as tranche cannot (${message}): give it scram-sha-256 in its pg_hba.conf.`,
+    )
+  if (['ERR_TLS_CERT_ALTNAME_INVALID', 'HOSTNAME_MISMATCH'].includes(codeOf(error)))
+    return new Problem(
+      'storage_failed',
+      `The certificate of ${server} is for another name (${message}): name the host as its certificate does.`,
+    )
   if (OF_CERTIFICATES.test(codeOf(error)))
     return new Problem(
       'storage_failed',
       `There is no safe connection to ${server} (${message}): name its certificate authority with ?sslrootcert=FILE.`,
     )
   return error
+}
+
+/** What a server sent that lets nobody in, as a Problem where nothing else is known of it. */
+export function refusedAs(error: unknown, server: string): unknown {
+  if (sqlState(error) === null || explained(error, server) !== error) return error
+  const { message } = error as Error
+  return new Problem(
+    'storage_failed',
+    `${server} refuses the connection (${message}): see the options in its address, or in PGOPTIONS.`,
+  )
 }
 
 /** Does it, and explains what the server has against it. */

@@ -59,7 +59,7 @@ const TENANT_ALONE = lock('', LOCK.tenant, ':tenant::int')
 export type History = { timeline: string; memory: string }
 /** Its columns. */
 export const HISTORY_SQL = `left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) as timeline,
-  coalesce(pg_stat_get_bgwriter_stat_reset_time()::text, '') as memory`
+  coalesce(extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text, '') as memory`
 
 type Shift = { tenant_id: number; offset_ms: number; reported_until: number }
 const TIMES: Query<Mark & { real: bigint; shifts: Shift[] }> = query(

@@ -2,15 +2,15 @@
 
 import type { Socket } from 'node:net'
 import pg from 'pg'
-import { Problem } from '../../../core/problem.ts'
 import { shownAddress } from '../../address.ts'
 import { impatient } from './answer-timeout.ts'
+import { destinationOf } from './destination.ts'
+import { refusedAs } from './errors.ts'
 import { holdInUse } from './in-use.ts'
-import { CONNECT_MAX_MS, IDLE_TRANSACTION_MAX_MS, LOCK_WAIT_MAX_MS, STATEMENT_MAX_MS } from './limits.ts'
+import { CONNECT_MAX_MS } from './limits.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
+import { SILENCE, settle } from './session.ts'
 
-/** A host that lost its power says no goodbye. What its sessions hold is free after half a minute of silence. */
-const SILENCE = { idle: 15, interval: 5, count: 3 }
 const CONNECTIONS_MAX = 10
 
 /** Integers are bigint, whatever their size: as SQLite's rows are read. */
@@ -22,36 +22,69 @@ const TYPES = {
 
 export type Pool = pg.Pool
 
+type Config = pg.ClientConfig & { address: string }
+type Wire = { stream: Socket; attachListeners: (stream: Pick<Socket, 'on'>) => void }
+
+/** The driver throws at an answer that it does not know, where nobody can catch it: that ends the connection here. */
+class Client extends pg.Client {
+  protected readonly wire: Wire
+  constructor({ address, ...rest }: Config) {
+    super({ ...rest, ...destinationOf(address) })
+    this.wire = (this as unknown as { connection: Wire }).connection
+    const attach = this.wire.attachListeners.bind(this.wire)
+    this.wire.attachListeners = (stream) => {
+      const guarded = (listen: (value: unknown) => void) => (value: unknown) => {
+        try {
+          listen(value)
+        } catch (error) {
+          this.wire.stream.destroy(error as Error)
+        }
+      }
+      attach({ on: (event: string, listen: never) => stream.on(event, guarded(listen)) } as never)
+    }
+  }
+}
+
 /**
  * Closes its socket when it cannot connect. The driver leaves it open when it has no password to give, and the process
  * would stay as long as the server waits for one: a minute.
  */
-class Client extends pg.Client {
+class PooledClient extends Client {
   constructor(config?: pg.ClientConfig) {
-    super(config)
+    super(config as Config)
+    const { address } = config as Config
     const connect = super.connect.bind(this) as (told: Told) => void
     // In the only form in which a pool calls it.
-    this.connect = ((told: Told) =>
-      connect((error) => {
-        if (error) (this as unknown as { connection: { stream: Socket } }).connection.stream.destroy()
-        told(error)
-      })) as typeof this.connect
+    this.connect = ((told: Told) => {
+      const tell: Told = (error) => {
+        if (error) this.wire.stream.destroy()
+        told(error && (refusedAs(error, shownAddress(address)) as Error))
+      }
+      try {
+        connect(tell)
+      } catch (error) {
+        // A name that none can be is thrown: of that the pool would hear nothing, and wait.
+        tell(error as Error)
+      }
+    }) as typeof this.connect
   }
 }
 type Told = (error?: Error) => void
 
 /** `schema` is another one only for a database in the making. */
 export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA } = {}): Pool {
+  const place: Place = { url, schema, isOwn: false }
   const pool = new pg.Pool({
-    ...connectingTo(url),
+    ...CONNECTING,
+    address: url,
     max,
     // One stays however long nobody calls, and holds the lock of those that use the database (in-use.ts).
     min: 1,
     pipeline: true,
-    Client,
+    Client: PooledClient,
     // A process that has nothing left to do ends.
     allowExitOnIdle: true,
-    onConnect: (client: pg.ClientBase) => prepare(client, { server: shownAddress(url), schema }),
+    onConnect: (client: pg.ClientBase) => prepare(client, place),
   } as pg.PoolConfig)
   // Without a listener the end of an idle connection would end the process.
   pool.on('error', () => {})
@@ -63,13 +96,11 @@ export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA }
  * need not be of a schema that this program knows.
  */
 export async function openAlone(url: string, { schema = SCHEMA } = {}): Promise<pg.Client> {
-  const client = new pg.Client(connectingTo(url) as pg.ClientConfig)
-  client.on('error', () => {})
+  const client = plainClient(url)
   try {
-    await client.connect()
-    await settle(client, { server: shownAddress(url), schema })
-    await client.query("set client_encoding to 'UTF8'; set statement_timeout = 0")
-    await client.query('set idle_in_transaction_session_timeout = 0')
+    await client.connect().catch((error) => Promise.reject(refusedAs(error, shownAddress(url))))
+    await makeOurs(client, client, { url, schema, isOwn: false })
+    await client.query('set statement_timeout = 0; set idle_in_transaction_session_timeout = 0')
     return client
   } catch (error) {
     await client.end().catch(() => {})
@@ -77,71 +108,50 @@ export async function openAlone(url: string, { schema = SCHEMA } = {}): Promise<
   }
 }
 
-const connectingTo = (url: string): object => ({
-  connectionString: verifying(url),
+const CONNECTING = {
   application_name: 'tranche',
   connectionTimeoutMillis: CONNECT_MAX_MS,
   keepAlive: true,
   keepAliveInitialDelayMillis: SILENCE.idle * 1_000,
   types: TYPES,
-})
-
-/**
- * The driver checks the server's certificate whenever an address asks for TLS, and warns that a later version of it may
- * not. We ask for it in the word that will go on meaning that.
- */
-const verifying = (url: string): string =>
-  url.replace(/([?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, '$1verify-full')
-
-/** Set by a statement, which goes before anything that an address, a role or the server says of them. */
-const SETTINGS = {
-  lock_timeout: LOCK_WAIT_MAX_MS,
-  statement_timeout: STATEMENT_MAX_MS,
-  idle_in_transaction_session_timeout: IDLE_TRANSACTION_MAX_MS,
-  tcp_keepalives_idle: SILENCE.idle,
-  tcp_keepalives_interval: SILENCE.interval,
-  tcp_keepalives_count: SILENCE.count,
-  default_transaction_isolation: 'read committed',
-  // Statements here take milliseconds. Compiling one takes a hundred.
-  jit: 'off',
 }
-const prepareFor = (
-  schema: string,
-): string => `select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
-  current_setting('server_version_num')::int8 as version,
-  ${Object.entries({ ...SETTINGS, search_path: schema })
-    .map(([name, value]) => `set_config('${name}', '${value}', false)`)
-    .join(', ')}`
+
+function plainClient(url: string): pg.Client {
+  const client = new Client({ ...CONNECTING, address: url })
+  client.on('error', () => {})
+  return client
+}
+
+/** `isOwn` once it is known that each of its connections has a session of its own. */
+type Place = { url: string; schema: string; isOwn: boolean }
 
 /** Makes a new connection ours, and refuses a server that cannot keep what it is given, or knows more than we. */
-async function prepare(client: pg.ClientBase, of: { server: string; schema: string }): Promise<void> {
+async function prepare(client: pg.ClientBase, place: Place): Promise<void> {
   client.on('error', () => {})
   const asked = impatient(client)
-  await settle(asked, of)
-  if (of.schema === SCHEMA) await holdInUse(asked)
+  await makeOurs(client, asked, place)
+  if (place.schema === SCHEMA) await holdInUse(asked)
   // Throws schema_newer: another host may have been upgraded since this process began.
   await migrationStates(asked)
 }
 
-async function settle(
-  client: Pick<pg.ClientBase, 'query'>,
-  { server, schema }: { server: string; schema: string },
-): Promise<void> {
-  const { rows } = await client.query(prepareFor(schema))
-  refuseUnfit(rows[0], server)
-}
+type Asked = Pick<pg.ClientBase, 'query'>
 
-/** What a server says of itself. */
-export type Seen = { standby: boolean; commits: string; version: bigint }
-
-/** A standby, a server that answers before its disk has, an old one. */
-export function refuseUnfit({ standby, commits, version }: Seen, server: string): void {
-  const refused = standby
-    ? 'is a standby, which takes no writes: name the primary'
-    : commits === 'off'
-      ? 'answers before a commit is on disk: set its synchronous_commit to on'
-      : version < 150_000n
-        ? 'is older than PostgreSQL 15: upgrade it'
-        : null
-  if (refused) throw new Problem('storage_failed', `${server} ${refused}.`)
+/**
+ * Settles a session. The first that came through a pool is looked at from a second connection: in a pool that gives out its
+ * sessions for a transaction, that is the same one.
+ */
+async function makeOurs(client: pg.ClientBase, asked: Asked, place: Place): Promise<void> {
+  const of = { server: shownAddress(place.url), schema: place.schema }
+  const { isPooled } = await settle(client, asked, of)
+  if (isPooled && !place.isOwn) {
+    const other = plainClient(place.url)
+    try {
+      await other.connect()
+      await settle(other, impatient(other), of)
+    } finally {
+      other.end().catch(() => {})
+    }
+  }
+  place.isOwn = true
 }

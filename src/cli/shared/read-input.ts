@@ -1,7 +1,7 @@
 // A file that a command line names for its words: a key, a secret, a certificate.
 
 import { readFileSync } from 'node:fs'
-import { unreadable } from '../core/unreadable.ts'
+import { unreadable } from '../../core/unreadable.ts'
 
 /** A secret in a file. One written by an editor or `echo` ends in a line break that is not part of it. */
 export const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')

@@ -1,6 +1,6 @@
 // Why a tranche fired, in words that a person reads.
 
-import type { Trigger } from '../core/execution.ts'
+import type { Trigger } from '../../core/execution.ts'
 
 export const TRIGGER_NAME: Record<Trigger, string> = {
   slot_start: 'slot start',

@@ -1,8 +1,8 @@
 // The partner or the environment that a command line names.
 
-import type { Environment, Partner, Tenant } from '../core/partner.ts'
-import { Problem } from '../core/problem.ts'
-import type { Store } from '../store/store.ts'
+import type { Environment, Partner, Tenant } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Store } from '../../store/store.ts'
 
 /** Throws partner_not_found. */
 export async function partnerNamed(store: Store, slug: string): Promise<Partner> {

@@ -1,7 +1,7 @@
 // What was probably meant otherwise: options that do not exist, and variables that set nothing.
 
 import type { Command } from 'commander'
-import { Problem } from '../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import { everyCommand } from './every-command.ts'
 
 /** A required option that is missing may be there, misspelt: the parser complains of it first, and of nothing else. */

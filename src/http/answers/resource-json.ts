@@ -1,15 +1,15 @@
 // Users, plans and webhooks as JSON, for the API and for the shell. Apart from the routes, so that a command that only
 // prints one does not load what it takes to check a request.
 
-import { formatInstant } from '../core/instant.ts'
-import { formatUsd } from '../core/money.ts'
-import { nextStep, type PlanState } from '../core/next-step.ts'
-import type { Tenant } from '../core/partner.ts'
-import type { PlanTerms } from '../core/plan.ts'
-import type { User } from '../core/user.ts'
-import type { Webhook } from '../core/webhook.ts'
-import { leftOf, type Window } from '../core/window.ts'
-import type { PlanJson, PlanStateJson, UserJson, WebhookJson } from './answer-schemas.ts'
+import { formatInstant } from '../../core/instant.ts'
+import { formatUsd } from '../../core/money.ts'
+import { nextStep, type PlanState } from '../../core/next-step.ts'
+import type { Tenant } from '../../core/partner.ts'
+import type { PlanTerms } from '../../core/plan.ts'
+import type { User } from '../../core/user.ts'
+import type { Webhook } from '../../core/webhook.ts'
+import { leftOf, type Window } from '../../core/window.ts'
+import type { PlanJson, PlanStateJson, UserJson, WebhookJson } from './schemas.ts'
 
 export const userJson = (user: User): UserJson => ({
   partner_user_id: user.partnerUserId,
@@ -46,7 +46,7 @@ export function planStateJson(plan: PlanState): PlanStateJson {
   }
 }
 
-const windowJson = (window: Window): NonNullable<PlanStateJson['window']> => ({
+export const windowJson = (window: Window): NonNullable<PlanStateJson['window']> => ({
   window_start: formatInstant(window.start),
   window_end: formatInstant(window.end),
   budget_usd: formatUsd(window.budget),

@@ -1,8 +1,8 @@
 // The shapes of what billing answers, and of the trades behind it.
 
 import { z } from 'zod'
-import type { SumColumn, SummaryColumn } from '../billing/columns.ts'
-import { REPORT_STATUSES } from '../core/report.ts'
+import type { SumColumn, SummaryColumn } from '../../billing/columns.ts'
+import { REPORT_STATUSES } from '../../core/report.ts'
 import {
   coinSum,
   count,
@@ -16,7 +16,7 @@ import {
   partnerSlug,
   partnerUserId,
   said,
-} from './answer-fields.ts'
+} from './common-fields.ts'
 
 const averagePrice = z
   .string()

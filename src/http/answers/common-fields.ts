@@ -1,7 +1,7 @@
 // The fields that several answers have: their shapes, words and examples.
 
 import { z } from 'zod'
-import { ENVIRONMENTS } from '../core/partner.ts'
+import { ENVIRONMENTS } from '../../core/partner.ts'
 
 const DATE_TIME = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$'
 

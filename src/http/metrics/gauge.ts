@@ -1,7 +1,7 @@
 // Gauges that tell only what there is to tell.
 
 import { Gauge, type Registry } from 'prom-client'
-import { type Instant, SECOND_MS } from '../core/instant.ts'
+import { type Instant, SECOND_MS } from '../../core/instant.ts'
 
 export type AddGauge = ReturnType<typeof gaugesOf>
 

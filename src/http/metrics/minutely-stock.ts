@@ -1,7 +1,7 @@
 // What takes reading many rows, taken stock of at most once a minute: all plans, and the windows that left money.
 
-import { type Instant, MINUTE_MS } from '../core/instant.ts'
-import type { MonitoringStore, Stock } from '../store/monitoring.ts'
+import { type Instant, MINUTE_MS } from '../../core/instant.ts'
+import type { MonitoringStore, Stock } from '../../store/monitoring.ts'
 
 export const STOCK_TAKEN_MS = MINUTE_MS
 

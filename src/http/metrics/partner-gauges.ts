@@ -1,8 +1,8 @@
 // The numbers for Prometheus that name a partner. How many partners are named is bounded, whatever their number.
 
-import type { Finding } from '../core/findings.ts'
-import type { Instant } from '../core/instant.ts'
-import type { PartnerSeen } from '../core/vitals.ts'
+import type { Finding } from '../../core/findings.ts'
+import type { Instant } from '../../core/instant.ts'
+import type { PartnerSeen } from '../../core/vitals.ts'
 import { type AddGauge, since } from './gauge.ts'
 
 /** Those with findings come first, then those with the most orders. */

@@ -1,9 +1,9 @@
 // Findings as check and status show them: the same fields for a script, the same words for a person.
 
-import type { Finding } from '../core/findings.ts'
-import { quoted } from '../core/shell-word.ts'
-import { visible } from '../core/visible.ts'
-import type { Cli } from './context.ts'
+import type { Finding } from '../../core/findings.ts'
+import { quoted } from '../../core/shell-word.ts'
+import { visible } from '../../core/visible.ts'
+import type { Cli } from '../context.ts'
 
 /** `mend` is the command that mends what was found, or shows what there is to know about it. */
 export const findingJson = (cli: Pick<Cli, 'self'>, finding: Finding, level: 'error' | 'warning') => ({

@@ -2,10 +2,10 @@
 // cron's processes did it, is read when somebody asks.
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { Instant } from '../core/instant.ts'
-import type { MonitoringStore, PassSpan } from '../store/monitoring.ts'
-import type { Store } from '../store/store.ts'
-import { createGauges } from './gauges.ts'
+import type { Instant } from '../../core/instant.ts'
+import type { MonitoringStore, PassSpan } from '../../store/monitoring.ts'
+import type { Store } from '../../store/store.ts'
+import { createGauges } from './database-gauges.ts'
 
 export type RequestSeen = { method: string; route: string | null; status: number; duration_ms: number }
 

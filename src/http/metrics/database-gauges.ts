@@ -1,16 +1,16 @@
 // The numbers for Prometheus that are read anew for each answer: what the database knows, and the findings drawn from it.
 
 import { Registry } from 'prom-client'
-import { type Finding, findingsOf, VITAL_FINDINGS } from '../core/findings.ts'
-import { type Instant, MINUTE_MS, SECOND_MS } from '../core/instant.ts'
-import { ENVIRONMENTS } from '../core/partner.ts'
-import { GAPS_ALLOWED, GRACE_MS, schedulerLateness } from '../core/scheduler-lateness.ts'
-import type { Vitals } from '../core/vitals.ts'
-import { FAILURES_TO_PAUSE } from '../core/webhook.ts'
-import type { MonitoringStore } from '../store/monitoring.ts'
+import { type Finding, findingsOf, VITAL_FINDINGS } from '../../core/findings.ts'
+import { type Instant, MINUTE_MS, SECOND_MS } from '../../core/instant.ts'
+import { ENVIRONMENTS } from '../../core/partner.ts'
+import { GAPS_ALLOWED, GRACE_MS, schedulerLateness } from '../../core/scheduler-lateness.ts'
+import type { Vitals } from '../../core/vitals.ts'
+import { FAILURES_TO_PAUSE } from '../../core/webhook.ts'
+import type { MonitoringStore } from '../../store/monitoring.ts'
 import { type AddGauge, gaugesOf, setOrDrop, since } from './gauge.ts'
+import { createStockTaker, STOCK_TAKEN_MS } from './minutely-stock.ts'
 import { createPartnerGauges } from './partner-gauges.ts'
-import { createStockTaker, STOCK_TAKEN_MS } from './stock.ts'
 
 /** A registry of its own, so that none of it is shown when it could not be read. */
 export function createGauges() {

@@ -2,14 +2,14 @@
 // writes such an answer imports the types alone, and loads nothing.
 
 import { z } from 'zod'
-import { EXECUTION_STATUSES } from '../core/execution.ts'
-import { FREQUENCIES } from '../core/frequency.ts'
-import { NEXT_STEPS } from '../core/next-step.ts'
-import type { PartnerStatus } from '../core/partner.ts'
-import { PLAN_STATUSES } from '../core/plan.ts'
-import { REPORT_STATUSES } from '../core/report.ts'
-import type { UserStatus } from '../core/user.ts'
-import { FAILURES_TO_PAUSE, type Webhook } from '../core/webhook.ts'
+import { EXECUTION_STATUSES } from '../../core/execution.ts'
+import { FREQUENCIES } from '../../core/frequency.ts'
+import { NEXT_STEPS } from '../../core/next-step.ts'
+import type { PartnerStatus } from '../../core/partner.ts'
+import { PLAN_STATUSES } from '../../core/plan.ts'
+import { REPORT_STATUSES } from '../../core/report.ts'
+import type { UserStatus } from '../../core/user.ts'
+import { FAILURES_TO_PAUSE, type Webhook } from '../../core/webhook.ts'
 import {
   count,
   createdAt,
@@ -24,7 +24,7 @@ import {
   partnerUserId,
   said,
   updatedAt,
-} from './answer-fields.ts'
+} from './common-fields.ts'
 
 const PARTNER_STATUSES = ['active', 'disabled'] as const satisfies readonly PartnerStatus[]
 const USER_STATUSES = ['linked', 'disabled'] as const satisfies readonly UserStatus[]

@@ -1,7 +1,7 @@
 // Who changes what, as a command tells the audit log.
 
-import type { AuditEntry } from '../store/audit.ts'
-import type { Cli } from './context.ts'
+import type { AuditEntry } from '../../store/audit.ts'
+import type { Cli } from '../context.ts'
 
 export const auditEntry = (
   cli: Cli,

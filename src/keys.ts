@@ -1,9 +1,9 @@
-// Issuing API keys: the text that is handed out once, and the hash by which it is recognised.
+// API keys: made as text that is handed out once, and recognised by its hash.
 
 import { hash } from 'node:crypto'
-import { type KeyTerms, makeKey, visibleParts } from '../core/key.ts'
-import type { Machine } from '../machine.ts'
-import type { NewKey } from '../store/keys.ts'
+import { type KeyTerms, makeKey, visibleParts } from './core/key.ts'
+import type { Machine } from './machine.ts'
+import type { NewKey } from './store/keys.ts'
 
 /** Makes a key: `secret` for its owner, `record` for the store. */
 export function issueKey(

@@ -1,0 +1,117 @@
+// What a session is set to before anything else, whatever its role, its database, its server or its address say of it; and
+// the servers that are refused, because they would not keep what they are given.
+
+import type { ClientBase } from 'pg'
+import { Problem } from '../../../core/problem.ts'
+import { IDLE_TRANSACTION_MAX_MS, LOCK_WAIT_MAX_MS, STATEMENT_MAX_MS } from './limits.ts'
+
+/** A host that lost its power says no goodbye. What its sessions hold is free after half a minute of silence. */
+export const SILENCE = { idle: 15, interval: 5, count: 3 }
+
+const SETTINGS = {
+  lock_timeout: LOCK_WAIT_MAX_MS,
+  statement_timeout: STATEMENT_MAX_MS,
+  idle_in_transaction_session_timeout: IDLE_TRANSACTION_MAX_MS,
+  // Locks of a session are held by one that says nothing for as long as their work takes.
+  idle_session_timeout: 0,
+  tcp_keepalives_idle: SILENCE.idle,
+  tcp_keepalives_interval: SILENCE.interval,
+  tcp_keepalives_count: SILENCE.count,
+  default_transaction_isolation: 'read committed',
+  // A commit that somebody has cancelled tells of it in a warning, and one of less would be taken for it (commit.ts).
+  client_min_messages: 'warning',
+  // With less, a number is read as another one than it was written as.
+  extra_float_digits: 1,
+  // With off, a null among texts would be written as the word.
+  array_nulls: 'on',
+  standard_conforming_strings: 'on',
+  // A policy that hides rows makes a statement fail: a ledger of which some rows are not seen adds up to something else.
+  row_security: 'off',
+  // Statements here take milliseconds. Compiling one takes a hundred.
+  jit: 'off',
+}
+
+/** Left by us in each session. Whoever finds it in a new one shares the session with somebody. */
+const MARK = 'tranche.session'
+
+// The path is set before anything is looked up along it: the role's may lead to functions of the same names.
+const settingsFor = (schema: string): string => `set search_path to ${schema};
+  select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
+    current_setting('server_version_num')::int8 as version, current_setting('server_encoding') as encoding,
+    current_setting('session_replication_role') as replication, pg_backend_pid()::int8 as pid,
+    coalesce(current_setting('${MARK}', true), '') as mark,
+    coalesce(has_schema_privilege(to_regnamespace('${schema}'), 'usage'), true) as open,
+    ${Object.entries(SETTINGS)
+      .map(([name, value]) => `set_config('${name}', '${value}', false)`)
+      .join(', ')},
+    case when current_setting('server_version_num')::int8 >= 170000
+      then set_config('transaction_timeout', '0', false) end,
+    -- What waits for less than the disk of the standby that is asked for is as if there were none.
+    case when current_setting('synchronous_commit') in ('local', 'remote_write')
+      then set_config('synchronous_commit', 'on', false) end,
+    set_config('${MARK}', 'in use', false)`
+
+/** Sets a session and looks at its server. Answers whether there is something between this process and the server. */
+export async function settle(
+  client: ClientBase,
+  asked: Pick<ClientBase, 'query'>,
+  { server, schema }: { server: string; schema: string },
+): Promise<{ isPooled: boolean }> {
+  const answers = await asked.query(settingsFor(schema))
+  const [, said] = answers as unknown as { rows: (Seen & { pid: bigint })[] }[]
+  const seen = said?.rows[0]
+  if (!seen) throw new Error('the server said nothing of itself')
+  refuseUnfit(seen, server)
+  // A pool gives out numbers of its own.
+  return { isPooled: BigInt((client as unknown as { processID: number }).processID) !== seen.pid }
+}
+
+/** What a server says of itself, and of the session. */
+export type Seen = {
+  standby: boolean
+  commits: string
+  version: bigint
+  encoding: string
+  replication: string
+  mark: string
+  open: boolean
+}
+
+export function refuseUnfit(seen: Seen, server: string): void {
+  const why = UNFIT.find(({ is }) => is(seen))
+  if (why) throw new Problem('storage_failed', `${server} ${why.words(seen)}.`)
+}
+
+const UNFIT: { is: (seen: Seen) => boolean; words: (seen: Seen) => string }[] = [
+  {
+    is: ({ standby }) => standby,
+    words: () => 'is a standby, which takes no writes: name the primary',
+  },
+  {
+    is: ({ commits }) => commits === 'off',
+    words: () => 'answers before a commit is on disk: set its synchronous_commit to on',
+  },
+  {
+    is: ({ version }) => version < 150_000n,
+    words: () => 'is older than PostgreSQL 15: upgrade it',
+  },
+  {
+    is: ({ encoding }) => encoding !== 'UTF8',
+    words: ({ encoding }) =>
+      `keeps its text as ${encoding}, and not as UTF-8: make the database with createdb --encoding UTF8 --template template0`,
+  },
+  {
+    is: ({ replication }) => replication !== 'origin',
+    words: () => 'checks no references and no seal for this user: set its session_replication_role to origin',
+  },
+  {
+    is: ({ mark }) => mark !== '',
+    words: () =>
+      'is behind a pool that gives one session to several connections: tranche needs one in session mode (in PgBouncer, pool_mode = session)',
+  },
+  {
+    is: ({ open }) => !open,
+    words: () =>
+      'has a schema tranche that this user may not look into: connect as its owner, or let that one GRANT USAGE ON SCHEMA tranche',
+  },
+]

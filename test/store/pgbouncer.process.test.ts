@@ -1,0 +1,64 @@
+// A pool between the service and its server: in session mode it does no harm, and in any other it is told from the first
+// connection on.
+
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { openStore } from '../../src/store/postgres/open.ts'
+import { runHere } from '../support/command.ts'
+import { poolTo } from '../support/pgbouncer.ts'
+import { type Server, startServer } from '../support/postgres-server.ts'
+import { assertRefused } from '../support/refused.ts'
+import { hasTool } from '../support/tools.ts'
+import { filled, firstTranche, openWorld, report, tick } from './world.ts'
+
+async function serverOf(t: TestContext): Promise<Server | null> {
+  if (!hasTool(t, 'postgres') || !hasTool(t, 'pgbouncer')) return null
+  const server = await startServer()
+  t.after(server.stop)
+  return server
+}
+
+const SHARED = {
+  exit: 1,
+  code: 'storage_failed',
+  says: /is behind a pool that .*: tranche needs one in session mode \(in PgBouncer, pool_mode = session\)\.$/,
+}
+
+for (const pool_mode of ['transaction', 'statement'])
+  test(`a pool in ${pool_mode} mode is refused before anything is written`, async (t) => {
+    const server = await serverOf(t)
+    if (!server) return
+    const url = (await poolTo(t, server, { pool_mode }))('postgres')
+    await assertRefused(url, SHARED, ['migrate'])
+    await assertRefused(url, SHARED)
+    assert.deepEqual(await server.ask(`select 1 from pg_namespace where nspname = 'tranche'`), [])
+  })
+
+test('a pool in session mode that leaves what the one before has set is refused as soon as it does', async (t) => {
+  const server = await serverOf(t)
+  if (!server) return
+  const url = (await poolTo(t, server, { pool_mode: 'session', server_reset_query: '' }))('postgres')
+  await runHere(['--db', url, 'migrate'])
+  await assertRefused(url, SHARED)
+})
+
+test('through a pool in session mode all goes its way, also on the second connection of a session', async (t) => {
+  const server = await serverOf(t)
+  if (!server) return
+  const url = (await poolTo(t, server, { pool_mode: 'session', default_pool_size: '20' }))('postgres')
+  const { code, err } = await runHere(['--db', url, 'migrate'])
+  assert.equal(code, 0, err)
+  const world = await openWorld(t, async (t, clock) => {
+    const store = await openStore(url, { clock, create: false })
+    t.after(() => store.close())
+    return store
+  })
+  const first = await firstTranche(world)
+  await report(world.store, world.acme, first.executionId, filled(first.amount))
+  const others = await Promise.all([world.connect(), world.connect()])
+  await Promise.all(others.map((store) => store.listPartners()))
+  await tick(world, '60000')
+  assert.deepEqual(await world.store.findFaults(), [])
+  const shown = await runHere(['--db', url, 'partner', 'list', '--json'])
+  assert.equal(shown.code, 0, shown.err)
+})
