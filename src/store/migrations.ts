@@ -23,6 +23,35 @@ export function statesOf(
 
 export const isPending = ({ appliedAt }: MigrationState): boolean => appliedAt === null
 
+/** How old the last look at the migrations may be for a read. A write looks itself. */
+const LOOK_MS = 100
+
+export type SchemaWatch = {
+  /** Whether a read is to look again. */
+  isDue: () => boolean
+  /**
+   * Takes what a look has found: the last migration on record. Throws schema_newer when that is behind the last one that
+   * this program knows: another one has been upgraded since this one began.
+   */
+  found: (last: string | null) => void
+}
+
+export function createSchemaWatch(known: readonly { name: string }[]): SchemaWatch {
+  const lastKnown = known.at(-1)?.name ?? ''
+  let lookedAt = Number.NEGATIVE_INFINITY
+  return {
+    isDue: () => performance.now() - lookedAt >= LOOK_MS,
+    found(last) {
+      const isNewer = last !== null && last > lastKnown
+      // Once it is refused to one, it is refused to all.
+      lookedAt = isNewer ? Number.NEGATIVE_INFINITY : performance.now()
+      if (isNewer) throw newer(last)
+    },
+  }
+}
+
+export const isNewer = (error: unknown): boolean => error instanceof Problem && error.code === 'schema_newer'
+
 const newer = (name: string): Problem =>
   new Problem(
     'schema_newer',

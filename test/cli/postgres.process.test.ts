@@ -85,20 +85,25 @@ test('serve --no-create refuses an empty database, and without it begins one', a
   await serve.line('there was no database here, so a new one was made')
 })
 
-test('a process of before an upgrade makes no new connection after it, and says why', async (t) => {
+test('a serve of before an upgrade answers nothing more after it, is not ready, and says why', async (t) => {
   if (!hasTool(t, 'postgres')) return
-  const guarded = await onServer(t)
-  const { succeed, server, cwd, env } = guarded
+  const { succeed, server, run, cwd, env } = await onServer(t)
   await succeed('partner', 'create', 'acme', '--name', 'Acme')
   const key = (await succeed('key', 'create', 'acme', '--env', 'test')).trim()
   const { url, opsUrl, line } = await startServe(t, [...WITH_OPS], { cwd, env })
-  assert.equal((await me(url, key)).status, 200)
+  const poll = () =>
+    fetch(`${url}/partner/v1/executions/due`, { headers: { authorization: `Bearer ${key}` } })
+  assert.equal((await poll()).status, 200)
   await server.ask("insert into tranche.migrations values ('9999_later.sql', 'x', 0)", 'app')
-  const { code, err } = await guarded.run('status')
+  const { code, err } = await run('status')
   assert.equal(code, 12)
   assert.match(err, /migration 9999_later\.sql, which this version of tranche does not know: upgrade it\./)
-  await endAll(guarded)
-  const refused = await becomes(503, () => me(url, key))
+  // On the connections that it has had since before.
+  const unready = await fetch(`${opsUrl}/readyz`)
+  assert.equal(unready.status, 503)
+  assert.match(await unready.text(), /9999_later/)
+  const refused = await poll()
+  assert.equal(refused.status, 503)
   assert.match(refused.headers.get('retry-after') ?? '', /^\d+$/)
   assert.deepEqual(await refused.json(), {
     detail: 'This host is older than its database; send the call again later.',
@@ -109,8 +114,7 @@ test('a process of before an upgrade makes no new connection after it, and says 
     error,
     /has migration 9999_later\.sql, which this version of tranche does not know: upgrade it/,
   )
-  const unready = await becomes(503, () => fetch(`${opsUrl}/readyz`))
-  assert.match(await unready.text(), /9999_later/)
+  assert.equal((await me(url, key)).status, 503)
   assert.equal((await fetch(`${url}/healthz`)).status, 200)
 })
 

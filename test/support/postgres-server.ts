@@ -35,7 +35,7 @@ export function ourServer(): Promise<Server> {
   running ??= startServer().then(async (server) => {
     await server.ask(`create database ${TEMPLATE}`)
     const pool = openPool(server.url(TEMPLATE))
-    await migrate(pool, Date.UTC(2026, 0, 5) as never)
+    await migrate(pool, () => Date.UTC(2026, 0, 5) as never)
     await pool.end()
     started = server
     return server

@@ -60,13 +60,13 @@ export type OpenOptions = {
 export async function openStore(url: string, { clock, create }: OpenOptions): Promise<Store> {
   const pool = openPool(url)
   stayInUse(pool)
-  const connection = connect(pool, url, clock)
+  const server = shownAddress(url)
   try {
-    await explaining(connection.server, async () => {
-      if (!create) await refuseEmpty(pool, connection.server)
-      await migrate(pool, await connection.look((tx) => connection.clock.now(tx)))
+    await explaining(server, async () => {
+      if (!create) await refuseEmpty(pool, server)
+      await migrate(pool, clock)
     })
-    return assemble(connection)
+    return assemble(connect(pool, url, clock))
   } catch (error) {
     await pool.end()
     throw error

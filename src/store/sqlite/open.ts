@@ -27,6 +27,7 @@ import { migrate, migrationStates } from './file/migrate.ts'
 import { watchName } from './file/name-watch.ts'
 import { refuseNetworkFile } from './file/network-disk.ts'
 import { isMissing, realName } from './file/own-files.ts'
+import { watchSchema } from './file/schema-watch.ts'
 import { whenFree } from './file/when-free.ts'
 import { createCheckStore } from './health/check.ts'
 import { createMonitoringStore } from './health/monitoring.ts'
@@ -75,7 +76,7 @@ export async function openStore(file: string, options: OpenOptions): Promise<Sto
     noteLogOwner(file)
     const name = realName(file)
     const checkpoints = checkpointsAside ? await checkpointsOf(db, name) : null
-    const connection = connect(db, clock, reportedUntil(db), { watch, checkpoints })
+    const connection = connect(db, clock, reportedUntil(db), { watch, schema: watchSchema(db), checkpoints })
     return assemble(connection, { file: name, beforeClose: () => checkpoints?.close() })
   } catch (error) {
     db.close()

@@ -41,7 +41,7 @@ export async function joinPass(
   known: (tx: Tx, tick: TickRow) => Promise<PassStart>,
 ): Promise<PassHand | null> {
   const session = await connection.session()
-  const seen = await atTheDoor(session, connection.server, async (tx) => {
+  const seen = await atTheDoor(session, connection, async (tx) => {
     const first = (await tx.get(ALONE))?.alone
     if (first) {
       await Promise.all([tx.run(ENTER), tx.run(FORGET_PAGES)])
@@ -60,15 +60,15 @@ export async function joinPass(
 }
 
 /** How a hand ends its part. Its session goes back, or ends when it is not known whether it still holds the lock. */
-function partOf(session: Session, { server, clock }: Connection): Pick<PassHand, 'finish' | 'leave'> {
+function partOf(session: Session, connection: Connection): Pick<PassHand, 'finish' | 'leave'> {
   let isIn = true
   return {
     async finish(passId, counts) {
       isIn = false
-      const row = await atTheDoor(session, server, async (tx) => {
+      const row = await atTheDoor(session, connection, async (tx) => {
         const [left, row] = await Promise.all([
           tx.get(LEAVE),
-          tx.get(FINISH, { tick_id: passId, ...countsParams(counts), clock: clock.parameter() }),
+          tx.get(FINISH, { tick_id: passId, ...countsParams(counts), clock: connection.clock.parameter() }),
         ])
         if (!left?.held || !row) throw new Error(`this process has lost its part in pass ${passId}`)
         return row
@@ -91,13 +91,14 @@ function partOf(session: Session, { server, clock }: Connection): Pick<PassHand,
 /** One transaction alone at the door. Ends the session when it fails, and with it the lock. */
 async function atTheDoor<T>(
   { client, giveBack }: Session,
-  server: string,
+  { server, schema }: Connection,
   work: (tx: Pipeline) => Promise<T>,
 ): Promise<T> {
   const tx = pipelineOn(client, PATIENCE.work)
   try {
     tx.send('begin').catch(() => {})
     tx.run(DOOR).catch(() => {})
+    await schema.look(tx)
     const value = await work(tx)
     await commit(tx)
     return value

@@ -4,8 +4,10 @@ import type { Instant } from '../../../core/instant.ts'
 import { type Query, query } from './statement.ts'
 import type { Tx } from './transaction.ts'
 
-/** Milliseconds since 1970 as SQL, with the parameter `clock`: null, or what a test says. */
-export const NOW_SQL = 'coalesce(:clock::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint)'
+/** Milliseconds since 1970 as SQL. */
+export const SERVER_MS_SQL = 'floor(extract(epoch from clock_timestamp()) * 1000)::bigint'
+/** The same with the parameter `clock`: null, or what a test says. */
+export const NOW_SQL = `coalesce(:clock::bigint, ${SERVER_MS_SQL})`
 
 /** The same, never below what has been reported: the time that a write would have. */
 export const PRESENT_SQL = `greatest(${NOW_SQL}, (select at from reported_until))`

@@ -4,6 +4,7 @@ import type { PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
+import { isNewer } from '../../migrations.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
 import { createPlaces } from './connection-turns.ts'
@@ -11,6 +12,7 @@ import { explained, isLost, isSilence, isTransient, noneFree } from './errors.ts
 import { enter, type Mark, type Scope, type Times } from './gate.ts'
 import { CONNECT_MAX_MS, PATIENCE } from './limits.ts'
 import type { Pool } from './pool.ts'
+import { type SchemaLook, watchSchema } from './schema-watch.ts'
 import { firstError, type Pipeline, pipelineOn, type Tx } from './transaction.ts'
 
 /** Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited. */
@@ -35,6 +37,7 @@ export type Connection = {
   server: string
   pool: Pool
   clock: ServerClock
+  schema: SchemaLook
   /** Asks for one thing only, without a transaction around it. */
   look<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
   /** Runs `work` on one consistent snapshot. */
@@ -65,6 +68,7 @@ export const callOf = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope & Errand =
 export function connect(pool: Pool, url: string, given: (() => Instant) | null): Connection {
   const server = shownAddress(url)
   const clock = createServerClock(given)
+  const schema = watchSchema()
 
   const places = createPlaces({
     max: pool.options.max,
@@ -94,10 +98,16 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     let sent: { value: T; mark: Mark } | undefined
     try {
       return await inTransaction(tx, BEGIN_WRITE, async () => {
-        const entered = enter(tx, scope, clock.parameter())
+        const entered = enter(tx, scope, { clock: clock.parameter(), found: schema.found })
         const times = entered.then((gate) => gate.times)
         times.catch(() => {})
-        const value = await work({ ...tx, times })
+        const value = await work({ ...tx, times }).catch(async (error) => {
+          // In a schema of tomorrow its statements may fail before it hears why.
+          await times.catch((why) => {
+            if (isNewer(why)) throw why
+          })
+          throw error
+        })
         sent = { value, mark: (await entered).mark }
         await commit(tx)
         return value
@@ -112,12 +122,13 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     server,
     pool,
     clock,
-    look: (work, errand = {}) => onClient((tx) => alone(tx, work), errand),
+    schema,
+    look: (work, errand = {}) => onClient((tx) => alone(tx, () => schema.beside(tx, () => work(tx))), errand),
     read: (work, errand = {}) =>
       onClient(
         (tx) =>
           inTransaction(tx, errand.unhurried ? BEGIN_LONG : BEGIN_READ, async () => {
-            const value = await work(tx)
+            const value = await schema.beside(tx, () => work(tx))
             await commit(tx)
             return value
           }),

@@ -7,6 +7,7 @@
 import { type Instant, later, plus } from '../../../core/instant.ts'
 import { PRESENT_SQL } from './clock.ts'
 import { LOCK } from './locks.ts'
+import { APPLIED_SQL, type Applied } from './schema-watch.ts'
 import { type Query, query } from './statement.ts'
 import type { Pipeline } from './transaction.ts'
 
@@ -19,11 +20,11 @@ export type Times = { real: Instant; of: (tenantId: number) => Instant }
 /** What names a transaction to a server that is asked what became of it. */
 export type Mark = { xid: string } & History
 
-/** Takes the locks of a scope, then reads the clock. */
+/** Takes the locks of a scope, then reads the clock. `found` is told what is on record of migrations, and may throw. */
 export async function enter(
   tx: Pipeline,
   { tenants = [], alone }: Scope,
-  clock: Instant | null,
+  { clock, found }: { clock: Instant | null; found: (applied: Applied) => void },
 ): Promise<{ times: Times; mark: Mark }> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
   // What fails here makes the reading of the clock fail.
@@ -31,6 +32,7 @@ export async function enter(
   for (const tenant of ids) tx.run(alone === 'tenants' ? TENANT_ALONE : TENANT, { tenant }).catch(() => {})
   const row = await tx.get(TIMES, { clock, tenants: ids })
   if (!row) throw new Error('the gate told no time')
+  found(row)
   const real = Number(row.real) as Instant
   const shifts = new Map(row.shifts.map(({ tenant_id, ...shift }) => [tenant_id, shift]))
   const times: Times = {
@@ -62,8 +64,8 @@ export const HISTORY_SQL = `left(pg_walfile_name(pg_current_wal_insert_lsn()), 8
   coalesce(extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text, '') as memory`
 
 type Shift = { tenant_id: number; offset_ms: number; reported_until: number }
-const TIMES: Query<Mark & { real: bigint; shifts: Shift[] }> = query(
-  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, ${HISTORY_SQL},
+const TIMES: Query<Mark & Applied & { real: bigint; shifts: Shift[] }> = query(
+  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, ${HISTORY_SQL}, ${APPLIED_SQL},
      coalesce((select json_agg(json_build_object('tenant_id', tenant_id, 'offset_ms', offset_ms,
        'reported_until', reported_until)) from sandboxes where tenant_id = any(:tenants::bigint[])), '[]') as shifts`,
 )

@@ -6,6 +6,7 @@ import { readMigrations } from '../../../resources.ts'
 import { sealedBeforeMigration } from '../../copying/sealed.ts'
 import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
 import { sealOf } from '../copying/seal.ts'
+import { SERVER_MS_SQL } from './clock.ts'
 import { commitAlone } from './commit.ts'
 import { LOCK } from './locks.ts'
 
@@ -28,18 +29,26 @@ export async function isEmpty(client: Asked, schema?: string): Promise<boolean> 
   return (rows[0] as { none: boolean }).none
 }
 
-/** Brings the schema up to this program's. Returns the names of the migrations it applied. */
-export async function migrate(pool: Pool, now: Instant): Promise<string[]> {
+/**
+ * Brings the schema up to this program's. Returns the names of the migrations it applied. A null `clock` takes the
+ * server's.
+ */
+export async function migrate(pool: Pool, clock: (() => Instant) | null): Promise<string[]> {
   if (!(await migrationStates(pool)).some(isPending)) return []
   const client = await pool.connect()
   try {
     const seal = (await isEmpty(client)) ? null : await sealOf(client)
     if (seal) throw sealedBeforeMigration(seal)
-    return await applyPending(client, now)
+    return await applyPending(client, clock?.() ?? (await serverTime(client)))
   } finally {
     // What it has set belongs to no later work.
     client.release(true)
   }
+}
+
+async function serverTime(client: Asked): Promise<Instant> {
+  const { rows } = await client.query(`select ${SERVER_MS_SQL} as at`)
+  return Number((rows[0] as { at: bigint }).at) as Instant
 }
 
 async function applyPending(client: PoolClient, now: Instant): Promise<string[]> {
@@ -47,6 +56,8 @@ async function applyPending(client: PoolClient, now: Instant): Promise<string[]>
   try {
     await client.query(NO_LIMIT)
     await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
+    // Whoever writes has committed by now, or looks at the migrations after these (schema-watch.ts).
+    await client.query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
     const done = await bringUp(client, SCHEMA, now)
     await commitAlone(client)
     return done

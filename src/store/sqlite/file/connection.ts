@@ -7,6 +7,7 @@ import type { Checkpoints } from './checkpoints.ts'
 import { explained } from './explain.ts'
 import { type NameWatch, UNWATCHED } from './name-watch.ts'
 import { plannedOnce } from './plan-once.ts'
+import { type SchemaLook, UNWATCHED_SCHEMA } from './schema-watch.ts'
 import { onFirstUse } from './statement.ts'
 import { whenFree } from './when-free.ts'
 import { createWriter, type Write } from './writer.ts'
@@ -29,6 +30,8 @@ export type Connection = {
   write: Write
   /** Throws database_gone when the file is no longer what its name leads to. */
   lookAtName: () => void
+  /** Throws schema_newer when another process has brought the file further than this program knows. */
+  lookAtSchema: () => void
 }
 
 /** Pages of write-ahead log between checkpoints: fewer, larger ones cost less under load. */
@@ -76,7 +79,11 @@ export function connect(
   db: Database,
   clock: () => Instant,
   notBefore?: () => Instant,
-  { watch = UNWATCHED, checkpoints = null }: { watch?: NameWatch; checkpoints?: Checkpoints | null } = {},
+  {
+    watch = UNWATCHED,
+    schema = UNWATCHED_SCHEMA,
+    checkpoints = null,
+  }: { watch?: NameWatch; schema?: SchemaLook; checkpoints?: Checkpoints | null } = {},
 ): Connection {
   const begin = db.prepare('begin deferred')
   // A read has nothing to commit, and a commit fails on a file that is damaged.
@@ -85,6 +92,7 @@ export function connect(
     watch.lookNowAndThen()
     begin.run()
     try {
+      schema.lookNowAndThen()
       return work()
     } finally {
       if (db.inTransaction) end.run()
@@ -95,9 +103,10 @@ export function connect(
       throw explained(error, db.name)
     })
   const present = notBefore ? () => later(clock(), notBefore()) : clock
-  const write = createWriter(db, present, { watch, checkpoints })
+  const write = createWriter(db, present, { watch, schema, checkpoints })
   const alone = <T>(work: () => T): T => {
     watch.lookNowAndThen()
+    schema.lookNowAndThen()
     return work()
   }
   return {
@@ -108,5 +117,6 @@ export function connect(
     read: (work) => explaining(whenFree(() => snapshot(work))),
     write: (work, lane) => explaining(write(work, lane)),
     lookAtName: watch.look,
+    lookAtSchema: schema.look,
   }
 }

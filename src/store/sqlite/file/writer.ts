@@ -8,6 +8,7 @@ import { createLanes } from '../../../lanes.ts'
 import { COMMIT_SHARE_MAX, gather, nextTurn } from '../../gather.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { NameWatch } from './name-watch.ts'
+import type { SchemaLook } from './schema-watch.ts'
 import { whenFree } from './when-free.ts'
 import { createLockShare } from './write-lock-turns.ts'
 
@@ -29,7 +30,7 @@ export type Write = <T>(work: (now: Instant) => T, lane?: number) => Promise<T>
 export function createWriter(
   db: Database,
   clock: () => Instant,
-  { watch, checkpoints }: { watch: NameWatch; checkpoints: Checkpoints | null },
+  { watch, schema, checkpoints }: { watch: NameWatch; schema: SchemaLook; checkpoints: Checkpoints | null },
 ): Write {
   const sql = {
     begin: db.prepare('begin immediate'),
@@ -68,7 +69,7 @@ export function createWriter(
         await gather(queue)
         await share.turn()
         await checkpoints?.underWay()
-        await whenFree(() => sql.begin.run())
+        await whenFree(begin)
       } catch (error) {
         for (let job = queue.take(); job; job = queue.take()) job.reject(error)
         break
@@ -78,6 +79,17 @@ export function createWriter(
       if (queue.size > 0) await nextTurn()
     }
     draining = false
+  }
+
+  /** Begins a transaction, of a schema that this program knows. */
+  function begin(): void {
+    sql.begin.run()
+    try {
+      schema.look()
+    } catch (error) {
+      if (db.inTransaction) sql.rollback.run()
+      throw error
+    }
   }
 
   // From begin to commit without an await: no other request's statement can come between.
@@ -118,7 +130,7 @@ export function createWriter(
   /** Whether the transaction that ended with a refused first write can have a successor at once. */
   function beginsAgain(): boolean {
     try {
-      sql.begin.run()
+      begin()
       return true
     } catch {
       // Another process has the lock, or something is wrong: the next turn waits for it, or is told.

@@ -16,7 +16,7 @@ export const WIPED: typeof ROWS = [
 
 export type Wipe = (tenantId: number, note: (now: Instant) => void) => Promise<Wiped>
 
-export function createWipe({ db, clock, lookAtName }: Connection): Wipe {
+export function createWipe({ db, clock, lookAtName, lookAtSchema }: Connection): Wipe {
   const sql = {
     begin: db.prepare('begin immediate'),
     commit: db.prepare('commit'),
@@ -48,6 +48,7 @@ export function createWipe({ db, clock, lookAtName }: Connection): Wipe {
       db.pragma('foreign_keys = off')
       try {
         sql.begin.run()
+        lookAtSchema()
         const wiped = wipe(tenantId, note)
         sql.commit.run()
         lookAtName()
