@@ -66,7 +66,10 @@ export async function openStore(url: string, { clock, create }: OpenOptions): Pr
       if (!create) await refuseEmpty(pool, server)
       await migrate(pool, clock)
     })
-    return assemble(connect(pool, url, clock))
+    const connection = connect(pool, url, clock)
+    // The schema that it finds is the one that this process writes into, whatever has its name later.
+    await connection.look(connection.schema.look)
+    return assemble(connection)
   } catch (error) {
     await pool.end()
     throw error

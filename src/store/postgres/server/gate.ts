@@ -7,7 +7,7 @@
 import { type Instant, later, plus } from '../../../core/instant.ts'
 import { PRESENT_SQL } from './clock.ts'
 import { LOCK } from './locks.ts'
-import { APPLIED_SQL, type Applied } from './schema-watch.ts'
+import { SCHEMA_SQL, type SchemaSeen } from './schema-watch.ts'
 import { type Query, query } from './statement.ts'
 import type { Pipeline } from './transaction.ts'
 
@@ -24,7 +24,7 @@ export type Mark = { xid: string } & History
 export async function enter(
   tx: Pipeline,
   { tenants = [], alone }: Scope,
-  { clock, found }: { clock: Instant | null; found: (applied: Applied) => void },
+  { clock, found }: { clock: Instant | null; found: (seen: SchemaSeen) => void },
 ): Promise<{ times: Times; mark: Mark }> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
   // What fails here makes the reading of the clock fail.
@@ -64,8 +64,8 @@ export const HISTORY_SQL = `left(pg_walfile_name(pg_current_wal_insert_lsn()), 8
   coalesce(extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text, '') as memory`
 
 type Shift = { tenant_id: number; offset_ms: number; reported_until: number }
-const TIMES: Query<Mark & Applied & { real: bigint; shifts: Shift[] }> = query(
-  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, ${HISTORY_SQL}, ${APPLIED_SQL},
+const TIMES: Query<Mark & SchemaSeen & { real: bigint; shifts: Shift[] }> = query(
+  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, ${HISTORY_SQL}, ${SCHEMA_SQL},
      coalesce((select json_agg(json_build_object('tenant_id', tenant_id, 'offset_ms', offset_ms,
        'reported_until', reported_until)) from sandboxes where tenant_id = any(:tenants::bigint[])), '[]') as shifts`,
 )
