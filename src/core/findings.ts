@@ -269,11 +269,17 @@ function webhookFailing({ tenant, webhook }: PartnerSeen): Vital | null {
 function lateFills({ tenant, lateFills: late }: PartnerSeen): Vital | null {
   if (late === null) return null
   const since = late.oldestAt === null ? '' : `, the oldest since ${formatInstant(late.oldestAt)}`
-  const more = late.unkept === 0 ? '' : `; ${late.unkept} more were counted and not kept`
+  const of = `counted and not kept, such as of ${late.firstUnkept}`
+  const common = { kind: 'late_fills', tenant, subject: tenantName(tenant) } as const
+  if (late.kept === 0 && late.firstUnkept !== null)
+    return {
+      ...common,
+      message: `${late.unkept} reported and refused, ${of}: ask the partner, and end it with \`tranche execution dismiss-late\``,
+      next: ['tranche', 'execution', 'show', late.firstUnkept],
+    }
+  const more = late.unkept === 0 ? '' : `; ${late.unkept} more were ${of}`
   return {
-    kind: 'late_fills',
-    tenant,
-    subject: tenantName(tenant),
+    ...common,
     message: `${late.kept} reported and refused, and not decided on${since}${more}`,
     next: ['tranche', 'execution', 'late-fills'],
   }

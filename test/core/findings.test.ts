@@ -170,7 +170,7 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
         stuck: { count: 2, first: 'exec_1' as ExecutionId },
         orders: { filled: 0, failed: 5, newestFailed: true, commonestReason: 'closed' },
         webhook: { paused: true, failures: 10, lastReason: null, lastDeliveredAt: null },
-        lateFills: { kept: 1, oldestAt: NOW, unkept: 2 },
+        lateFills: { kept: 1, oldestAt: NOW, unkept: 2, firstUnkept: 'exec_2' },
       },
       { ...calm, webhook: { paused: false, failures: 5, lastReason: 'HTTP 500', lastDeliveredAt: null } },
     ],
