@@ -11,7 +11,7 @@ import { join, resolve } from 'node:path'
 import type { Metafile, Plugin } from 'esbuild'
 import { THREAD_ASSET } from '../src/store/sqlite/file/checkpoints.ts'
 import { roomApart, writeRoom } from './room-apart.ts'
-import { LOAD_ASSET, ROOT, script, wrap } from './script.ts'
+import { type Kept, LOAD_ASSET, ROOT, script, wrap } from './script.ts'
 
 /** Used by an idle tick: these stay in the script that has a code cache. */
 const START_PACKAGES = ['commander', 'decimal.js', 'better-sqlite3']
@@ -29,22 +29,22 @@ export type Bundle = {
 }
 
 /** Writes the scripts into `scratch`. */
-export async function bundle(scratch: string): Promise<Bundle> {
+export async function bundle(scratch: string, kept?: Kept): Promise<Bundle> {
   const apart = new Set<string>()
   const main = join(scratch, 'tranche.cjs')
   const start = `import { main } from './src/main.ts'\nmain()\n`
-  const room = await writeRoom(scratch)
+  const room = await writeRoom(scratch, kept)
   const plugins = [roomApart(room), packagesApart(apart), costlyModulesLater()]
-  const made = [room.metafile, await script(start, main, plugins)]
+  const made = [room.metafile, await script(start, main, plugins, kept)]
   const others: Record<string, string> = { [room.asset]: room.file }
   for (const name of [...apart].sort()) {
     const file = join(scratch, `${name.replaceAll('/', '-')}.cjs`)
-    made.push(await script(`module.exports = require('${name}')\n`, file, [costlyModulesLater()]))
+    made.push(await script(`module.exports = require('${name}')\n`, file, [costlyModulesLater()], kept))
     wrap(file)
     others[assetOf(name)] = file
   }
   const thread = join(scratch, 'thread.cjs')
-  made.push(await script(`import './src/store/sqlite/file/checkpoint-thread.ts'\n`, thread, []))
+  made.push(await script(`import './src/store/sqlite/file/checkpoint-thread.ts'\n`, thread, [], kept))
   others[THREAD_ASSET] = thread
   return { main, others, bundled: [...new Set(made.flatMap(packageFolders))].sort() }
 }

@@ -5,7 +5,7 @@ import { globSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import { join, relative, resolve } from 'node:path'
 import type { Metafile, Plugin } from 'esbuild'
-import { LOAD_ASSET, ROOT, script, wrap } from './script.ts'
+import { type Kept, LOAD_ASSET, ROOT, script, wrap } from './script.ts'
 
 const ROOM = 'src/store/postgres/'
 const ASSET = 'rooms/postgres.cjs'
@@ -18,11 +18,11 @@ export type Room = {
   shared: string[]
 }
 
-export async function writeRoom(scratch: string): Promise<Room> {
+export async function writeRoom(scratch: string, kept?: Kept): Promise<Room> {
   const file = join(scratch, 'room.cjs')
   const shared = new Set<string>()
   const modules = globSync(`${ROOM}**/*.ts`, { cwd: ROOT }).sort()
-  const metafile = await script(`module.exports = {${entries(modules)}}`, file, [shareTheRest(shared)])
+  const metafile = await script(`module.exports = {${entries(modules)}}`, file, [shareTheRest(shared)], kept)
   wrap(file)
   return { file, asset: ASSET, metafile, shared: [...shared].sort() }
 }

@@ -20,8 +20,16 @@ export function wrap(file: string): void {
   writeFileSync(file, `(function (module, exports, require) {${readFileSync(file, 'utf8')}\n})`)
 }
 
+/** Whether a script keeps its remarks, of which the bundler's own name the file that each part is from. */
+export type Kept = { remarks?: boolean }
+
 /** Writes what `contents` and all it imports come to. */
-export async function script(contents: string, outfile: string, plugins: Plugin[]): Promise<Metafile> {
+export async function script(
+  contents: string,
+  outfile: string,
+  plugins: Plugin[],
+  { remarks = false }: Kept = {},
+): Promise<Metafile> {
   const options = {
     stdin: { contents, resolveDir: ROOT, sourcefile: 'tranche.ts' },
     absWorkingDir: ROOT,
@@ -44,7 +52,7 @@ export async function script(contents: string, outfile: string, plugins: Plugin[
     legalComments: 'none',
     // A process keeps the text of whatever it has loaded, comments included. Names stay, for whoever reads a stack. Lines
     // stay short, because Node prints the one in which an error ended the process.
-    minifyWhitespace: true,
+    minifyWhitespace: !remarks,
     lineLimit: LINE_CHARS,
     logLevel: 'warning',
     metafile: true,
