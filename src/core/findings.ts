@@ -268,20 +268,18 @@ function webhookFailing({ tenant, webhook }: PartnerSeen): Vital | null {
 /** Real money may have moved, and nobody has decided on it. */
 function lateFills({ tenant, lateFills: late }: PartnerSeen): Vital | null {
   if (late === null) return null
-  const since = late.oldestAt === null ? '' : `, the oldest since ${formatInstant(late.oldestAt)}`
-  const of = `counted and not kept, such as of ${late.firstUnkept}`
-  const common = { kind: 'late_fills', tenant, subject: tenantName(tenant) } as const
-  if (late.kept === 0 && late.firstUnkept !== null)
-    return {
-      ...common,
-      message: `${late.unkept} reported and refused, ${of}: ask the partner, and end it with \`tranche execution dismiss-late\``,
-      next: ['tranche', 'execution', 'show', late.firstUnkept],
-    }
-  const more = late.unkept === 0 ? '' : `; ${late.unkept} more were ${of}`
+  const { kept, oldestAt, unkept, firstUnkept } = late
+  const only = `counted and not kept, such as of ${firstUnkept}`
+  const more = unkept === 0 ? '' : `; ${unkept} more were ${only}`
   return {
-    ...common,
-    message: `${late.kept} reported and refused, and not decided on${since}${more}`,
-    next: ['tranche', 'execution', 'late-fills'],
+    kind: 'late_fills',
+    tenant,
+    subject: tenantName(tenant),
+    message:
+      oldestAt === null
+        ? `${unkept} reported and refused, ${only}: ask the partner, then \`tranche execution dismiss-late\``
+        : `${kept} reported and refused, and not decided on, the oldest since ${formatInstant(oldestAt)}${more}`,
+    next: ['tranche', 'execution', ...(kept === 0 && firstUnkept ? ['show', firstUnkept] : ['late-fills'])],
   }
 }
 

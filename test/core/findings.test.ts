@@ -43,6 +43,13 @@ const found = (vitals: Partial<Vitals>): Finding[] => findingsOf({ ...well, ...v
 const kinds = (vitals: Partial<Vitals>): string[] => found(vitals).map(({ kind }) => kind)
 const ofPartner = (partner: Partial<PartnerSeen>): string[] => kinds({ partners: [{ ...calm, ...partner }] })
 
+test('of reports that were only counted the execution is named', () => {
+  const lateFills = { kept: 0, oldestAt: null, unkept: 3, firstUnkept: 'exec_2' }
+  const [late] = found({ partners: [{ ...calm, lateFills }] })
+  assert.match(late?.message ?? '', /^3 reported and refused, counted and not kept, such as of exec_2: /)
+  assert.deepEqual(late?.next, ['tranche', 'execution', 'show', 'exec_2'])
+})
+
 test('where all is well nothing is found', () => {
   assert.deepEqual(found({}), [])
   assert.deepEqual(ofPartner({}), [])
