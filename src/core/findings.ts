@@ -267,17 +267,16 @@ function webhookFailing({ tenant, webhook }: PartnerSeen): Vital | null {
 
 /** Real money may have moved, and nobody has decided on it. */
 function lateFills({ tenant, lateFills: late }: PartnerSeen): Vital | null {
-  if (late === null) return null
+  if (!late) return null
   const { kept, oldestAt, unkept, firstUnkept } = late
-  const only = `counted and not kept, such as of ${firstUnkept}`
-  const more = unkept === 0 ? '' : `; ${unkept} more were ${only}`
+  const more = unkept === 0 ? '' : `; ${unkept} more were counted and not kept, such as of ${firstUnkept}`
   return {
     kind: 'late_fills',
     tenant,
     subject: tenantName(tenant),
     message:
       oldestAt === null
-        ? `${unkept} reported and refused, ${only}: ask the partner, then \`tranche execution dismiss-late\``
+        ? `${unkept} reported and refused, counted and not kept, such as of ${firstUnkept}: ask the partner, then \`tranche execution dismiss-late\``
         : `${kept} reported and refused, and not decided on, the oldest since ${formatInstant(oldestAt)}${more}`,
     next: ['tranche', 'execution', ...(kept === 0 && firstUnkept ? ['show', firstUnkept] : ['late-fills'])],
   }
