@@ -33,13 +33,16 @@ type Seen = { faults: Fault[]; warnings: Finding[]; sandboxes: ReturnType<typeof
 
 async function look(cli: Cli): Promise<Seen> {
   try {
-    return await cli.withStore(async (store) => {
-      const faults = await store.findFaults()
-      const warnings = await unlessFound(faults, store.findWarnings())
-      // A damaged file may have nothing more to say than what was found.
-      const sandboxes = faults.length === 0 ? (await store.listSandboxes()).map(sandboxJson) : []
-      return { faults, warnings, sandboxes }
-    })
+    return await cli.withStore(
+      async (store) => {
+        const faults = await store.findFaults()
+        const warnings = await unlessFound(faults, store.findWarnings())
+        // A damaged file may have nothing more to say than what was found.
+        const sandboxes = faults.length === 0 ? (await store.listSandboxes()).map(sandboxJson) : []
+        return { faults, warnings, sandboxes }
+      },
+      { saysSeal: true },
+    )
   } catch (error) {
     // So damaged that it cannot even be opened: that is what was to be found out.
     if (!(error instanceof Problem && error.code === 'database_damaged')) throw error

@@ -2,8 +2,10 @@
 
 import { Option } from 'commander'
 import type { Machine } from '../machine.ts'
+import type { Seal } from '../store/copying/sealed.ts'
 import type { Database, OpenOptions } from '../store/database.ts'
 import type { Store } from '../store/store.ts'
+import { tellingOfWaits } from '../store/waiting.ts'
 import { databaseOf } from './database.ts'
 
 export type Streams = {
@@ -28,8 +30,11 @@ export type Cli = {
   globals: () => Globals
   /** What --db names, not opened yet. */
   database(): Promise<Database>
-  /** Opens the database, runs, closes. Only commands that start something new create a missing one. */
-  withStore<T>(run: (store: Store) => Promise<T>, options?: Partial<OpenOptions>): Promise<T>
+  /**
+   * Opens the database, runs, closes. Only commands that start something new create a missing one. Whoever watches is told
+   * what holds it up, and that a database has moved.
+   */
+  withStore<T>(run: (store: Store) => Promise<T>, options?: Partial<OpenOptions> & Said): Promise<T>
   /** How a command line for the same database begins: it names what --db has named. */
   self: () => string
   /** What is not as it should be, gathered for --json. */
@@ -38,29 +43,58 @@ export type Cli = {
   exitWith(code: number): void
 }
 
+/** For a command that says by itself that a database has moved, and for one that `runsOn` and says in its log what it waits for. */
+type Said = { saysSeal?: boolean; runsOn?: boolean }
+
 export const dbOption = () =>
   new Option('--db <file>', 'the database: a file, or postgres://USER@HOST/NAME')
     .env('TRANCHE_DB')
     .default('tranche.db')
 
-export function createCli(options: Pick<Cli, 'streams' | 'machine' | 'globals' | 'self' | 'exitWith'>): Cli {
+type Given = Pick<Cli, 'streams' | 'machine' | 'globals' | 'self' | 'exitWith'> & {
+  /** Told when a command has read a database that has moved. */
+  onSealed: (cli: Cli, seal: Seal) => void
+}
+
+export function createCli({ onSealed, ...options }: Given): Cli {
   const database = () => databaseOf(options.globals().db, options.machine)
-  return {
+
+  /** Runs, and tells whoever has read a database that has moved. Whoever would write to it is refused in the same words. */
+  async function heeding<T>(store: Store, saysSeal: boolean, run: (store: Store) => Promise<T>): Promise<T> {
+    let isTold = saysSeal
+    try {
+      return await run(store)
+    } catch (error) {
+      isTold ||= (error as { code?: unknown }).code === 'database_sealed'
+      throw error
+    } finally {
+      // A database that cannot say it has other troubles, which are told.
+      const seal = isTold ? null : await store.readSeal().catch(() => null)
+      if (seal) onSealed(cli, seal)
+    }
+  }
+
+  const cli: Cli = {
     ...options,
     warnings: [],
     database,
-    async withStore(run, { create = false, ...more } = {}) {
-      const { open, explained } = await database()
-      try {
-        const store = await open({ create, ...more })
+    async withStore(run, { create = false, saysSeal = false, runsOn = false, ...more } = {}) {
+      const named = await database()
+      const work = async () => {
+        const store = await named.open({ create, ...more })
         try {
-          return await run(store)
+          return await heeding(store, saysSeal, run)
         } finally {
           await store.close()
         }
+      }
+      try {
+        if (runsOn || options.globals().json) return await work()
+        return await tellingOfWaits(named, (what) => options.streams.err.write(`${what}\n`), work)
       } catch (error) {
-        throw explained(error)
+        throw named.explained(error)
       }
     },
   }
+  return cli
 }

@@ -4,6 +4,7 @@ import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
 import { isServer, shownAddress } from '../store/address.ts'
 import type { Cli } from './context.ts'
+import { databaseOf } from './database.ts'
 import type { FirstPartner } from './init/first-partner.ts'
 import type { InitOptions } from './init/options.ts'
 import type { Place } from './init/place.ts'
@@ -67,9 +68,18 @@ async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
     for (const { isTaken, what } of steps) note(cli, `${isTaken ? 'as it is' : 'to do   '} ${what}`)
     await confirmOnTerminal(cli, 'Go on?')
   }
-  const taken = await takeAll(cli, steps, options.dryRun === true)
-  const first = partner && !options.dryRun ? addFirstPartner(place, partner) : null
+  const { taken, first } = await tellingOfServer(cli, place, async () => ({
+    taken: await takeAll(cli, steps, options.dryRun === true),
+    first: partner && !options.dryRun ? await addFirstPartner(place, partner) : null,
+  }))
   await report(cli, { place, scheduler, trial, taken, partner, first })
+}
+
+/** A file is left alone: whatever it needs is made by the steps. */
+async function tellingOfServer<T>(cli: Cli, { database }: Place, work: () => Promise<T>): Promise<T> {
+  if (!isServer(database)) return work()
+  const { tellingOfWaits } = await import('../store/waiting.ts')
+  return tellingOfWaits(await databaseOf(database, cli.machine), (what) => note(cli, what), work)
 }
 
 /** Throws usage for half a partner. */

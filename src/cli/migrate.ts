@@ -12,7 +12,7 @@ export function migrateCommand(cli: Cli): Command {
     .action(async ({ status }: { status?: boolean }) => {
       const { describeMigration } = await import('../store/migrations.ts')
       const { sealedWords } = await import('../store/copying/sealed.ts')
-      if (!status) await cli.withStore(async () => {}, { create: true })
+      if (!status) await cli.withStore(async () => {}, { create: true, saysSeal: true })
       const database = await cli.database()
       const states = await database.migrationStates()
       const seal = await database.seal()

@@ -3,6 +3,7 @@
 import { Command, CommanderError } from 'commander'
 import { visibleLines } from '../core/visible.ts'
 import { holdsSecret, withoutSecrets } from '../store/address.ts'
+import { type Seal, sealedWords } from '../store/copying/sealed.ts'
 import { VERSION } from '../version.ts'
 import { auditCommand } from './audit.ts'
 import { backtestCommand } from './backtest.ts'
@@ -53,7 +54,8 @@ export function createProgram(
   const globals = () => program.opts<Globals>()
   const self = () =>
     program.getOptionValueSource('db') === 'cli' ? onDatabase('tranche', globals().db) : 'tranche'
-  const cli = createCli({ ...options, globals, self })
+  const onSealed = (told: Cli, seal: Seal): void => warn(told, sealedWords(seal))
+  const cli = createCli({ ...options, globals, self, onSealed })
   const { out, err } = cli.streams
   program
     .description('Recurring Bitcoin purchases with careful timing, over one SQLite file or PostgreSQL')

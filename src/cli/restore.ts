@@ -1,6 +1,8 @@
 // restore: a copy takes the place of the database.
 
+import { resolve } from 'node:path'
 import { Command } from 'commander'
+import { Problem } from '../core/problem.ts'
 import { visible } from '../core/visible.ts'
 import type { AuditEntry } from '../store/audit.ts'
 import type { Database, Replaced } from '../store/database.ts'
@@ -43,6 +45,13 @@ async function restoreToServer(
   { copy, force, audit }: { copy: string; force: boolean; audit: AuditEntry },
 ): Promise<Replaced> {
   const from = await databaseOf(copy, cli.machine)
+  if (from.asFile && (await from.isMissing()))
+    throw new Problem('file_not_found', `There is no file ${resolve(copy)}.`)
+  if (!force && !(await database.isMissing()))
+    throw new Problem(
+      'database_exists',
+      `${database.shown} holds a database of tranche: --force puts the copy in its place and keeps it in a schema of another name. Close all connections first.`,
+    )
   const options = { seal: false, replace: force, kind: 'backup', audit } as const
   const { replaced } = await copyWatched(cli, { from, to: database }, options)
   return { database: replaced, log: null }

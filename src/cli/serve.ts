@@ -201,7 +201,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         await options.ops.opened(store)
         await run(cli, store, { ...options, listeners, stopped, isNew, db })
       },
-      { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true },
+      { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true, saysSeal: true, runsOn: true },
     )
   }
   const served = openAndRun()

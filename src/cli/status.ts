@@ -18,8 +18,14 @@ export function statusCommand(cli: Cli): Command {
     )
 }
 
+/** As one of the findings. */
+const SAYS_SEAL = { saysSeal: true }
+
 async function lookOnce(cli: Cli): Promise<void> {
-  const json = statusJson(cli, await cli.withStore((store) => look(cli, store, createStockTaker())))
+  const json = statusJson(
+    cli,
+    await cli.withStore((store) => look(cli, store, createStockTaker()), SAYS_SEAL),
+  )
   const words = cli.globals().json ? '' : await statusInWords(json)
   print(cli, json, () => words)
 }
@@ -40,7 +46,7 @@ async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
         const { shown: db } = await cli.database()
         const more = { recent: await store.readRecent(shown), walBytes: await store.walBytes() }
         return { ...health, ...more, db, self: cli.self(), everyMs }
-      }),
+      }, SAYS_SEAL),
     line: async (health) => {
       const json = statusJson(cli, health)
       return cli.globals().json ? JSON.stringify(json) : `at  ${json.at}\n${await statusInWords(json)}\n`

@@ -4,6 +4,7 @@ import { Command, Option } from 'commander'
 import { counted } from '../core/counted.ts'
 import { BY_HAND } from '../core/live-price.ts'
 import { price } from '../core/money.ts'
+import { Problem } from '../core/problem.ts'
 import type { Feed } from '../price/feed.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
@@ -27,13 +28,14 @@ type TickCommandOptions = WebhookOptions & {
 export function tickCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('tick'))
     .description('run the scheduler once; for cron, silent unless on a terminal')
-    .addOption(
-      new Option('--price <usd>', 'the price of this tick').argParser(positivePrice).conflicts('priceFeed'),
-    )
+    .addOption(new Option('--price <usd>', 'the price of this tick').argParser(positivePrice))
     .addOption(priceFeedOption())
     .option('--dry-run', 'say what would fire and why; store nothing')
     .addOption(pingOption())
-    .action(async (options: TickCommandOptions) => {
+    .action(async (options: TickCommandOptions, command: Command) => {
+      // The settings of all jobs may name a feed, and a price that is given goes before it.
+      if (options.price !== undefined && command.getOptionValueSource('priceFeed') === 'cli')
+        throw new Problem('usage', "option '--price <usd>' cannot be used with option '--price-feed <spec>'")
       if (options.dryRun) return cli.withStore((store) => rehearse(cli, store, options))
       const ping = createPing(options.ping, (message) => warn(cli, message))
       // The monitor is called once the database is closed and the result printed: it holds up nothing.

@@ -1,14 +1,14 @@
 // trade: what partners confirmed, set right by hand.
 
 import { Command } from 'commander'
-import { adjust, type Correction } from '../core/adjustment.ts'
-import { btc, formatBtc, formatUsd, usd } from '../core/money.ts'
+import { type Amounts, adjust, type Correction } from '../core/adjustment.ts'
+import { btc, formatBtc, formatPrice, formatUsd, type Price, usd } from '../core/money.ts'
 import type { Cli } from './context.ts'
 import { correctionJson } from './execution/json.ts'
 import { amount, reasonOption } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { confirmOnTerminal } from './terminal/confirm.ts'
-import { print } from './terminal/print.ts'
+import { print, warn } from './terminal/print.ts'
 import { renderFields } from './terminal/table.ts'
 
 type AdjustOptions = { usd: string; btc: string; reason: string }
@@ -36,6 +36,7 @@ export function tradeCommand(cli: Cli): Command {
           (seen, now) => adjust(seen, right, now),
           (done) => auditEntry(cli, 'trade.adjust', executionId, auditDetail(done)),
         )
+        if (made.contradicts !== null) warn(cli, doubtful(made.after, made.contradicts))
         const json = correctionJson(made)
         print(cli, json, () => renderFields(json))
       })
@@ -43,6 +44,10 @@ export function tradeCommand(cli: Cli): Command {
 
   return trade
 }
+
+/** It is recorded all the same: the price may be what was wrong. */
+const doubtful = (after: Amounts, price: Price): string =>
+  `${formatUsd(after.usd)} USD for ${formatBtc(after.btc)} BTC does not fit the price it was confirmed at, ${formatPrice(price)}: look again, and adjust it again if a figure is wrong. \`tranche check\` reports it as trade_price.`
 
 /** Without what the audit entry says by itself. */
 function auditDetail(made: Correction): Record<string, unknown> {

@@ -3,8 +3,8 @@
 import type { Instant } from '../core/instant.ts'
 import { Problem } from '../core/problem.ts'
 import type { AuditEntry } from '../store/audit.ts'
-import type { HeldSource, NewTarget, Seal } from '../store/copying/ends.ts'
-import { sealedProblem } from '../store/copying/sealed.ts'
+import type { HeldSource, NewTarget } from '../store/copying/ends.ts'
+import { type Seal, sealedProblem } from '../store/copying/sealed.ts'
 import { TABLES } from '../store/copying/tables.ts'
 import type { Database } from '../store/database.ts'
 import {

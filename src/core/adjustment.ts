@@ -4,9 +4,9 @@
 import type { Execution } from './execution.ts'
 import type { ExecutionId } from './execution-id.ts'
 import { type Instant, later } from './instant.ts'
-import { type Btc, formatBtc, formatUsd, UNITS, type Usd, ZERO_USD } from './money.ts'
+import { type Btc, formatBtc, formatUsd, type Price, UNITS, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
-import { FILL_BTC_MAX, FILL_USD_MAX, isFill } from './report.ts'
+import { FILL_BTC_MAX, FILL_USD_MAX, isFill, isMispriced } from './report.ts'
 import type { Trade } from './trade.ts'
 import { adjustSpent, type Window } from './window.ts'
 
@@ -36,7 +36,21 @@ export type TradeSeen = {
   latestRecordedAt: Instant | null
 }
 
-export type Correction = { window: Window; adjustment: Adjustment; before: Amounts; after: Amounts }
+export type Correction = {
+  window: Window
+  adjustment: Adjustment
+  before: Amounts
+  after: Amounts
+  /** The price of the confirmation, if what the execution comes to now does not fit it; else null. */
+  contradicts: Price | null
+}
+
+/** The price that a fill was confirmed at, if what it comes to does not fit it; null if it does, or there is none. */
+export function contradictedPrice({ report }: Trade, { usd, btc }: Amounts): Price | null {
+  if (!isFill(report)) return null
+  const isOff = isMispriced({ ...report, usdAmount: usd, btcAmount: btc })
+  return isOff ? report.executionPrice : null
+}
 
 /** What an execution comes to after its adjustments. A report of failure begins at nothing. */
 export function amountsOf({ report }: Trade, adjustments: readonly Amounts[]): Amounts {
@@ -96,6 +110,7 @@ export function correct(
     },
     before,
     after,
+    contradicts: contradictedPrice(trade, after),
   }
 }
 

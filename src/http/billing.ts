@@ -9,7 +9,7 @@ import { isMonth, periodOf } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
 import { monthlyAnswer, monthlyUsersAnswer } from './answers/billing-schemas.ts'
 import { FieldError, field, said } from './fields.ts'
-import { cursor, limit, PAGE_DEFAULT, type Places, wrap } from './paging.ts'
+import { cursor, limit, ofItsMonth, PAGE_DEFAULT, type Places, wrap } from './paging.ts'
 import { route } from './route.ts'
 
 export const month = field({ type: 'string', pattern: MONTH_PATTERN.source }, (input) => {
@@ -21,9 +21,9 @@ export const month = field({ type: 'string', pattern: MONTH_PATTERN.source }, (i
 type Place = { end: Instant; after: string }
 
 const places: Places<Place> = {
-  write: ({ end, after }) => `${end} ${after}`,
+  write: ({ end, after }) => `user ${end} ${after}`,
   read: (text) => {
-    const [, end, after] = /^(-?\d{1,15}) (.+)$/s.exec(text) ?? []
+    const [, end, after] = /^user (-?\d{1,15}) (.+)$/s.exec(text) ?? []
     return after === undefined ? null : { end: Number(end) as Instant, after }
   },
 }
@@ -46,13 +46,15 @@ export const getMonthly = route({
 export const getMonthlyUsers = route({
   method: 'GET',
   path: '/partner/v1/billing/monthly/users',
-  query: z.object({
-    month: month.meta(MONTH),
-    limit: limit.meta(said(`The users of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
-    cursor: cursor(places)
-      .meta(said('The next_cursor of the page before.', 'MTc2OTkwNDAwMDAwMCB1c2VyLTE'))
-      .optional(),
-  }),
+  query: z
+    .object({
+      month: month.meta(MONTH),
+      limit: limit.meta(said(`The users of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+      cursor: cursor(places)
+        .meta(said('The next_cursor of the page before.', 'dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'))
+        .optional(),
+    })
+    .superRefine(ofItsMonth<Place>(({ end }, month) => end > month.start && end <= month.end)),
   answer: monthlyUsersAnswer,
   handle: async ({ store, tenant, query, alone, listings }) => {
     const fixed = await store.fixPeriod(query.month, tenant)

@@ -1,5 +1,7 @@
 // Lists in pages: how many rows a page has, and the cursor that says where the next one begins.
 
+import type { z } from 'zod'
+import type { Period } from '../core/month.ts'
 import { FieldError, field } from './fields.ts'
 
 export const PAGE_DEFAULT = 100
@@ -19,7 +21,7 @@ export const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (
   return value
 })
 
-/** A place in a list as text, and back; null for a text that is none. */
+/** A place in a list as text, and back; null for a text that is none. No two lists write a place alike. */
 export type Places<T> = { write: (place: T) => string; read: (text: string) => T | null }
 
 /** A cursor is a place, wrapped so that nobody takes it apart. */
@@ -29,10 +31,19 @@ export const cursor = <T>({ read, write }: Places<T>) =>
   field({ type: 'string' }, (input): T | FieldError => {
     const text = typeof input === 'string' ? Buffer.from(input, 'base64url').toString('utf8') : ''
     const place = read(text)
-    return place !== null && wrap(write(place)) === input
-      ? place
-      : new FieldError('value_error', 'Value error, cursor is not one of a page')
+    return place !== null && wrap(write(place)) === input ? place : NOT_ONE
   })
+
+const NOT_ONE = new FieldError('value_error', 'Value error, cursor is not one of a page')
+
+/** Refuses in the query of a month a cursor of another one: it would begin in the wrong place. */
+export const ofItsMonth =
+  <T>(isIn: (place: T, month: Period) => boolean) =>
+  (query: { month: Period; cursor?: T | undefined }, context: z.core.$RefinementCtx): void => {
+    if (query.cursor === undefined || isIn(query.cursor, query.month)) return
+    const { type, message } = NOT_ONE
+    context.addIssue({ code: 'custom', path: ['cursor'], message, params: { type } })
+  }
 
 /** The first `limit` of rows of which one more was read than the page has, and the cursor behind them. */
 export function pageOf<T>(rows: readonly T[], limit: number, writeLast: (last: T) => string) {

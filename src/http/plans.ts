@@ -71,15 +71,18 @@ export const postPlan = route({
   },
 })
 
-/** The place behind a plan is its id. */
-const places: Places<string> = { write: (id) => id, read: (text) => text || null }
+/** The place behind a plan is its id, marked as one of a plan: an id can look like any other place. */
+const places: Places<string> = {
+  write: (id) => `plan ${id}`,
+  read: (text) => /^plan (.+)$/s.exec(text)?.[1] ?? null,
+}
 
 export const getPlans = route({
   method: 'GET',
   path: '/partner/v1/plans',
   query: z.object({
     limit: limit.meta(said(`The plans of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
-    cursor: cursor(places).meta(said('The next_cursor of the page before.', 'cGxhbi0x')).optional(),
+    cursor: cursor(places).meta(said('The next_cursor of the page before.', 'cGxhbiBwbGFuLTE')).optional(),
   }),
   answer: plansAnswer,
   handle: async ({ store, tenant, query }) => {

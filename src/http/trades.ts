@@ -7,7 +7,7 @@ import type { LinePlace } from '../store/months.ts'
 import { tradeAnswer, tradesAnswer } from './answers/billing-schemas.ts'
 import { MONTH, month } from './billing.ts'
 import { said } from './fields.ts'
-import { cursor, limit, PAGE_DEFAULT, type Places, pageOf } from './paging.ts'
+import { cursor, limit, ofItsMonth, PAGE_DEFAULT, type Places, pageOf } from './paging.ts'
 import { route } from './route.ts'
 
 const places: Places<LinePlace> = {
@@ -23,26 +23,29 @@ const places: Places<LinePlace> = {
 export const getTrades = route({
   method: 'GET',
   path: '/partner/v1/trades',
-  query: z.object({
-    month: month.meta(MONTH),
-    limit: limit.meta(said(`The trades of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
-    cursor: cursor(places)
-      .meta(
-        said(
-          'The next_cursor of the page before.',
-          'MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA',
-        ),
-      )
-      .optional(),
-  }),
+  query: z
+    .object({
+      month: month.meta(MONTH),
+      limit: limit.meta(said(`The trades of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+      cursor: cursor(places)
+        .meta(
+          said(
+            'The next_cursor of the page before.',
+            'MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA',
+          ),
+        )
+        .optional(),
+    })
+    .superRefine(ofItsMonth<LinePlace>(({ recordedAt: at }, { start, end }) => at >= start && at < end)),
   answer: tradesAnswer,
   handle: async ({ store, tenant, query }) => {
     // What is recorded from here on is dated behind it, and comes on a later page: none is missed and none comes twice.
     const period = await store.fixPeriod(query.month, tenant)
     const size = query.limit ?? PAGE_DEFAULT
-    // The cursor of an earlier month begins this one.
-    const after = query.cursor && query.cursor.recordedAt >= period.start ? query.cursor : null
-    const lines = await store.readTenantLines(tenant, period, { after, limit: size + 1 })
+    const lines = await store.readTenantLines(tenant, period, {
+      after: query.cursor ?? null,
+      limit: size + 1,
+    })
     const { page, next_cursor } = pageOf(lines, size, places.write)
     return {
       partner_slug: tenant.partnerSlug,

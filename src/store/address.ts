@@ -53,6 +53,12 @@ const joined = ({ scheme, user, password, host, path, parameters }: AddressParts
 /** Whether it holds what may not be shown: a hint then names the variable TRANCHE_DB. */
 export const holdsSecret = (db: string): boolean => shownAddress(db) !== db
 
+/** Stands in a command for the address that the variable holds; a shell reads it there. */
+export const IN_VARIABLE = '$TRANCHE_DB'
+
+/** How a command names it, of what may be shown of it: in the variable where that hides a password. */
+export const namedInCommand = (shown: string): string => (shown.includes('***') ? IN_VARIABLE : shown)
+
 /** A text that may quote addresses, of databases and others, without their passwords. */
 export const withoutSecrets = (text: string): string =>
   text.replace(/[a-z][a-z0-9+.-]*:\/\/[^\s'"`]+/gi, (address) =>

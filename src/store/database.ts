@@ -2,7 +2,8 @@
 
 import type { Instant } from '../core/instant.ts'
 import type { AuditEntry } from './audit.ts'
-import type { HeldSource, HoldOptions, NewTarget, Seal, TargetOptions } from './copying/ends.ts'
+import type { HeldSource, HoldOptions, NewTarget, TargetOptions } from './copying/ends.ts'
+import type { Seal } from './copying/sealed.ts'
 import type { MigrationState } from './migrations.ts'
 import type { Store } from './store.ts'
 
@@ -54,6 +55,8 @@ export interface Database {
   hold(options: HoldOptions): Promise<HeldSource>
   /** Begins a database in its place that nobody sees until it is published. Throws database_exists. */
   make(options: TargetOptions): Promise<NewTarget>
+  /** In words, what holds a write up by now; null when nothing is known to. */
+  waitsFor(): Promise<string | null>
   /** Throws usage for an output that is a file of the database itself. */
   refuseOutput(file: string): void
 }

@@ -57,7 +57,7 @@ export const isOtherSchema = (error: unknown): boolean =>
 const newer = (name: string): Problem =>
   new Problem(
     'schema_newer',
-    `The database has migration ${name}, which this version of tranche does not know: upgrade it.`,
+    `The database has migration ${name}, which this version of tranche does not know: upgrade tranche, and leave the database as it is.`,
   )
 
 /** One line per migration, for a person. */

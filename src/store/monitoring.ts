@@ -29,7 +29,10 @@ export type WebhookCount = {
 export type PassSpan = { passId: number; at: Instant; finishedAt: Instant | null }
 
 export interface MonitoringStore {
-  /** Writes a row and takes it back in the same transaction, through to the disk. Rejects when that cannot be done. */
+  /**
+   * Writes a row and takes it back in the same transaction, through to the disk. Rejects when that cannot be done, and when
+   * the disk had no room for another write of late.
+   */
   probeWrite(): Promise<void>
   /** What decides whether the scheduler is late. */
   readScheduler(): Promise<SchedulerSeen>

@@ -3,6 +3,7 @@
 import type { ExecutionStatus } from '../core/execution.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Usd } from '../core/money.ts'
+import type { Seal } from './copying/sealed.ts'
 
 /** What happened lately: passes oldest first, executions newest first. */
 export type Recent = {
@@ -19,4 +20,6 @@ export type Recent = {
 export interface StatusStore {
   readRecent(limit: { passes: number; executions: number }): Promise<Recent>
   schemaVersion(): Promise<number>
+  /** Where the database has moved to; null for one that takes writes. */
+  readSeal(): Promise<Seal | null>
 }

@@ -224,7 +224,7 @@ async function attack(program: Program): Promise<boolean> {
     }
   } finally {
     agent.destroy()
-    store.close()
+    await store.close()
     for (const clean of cleanUps.reverse()) await clean()
   }
   return held

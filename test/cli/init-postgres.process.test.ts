@@ -32,10 +32,14 @@ test('root has jobs made that find the server by the settings, which hold the pa
     echo ---
     set -a; . /etc/tranche/tranche.env; set +a
     runuser -u tranche -- tranche tick
-    runuser -u tranche -- tranche --json status`
+    runuser -u tranche -- tranche --json status
+    echo ---
+    sed -n 's/\\\\%/%/g; s/^17 3 \\* \\* \\* tranche \\({.*}\\) 2>&1.*/\\1/p' /etc/cron.d/tranche > /mnt/backup.sh
+    runuser -u tranche -- sh /mnt/backup.sh > /dev/null
+    tranche --json --db /var/lib/tranche/backups/tranche-*.db partner list`
   const { code, out, err } = await onOwnMachine(t, script)
   assert.deepEqual([code, err], [0, ''], out)
-  const [said = '', settings, cron = '', folder, status = ''] = out.split('---\n')
+  const [said = '', settings, cron = '', folder, status = '', backedUp = ''] = out.split('---\n')
   assert.doesNotMatch(said, new RegExp(PASSWORD))
   assert.match(said, /would.*postgres:\/\/app:\*\*\*@localhost/)
   assert.match(said, /done {5}postgres:\/\/app:\*\*\*@localhost.*, the database$/m)
@@ -46,7 +50,11 @@ test('root has jobs made that find the server by the settings, which hold the pa
   )
   assert.equal(settings, '/etc/tranche/tranche.env root:tranche 640\n/etc/tranche/tranche.env\n')
   assert.match(cron, /tranche tick/)
-  assert.doesNotMatch(cron, / backup "/)
+  assert.match(
+    said,
+    /^ {2}rm -r \/var\/lib\/tranche {3}# with the backups; the database stays on its server$/m,
+  )
+  assert.equal(JSON.parse(backedUp)[0].partner_slug, 'acme', 'the job of the night makes a backup')
   assert.equal(folder, 'backups\n')
   assert.match(JSON.parse(status).last_tick_at, /^20/)
 })
@@ -88,7 +96,7 @@ END
   assert.match(JSON.parse(rest.trimEnd().split('\n').at(-1) ?? '').last_tick_at, /^20/)
 })
 
-test('for systemd root is shown units that do not hold the password, and none that backs up', async (t) => {
+test('for systemd root is shown units that do not hold the password, one of which backs it up over the network', async (t) => {
   if (!hasTool(t, 'postgres') || !hasOwnMachine(t)) return
   const { server, port } = await withPasswords(t)
   chmodSync(server.folder, 0o755)
@@ -101,5 +109,6 @@ test('for systemd root is shown units that do not hold the password, and none th
   assert.deepEqual([code, err], [0, ''], out)
   assert.doesNotMatch(out, new RegExp(PASSWORD))
   assert.match(out, /would.*tranche-tick\.timer/)
-  assert.doesNotMatch(out, /backup\.(service|timer)|^\/(etc|var)/m)
+  assert.match(out, /would.*tranche-backup\.timer/)
+  assert.doesNotMatch(out, /^\/(etc|var)/m)
 })

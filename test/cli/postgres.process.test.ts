@@ -97,7 +97,10 @@ test('a serve of before an upgrade answers nothing more after it, is not ready, 
   await server.ask("insert into tranche.migrations values ('9999_later.sql', 'x', 0)", 'app')
   const { code, err } = await run('status')
   assert.equal(code, 12)
-  assert.match(err, /migration 9999_later\.sql, which this version of tranche does not know: upgrade it\./)
+  assert.match(
+    err,
+    /migration 9999_later\.sql, which this version of tranche does not know: upgrade tranche, and leave/,
+  )
   // On the connections that it has had since before.
   const unready = await fetch(`${opsUrl}/readyz`)
   assert.equal(unready.status, 503)
@@ -112,7 +115,7 @@ test('a serve of before an upgrade answers nothing more after it, is not ready, 
   assert.equal(level, 'error')
   assert.match(
     error,
-    /has migration 9999_later\.sql, which this version of tranche does not know: upgrade it/,
+    /has migration 9999_later\.sql, which this version of tranche does not know: upgrade tranche/,
   )
   assert.equal((await me(url, key)).status, 503)
   assert.equal((await fetch(`${url}/healthz`)).status, 200)

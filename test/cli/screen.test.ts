@@ -172,6 +172,27 @@ test('what is found is told with the command to run next, and how much more ther
   assert.ok(lines.some((line) => /^ {2}\d+ more warnings: tranche check$/.test(line)))
 })
 
+test('a partner and a plan stand beside each other as they are, and what hides in a name is spelled out', () => {
+  const [execution] = large().recent.executions
+  assert.ok(execution)
+  const seen = seenAt(T0)
+  const executions = ['zz2', 'a  b'].map((partnerPlanId) => ({
+    ...execution,
+    tenant: 'acme live',
+    partnerPlanId,
+  }))
+  const screen = { columns: 100, rows: 40, paint: plain, trouble: null }
+  const lines = drawScreen({ ...seen, recent: { ...seen.recent, executions } }, screen)
+  assert.ok(
+    lines.some((line) => line.endsWith('USD  acme live  zz2')),
+    lines.join('\n'),
+  )
+  assert.ok(
+    lines.some((line) => line.endsWith('USD  acme live  a \\u0020b')),
+    lines.join('\n'),
+  )
+})
+
 test('a look that failed is told below, and the last one that worked stays', () => {
   const lines = drawScreen(large(), {
     columns: 80,

@@ -119,6 +119,15 @@ test('an unknown TRANCHE_ variable is warned of, a known one and others are not'
   assert.equal(JSON.parse(failed.err).warnings.length, 1)
 })
 
+test('a price on the command line goes before a feed in the settings, and two on one line exclude each other', async (t) => {
+  const shell = await withPartner(t)
+  const env = { TRANCHE_PRICE_FEED: 'static:50000' }
+  const { code, out, err } = await shell.tranche(['tick', '--price', '64000', '--json'], { env })
+  assert.deepEqual([code, err], [0, ''])
+  assert.equal(JSON.parse(out).price_usd, '64000.00')
+  assert.equal((await shell.tranche(['tick', '--price', '64000', '--price-feed', 'none'])).code, 2)
+})
+
 test('no colour on a terminal with --no-color or NO_COLOR', async (t) => {
   const shell = await withPartner(t)
   const lines = [['partner', 'list'], ['status'], ['check'], ['audit'], ['tier', 'list'], ['--help'], ['buy']]

@@ -2,52 +2,25 @@
 
 import assert from 'node:assert/strict'
 import { chmodSync, closeSync, ftruncateSync, openSync, rmSync, statSync } from 'node:fs'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { PLAN, USER } from '../support/service.ts'
-import { openShell, type Shell } from '../support/shell.ts'
+import { PLAN } from '../support/service.ts'
+import type { Shell } from '../support/shell.ts'
+import {
+  confirmFirst,
+  type Finding,
+  MINUTE,
+  onlyWarning,
+  plain,
+  ticks,
+  warningsOf,
+  withPartner,
+  withPlan,
+} from './warned.ts'
 
-const MINUTE = 60_000
 const DAY = 86_400_000
-
-type Finding = { level: string; kind: string; subject: string; message: string; mend: string }
-
-/** What check says; that words, codes and --strict agree with it is looked at every time. */
-async function warningsOf(shell: Shell): Promise<Finding[]> {
-  const [json, words, strict] = [
-    await shell.tranche(['check', '--json']),
-    await shell.tranche(['check']),
-    await shell.tranche(['check', '--strict', '--json']),
-  ]
-  assert.deepEqual([json.code, json.err, words.code], [0, '', 0], json.out)
-  const { ok, findings } = JSON.parse(json.out) as { ok: boolean; findings: Finding[] }
-  assert.equal(ok, true)
-  assert.equal(strict.code, findings.length === 0 ? 0 : 3)
-  assert.deepEqual(JSON.parse(strict.out), { ok: findings.length === 0, findings })
-  for (const { level, kind, subject, message, mend } of findings) {
-    assert.equal(level, 'warning')
-    for (const said of [kind, subject, message, mend]) assert.ok(words.out.includes(said), said)
-  }
-  return findings.map((finding) => ({ ...finding, mend: plain(shell, finding.mend) }))
-}
-
-/** The shell names its database on every command line, and so does what check says to run. */
-function plain(shell: Shell, mend: string): string {
-  if (!mend.startsWith('tranche ')) return mend
-  const named = `tranche --db ${shell.file} `
-  assert.ok(mend.startsWith(named), mend)
-  return mend.replace(named, 'tranche ')
-}
-
-/** The one warning there is, as the three things a reader acts on. */
-type Told = [kind: string, subject: string, mend: string]
-async function onlyWarning(shell: Shell, find = warningsOf): Promise<Told> {
-  const [finding, ...more] = await find(shell)
-  assert.ok(finding && more.length === 0, JSON.stringify([finding, ...more]))
-  return [finding.kind, finding.subject, finding.mend]
-}
 
 /** Without what is said of a partner that fetches nothing, which most of these tests have. */
 const exceptSilence = async (shell: Shell): Promise<Finding[]> =>
@@ -57,31 +30,6 @@ function tamper(shell: Shell, sql: string): void {
   const db = new SQLite(shell.file)
   db.exec(sql)
   db.close()
-}
-
-async function withPartner(t: TestContext): Promise<{ shell: Shell; key: string }> {
-  const shell = openShell(t)
-  await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
-  const { out } = await shell.tranche(['key', 'create', 'acme', '--env', 'live'])
-  return { shell, key: out.trim() }
-}
-
-/** With a plan, and a pass a minute for ten minutes. */
-async function withPlan(t: TestContext, plan = 'p1'): Promise<{ shell: Shell; key: string }> {
-  const { shell, key } = await withPartner(t)
-  const post = (path: string, body: object) =>
-    shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))
-  await post('users', USER)
-  assert.equal((await post('plans', { ...PLAN, partner_plan_id: plan })).status, 200)
-  await ticks(shell, 10)
-  return { shell, key }
-}
-
-async function ticks(shell: Shell, count: number, everyMs = MINUTE): Promise<void> {
-  for (let n = 0; n < count; n++) {
-    shell.advance(everyMs)
-    await shell.tranche(['tick', '--price', '60000'])
-  }
 }
 
 test('a key that ends within 14 days, until its partner has gone over to another', async (t) => {
@@ -176,15 +124,6 @@ test('a webhook that fails, and one that is paused for it, with the reason', asy
   )
 })
 
-/** What the first tranche of a plan came to, in the words of its partner. */
-async function confirmFirst(shell: Shell, key: string, body: object): Promise<string> {
-  const due = JSON.parse((await shell.call('GET', '/partner/v1/executions/due', key)).text)
-  const id = String(due[0].execution_id)
-  const report = { partner_order_id: 'o1', status: 'filled', ...body }
-  await shell.call('POST', `/partner/v1/executions/${id}/confirm`, key, JSON.stringify(report))
-  return id
-}
-
 test('fills that were refused, until an operator has decided', async (t) => {
   const { shell, key } = await withPlan(t)
   const filled = { usd_amount: '12.00', btc_amount: '0.0002', execution_price: '60000' }
@@ -197,24 +136,6 @@ test('fills that were refused, until an operator has decided', async (t) => {
   assert.equal((await shell.tranche(['execution', 'accept-late', id])).code, 0)
   assert.deepEqual(await warningsOf(shell), [])
 })
-
-for (const [what, btc, found] of [
-  ['five percent', '0.00017500', false],
-  ['a satoshi more than five percent', '0.00017502', true],
-  ['a price in another unit', '0.16666666', true],
-] as const) {
-  test(`a fill whose dollars and coins are apart by ${what} at its price`, async (t) => {
-    const { shell, key } = await withPlan(t)
-    const filled = { usd_amount: '10.00', btc_amount: btc, execution_price: '60000' }
-    const id = await confirmFirst(shell, key, filled)
-    const warnings = (await warningsOf(shell)).map(({ kind, subject, mend }) => [kind, subject, mend])
-    const warning = ['trade_price', `trade ${id}`, `tranche execution show ${id}`]
-    assert.deepEqual(warnings, found ? [warning] : [])
-    const right = ['--usd', '10', '--btc', '0.0001666', '--reason', 'a decimal point']
-    await shell.tranche(['trade', 'adjust', id, ...right])
-    assert.deepEqual(await warningsOf(shell), [], 'what was adjusted is compared with nothing')
-  })
-}
 
 test('windows that ended with money unspent, for seven days', async (t) => {
   const { shell } = await withPlan(t, "it's p1")

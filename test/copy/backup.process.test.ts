@@ -25,8 +25,9 @@ test('a backup of a server is a file that serves, and restores into a server', a
 
   // What is there gives way only when asked to, and is kept.
   await on(url, 'partner', 'create', 'later', '--name', 'Later')
-  const { exit, code } = await refused(url, 'restore', copy)
+  const { exit, code, message } = await refused(url, 'restore', copy)
   assert.deepEqual([exit, code], [5, 'database_exists'])
+  assert.match(message, /--force puts the copy in its place/)
   assert.match(await on(url, 'partner', 'list'), /later/)
   const restored = JSON.parse(await on(url, 'restore', copy, '--force', '--json'))
   assert.doesNotMatch(await on(url, 'partner', 'list'), /later/)
@@ -59,5 +60,6 @@ test('a database on a server that somebody uses is not replaced, and a sealed on
   await on(url, 'restore', beside('before.db'), '--force')
   await on(url, 'tick', '--price', '60000')
   writeFileSync(beside('none.db'), '')
-  assert.equal((await refused(url, 'restore', beside('none.db'), '--force')).exit, 4)
+  const missing = await refused(url, 'restore', beside('none.db'), '--force')
+  assert.deepEqual([missing.exit, missing.message], [4, `There is no file ${beside('none.db')}.`])
 })

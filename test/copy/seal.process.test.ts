@@ -110,12 +110,21 @@ suite('seal', { concurrency: 2 }, () => {
       if (!hasTool(t, 'postgres')) return
       const { shell, source, target, on, refused, open } = await moving(t, kind)
       const before = await open(source)
+      await before.addPartner({ partnerSlug: 'idle', name: 'Idle' }, AUDIT)
       const printed = JSON.parse(
         await on('none', 'copy', '--from', source, '--to', target, '--seal', '--json'),
       )
       assert.match(printed.sealed_at, /^20/)
       assert.deepEqual(await openTables(source), [])
       await assert.rejects(before.addPartner({ partnerSlug: 'late', name: 'Late' }, AUDIT), isSealed)
+
+      const idle = await before.findTenant('idle', 'live')
+      assert.ok(idle)
+      // Nothing is due of it, and so nothing would be written.
+      await assert.rejects(
+        before.deliverDue(idle, 1, (seen) => seen),
+        isSealed,
+      )
 
       const tick = await refused(source, 'tick', '--price', '60000')
       assert.deepEqual([tick.exit, tick.code], [5, 'database_sealed'])
@@ -135,6 +144,24 @@ suite('seal', { concurrency: 2 }, () => {
       assert.ok((await on(source, 'status')).includes(target))
       const { err } = await shell.tranche(['--db', source, 'migrate', '--status'])
       assert.ok(err.includes(`warning: This database is sealed: it moved to ${target}`), err)
+      for (const argv of [
+        ['billing', 'show', '--month', '2026-03'],
+        ['billing', 'export', '--month', '2026-03'],
+        ['billing', 'reconcile', '--month', '2026-03'],
+        ['partner', 'list'],
+        ['audit'],
+      ]) {
+        const said = await shell.tranche(['--db', source, ...argv])
+        assert.equal(said.code, 0, said.err)
+        assert.equal(
+          said.err.split(`warning: This database is sealed: it moved to ${target}`).length,
+          2,
+          said.err,
+        )
+        assert.doesNotMatch(said.err, /tranche tick/)
+      }
+      for (const argv of [['status'], ['check'], ['migrate']])
+        assert.doesNotMatch((await shell.tranche(['--db', source, ...argv])).err, /sealed.*sealed/s)
       // Only the target of the first copy is its successor.
       const other = await refused(source, 'copy', '--to', `${t.name.length}.db`)
       assert.deepEqual([other.exit, other.code], [5, 'database_sealed'])

@@ -49,7 +49,7 @@ export function knowledgeOf(world: World, executions = world.executions): (noun:
     }
     if (noun === 'amount') return amountFor(execution.amount, at)
     if (noun === 'cursor')
-      return world.cursors[at % Math.max(1, world.cursors.length)] ?? 'MTc2OTkwNDAwMDAwMCB1c2VyLTE'
+      return world.cursors[at % Math.max(1, world.cursors.length)] ?? 'dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'
     if (noun === 'month') return monthOf(plus(machine.clock(), (at - 6) * 15 * 86_400_000))
     if (noun === 'webhook') return WEBHOOKS[at % WEBHOOKS.length] ?? ''
     const few = { user: USERS_PER_PLAY, plan: 6, order: 12 }[noun]

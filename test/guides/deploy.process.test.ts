@@ -184,10 +184,10 @@ test('the proxy asks a server what its words say, and understands its file', (t)
   assert.deepEqual([status, stderr], [0, ''], stdout)
 })
 
-test('systemd understands the units with the drop-in for a server, which needs no folder and no file', (t) => {
+test('systemd understands the units with the drop-in for a server, which needs no file', (t) => {
   if (!hasTool(t, 'systemd-analyze')) return
   const folder = temporaryFolder(t)
-  const copies = ['tranche.service', 'tranche-tick.service'].map((name) => {
+  const copies = services.map((name) => {
     const copy = join(folder, name)
     writeFileSync(copy, read(name).replaceAll(INSTALLED, process.execPath))
     mkdirSync(`${copy}.d`)

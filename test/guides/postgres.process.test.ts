@@ -62,6 +62,8 @@ test('a file moves to a server by copy and paste, practised once, and is sealed'
      ./tranche init --yes --price-feed static:60000 --partner acme --name Acme > /dev/null 2>&1
      ${account}
      ${moving.join('\necho ---\n')}
+     export TRANCHE_DB=$(. /etc/tranche/tranche.env; echo "$TRANCHE_DB")
+     (${moving[0]}) 2>&1 | sed 's/^/after: /' || true
      grep -c ' backup "' /etc/cron.d/tranche || true
      set -a; . /etc/tranche/tranche.env; set +a
      runuser -u tranche -- tranche partner list
@@ -72,7 +74,8 @@ test('a file moves to a server by copy and paste, practised once, and is sealed'
   const [practised = '', moved = ''] = out.split('---\n')
   assert.match(practised, /copied to postgres:\/\/tranche:\*\*\*@.*verified; .* still takes writes/)
   assert.match(moved, /verified; \/var\/lib\/tranche\/tranche\.db is sealed and takes no more writes$/m)
-  assert.match(moved, /standby_missing[\s\S]*\n0\n[\s\S]*acme/)
+  assert.match(moved, /standby_missing[\s\S]*\n1\n[\s\S]*acme/)
+  assert.match(moved, /^after: error: This database is sealed/m)
   assert.match(moved, /sealed[\s\S]*exit \d+\n$/)
 })
 

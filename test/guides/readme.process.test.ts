@@ -26,7 +26,8 @@ test('the five-minute path works by copy and paste', async (t) => {
   const port = String(await freePort())
   const script = shellOf('Your first partner').replaceAll('8080', port)
   const env = { ...process.env, TRANCHE_PORT: port }
-  const { code, out, err } = await paste(t, `${script}\nwait`, { cwd: ROOT, env, jobs: true })
+  const month = shellOf('A month for finance')
+  const { code, out, err } = await paste(t, `${script}\nwait\n${month}`, { cwd: ROOT, env, jobs: true })
   assert.equal(code, 0, err)
   assert.match(out, /"partner_name":"Acme Exchange"/)
   assert.match(out, /"executions_created":1/)
@@ -37,6 +38,9 @@ test('the five-minute path works by copy and paste', async (t) => {
   assert.match(out, /trigger +slot_start/)
   assert.match(out, /in test +1 plan active/)
   assert.match(out, /^ok$/m)
+  assert.match(out, /^acme live +0 /m)
+  assert.match(out, /users, trades and summary agree \(live, 1 partner, 0 trades\)/)
+  assert.match(err, /^Invoice .* of 0\.00 USD in acme-.*\.html\.$/m)
   assert.doesNotMatch(out, /Internal Server Error|"detail"/)
 })
 

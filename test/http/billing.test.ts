@@ -194,7 +194,7 @@ test('a cursor of another tenant goes on in nobody’s users but one’s own', a
 
 test('a cursor behind the last user is an empty page', async (t) => {
   const { read } = await openJanuary(t, users(['a', 'b']))
-  const cursor = Buffer.from(`${utc(2026, 1, 1)} zzz`).toString('base64url')
+  const cursor = Buffer.from(`user ${utc(2026, 1, 1)} zzz`).toString('base64url')
   const page = await read(`${USERS}?month=2026-01&cursor=${cursor}`)
   assert.deepEqual([page.users, page.next_cursor], [[], null])
 })

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import { renameSync } from 'node:fs'
 import { test } from 'node:test'
 import { HOUR_MS } from '../../src/core/instant.ts'
 import { advanceSandbox } from '../../src/engine/sandbox.ts'
@@ -9,6 +10,7 @@ import { COOKIE, WRONG_TOKENS_MAX } from '../../src/http/ops/access.ts'
 import { html } from '../../src/http/ops/html.ts'
 import { machineAt } from '../../src/machine.ts'
 import { runHere } from '../support/command.ts'
+import { isOnServer } from '../support/database.ts'
 import { AUDIT, fill, PLAN, USER } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
 import { HOSTILE, withBusiness } from './ops-page.ts'
@@ -245,4 +247,29 @@ test('the form takes nothing from another site, nothing huge, and not many guess
   assert.deepEqual([locked.status, locked.headers.get('set-cookie')], [429, null])
   assert.match(await locked.text(), /Too many wrong tokens/)
   assert.equal((await signIn(opsUrl, TOKEN)).status, 303, 'the other listener is not shut by it')
+})
+
+test('while the database is away the page says so, and asks again by itself', async (t) => {
+  const { opsUrl, store, file, advance } = await withBusiness(t)
+  if (isOnServer) await store.close()
+  else renameSync(file, `${file}.moved`)
+  // It is noticed within a tenth of a second.
+  const end = performance.now() + 30_000
+  while ((await fetch(`${opsUrl}/ops?q=`)).status === 200) {
+    assert.ok(performance.now() < end, 'it goes on')
+    // What was read is shown again for a moment.
+    advance(3_000)
+  }
+  for (const place of ['/ops', '/ops?partner=globex', '/ops?month=2026-01']) {
+    const away = await fetch(opsUrl + place)
+    assert.equal(away.status, 503, place)
+    assert.match(away.headers.get('content-type') ?? '', /^text\/html/)
+    assert.match(away.headers.get('retry-after') ?? '', /^\d+$/)
+    const text = await away.text()
+    assert.match(text, /The database cannot be used at present\./)
+    assert.match(text, isOnServer ? /cannot be reached/ : /was removed or replaced while it was open/)
+    assert.match(text, /http-equiv="refresh"/)
+  }
+  const download = await fetch(`${opsUrl}/ops/export?month=2026-01&report=summary`)
+  assert.equal(download.status, 503)
 })

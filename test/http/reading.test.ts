@@ -6,6 +6,7 @@ import { adjust } from '../../src/core/adjustment.ts'
 import { LEASE_MS } from '../../src/core/execution.ts'
 import { DAY_MS, formatInstant, HOUR_MS } from '../../src/core/instant.ts'
 import { btc, usd } from '../../src/core/money.ts'
+import { wrap } from '../../src/http/paging.ts'
 import { AUDIT, fill, type Service, startService } from '../support/service.ts'
 import {
   assertSound,
@@ -24,6 +25,16 @@ import {
   succeed,
   TRADES,
 } from './steps.ts'
+
+const USERS = '/partner/v1/billing/monthly/users'
+
+const withQuery = (path: string, query: string): string => `${path}${path.includes('?') ? '&' : '?'}${query}`
+
+async function refuseCursor(service: Service, path: string, cursor: unknown): Promise<void> {
+  const { status, body } = await service.call('GET', withQuery(path, `cursor=${cursor}`))
+  const [refused] = (body as Json).detail as Json[]
+  assert.deepEqual([status, refused?.loc], [422, ['query', 'cursor']], `${path} ${cursor}`)
+}
 
 /** All rows of a list, page by page. */
 async function walk(service: Service, path: string, rows: string, limit: number): Promise<Json[]> {
@@ -151,6 +162,23 @@ suite('lists', () => {
     }
   })
 
+  test('refuse the cursor of any other list', async (t) => {
+    const service = await startService(t)
+    const sent = await sendFirst(service, ['a', 'b'])
+    for (const [order, id] of [...sent.values()].entries())
+      await succeed(service, 'POST', confirmPath(id), fill(`o${order}`, '10.00'))
+    const lists = [PLANS, EXECUTIONS, `${TRADES}?month=2026-01`, `${USERS}?month=2026-01`]
+    const cursors = new Map([[lists[3], wrap(`user ${Date.UTC(2026, 0, 6)} u`)]])
+    // There is only one user.
+    for (const path of lists.slice(0, 3))
+      cursors.set(path, (await succeed(service, 'GET', withQuery(path, 'limit=1'))).next_cursor)
+    for (const path of lists)
+      for (const [own, cursor] of cursors)
+        if (own === path) await succeed(service, 'GET', withQuery(path, `cursor=${cursor}`))
+        else await refuseCursor(service, path, cursor)
+    await refuseCursor(service, `${USERS}?month=2026-02`, cursors.get(lists[3]))
+  })
+
   test('change nothing: no lease, no delivery, no status', async (t) => {
     const service = await startService(t)
     await link(service, 'u')
@@ -235,7 +263,7 @@ suite('the trades of a month', () => {
     assert.deepEqual(await walk(service, `${TRADES}?month=2026-01`, 'trades', 1), trades)
   })
 
-  test('that come while somebody reads are on a later page, and a cursor of another month begins it', async (t) => {
+  test('that come while somebody reads are on a later page, and a cursor of another month is refused', async (t) => {
     const service = await startService(t)
     const sent = await sendFirst(service, ['a', 'b', 'c'])
     const [a = '', b = '', c = ''] = sent.values()
@@ -252,7 +280,8 @@ suite('the trades of a month', () => {
     await service.tick(PRICE)
     const [old] = (await poll(service)).get('a') ?? []
     await succeed(service, 'POST', confirmPath(String(old?.execution_id)), fill('o4', '5.00', 'partial'))
-    const february = await succeed(service, 'GET', `${TRADES}?month=2026-02&cursor=${first.next_cursor}`)
+    await refuseCursor(service, `${TRADES}?month=2026-02`, first.next_cursor)
+    const february = await succeed(service, 'GET', `${TRADES}?month=2026-02`)
     assert.deepEqual(
       february.trades.map(({ partner_order_id }: Json) => partner_order_id),
       ['o4'],

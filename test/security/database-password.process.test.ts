@@ -2,11 +2,13 @@
 // sends and records is searched for it.
 
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { promisify } from 'node:util'
 import { nextCommands } from '../../src/cli/demo/next-commands.ts'
 import { holdsSecret, shownAddress, withoutSecrets } from '../../src/store/address.ts'
 import { runHere } from '../support/command.ts'
@@ -76,6 +78,7 @@ test('no command shows the password of its database, whichever way it was given,
     }
   }
   await all(0)
+  await nextCommandWorks(t, { cwd, db })
   // Named beside another one, in which its address is then kept.
   const file = { cwd, env: { TRANCHE_DB: 'source.db', HOME: cwd } }
   await finish(t, ['partner', 'create', 'acme', '--name', 'Acme'], file)
@@ -105,6 +108,17 @@ test('no command shows the password of its database, whichever way it was given,
   assert.match(cut.told(), /POST \/fail[\s\S]*cannot be reached/)
   hunt.assertClean(cut.told(), 'what the monitor was told')
 })
+
+/** What is to be run next finds the server by the variable. */
+async function nextCommandWorks(t: TestContext, { cwd, db }: { cwd: string; db: string }): Promise<void> {
+  const env = { TRANCHE_DB: db, HOME: cwd }
+  const { out } = await finish(t, ['check', '--json'], { cwd, env })
+  const findings = JSON.parse(out).findings as { kind: string; mend: string }[]
+  const mend = findings.find(({ kind }) => kind === 'standby_missing')?.mend ?? ''
+  assert.match(mend, /^psql "\$TRANCHE_DB" -c /)
+  const { stdout } = await promisify(execFile)('sh', ['-c', mend], { env: { ...process.env, ...env } })
+  assert.match(stdout, /\(0 rows\)/)
+}
 
 test('nor does a service, at any level of its log, on its pages or to whoever looks at the process', async (t) => {
   if (!hasTool(t, 'postgres')) return

@@ -33,7 +33,7 @@ test('a log that grows is moved into the file and begins anew, while writes go o
   }
   assert.ok(size(`${file}-wal`) >= LONG, 'it was long')
   assert.ok(size(file) > written * 200, 'and is in the file')
-  store.close()
+  await store.close()
   assert.deepEqual(beside(file), [false, false, false])
   const again = await openStore(file, { clock: machine.clock, create: false })
   t.after(() => again.close())

@@ -38,7 +38,7 @@ const VERBS: Record<string, () => Promise<void>> = {
       },
     })
     say(JSON.stringify({ created: pass?.executionsCreated }))
-    store.close()
+    await store.close()
   },
 
   /** A pass that stops for ever inside its transaction, at the third tranche it fires. */
@@ -72,7 +72,7 @@ const VERBS: Record<string, () => Promise<void>> = {
         link(store, tenant, `${argument}-${round}`),
       ])
     }
-    store.close()
+    await store.close()
     say(JSON.stringify({ confirmed }))
   },
 
@@ -89,7 +89,7 @@ const VERBS: Record<string, () => Promise<void>> = {
       await link(store, tenant, `${argument}-${n}`)
       say(`${argument}-${n}`)
     }
-    store.close()
+    await store.close()
   },
 
   /** Has the database open and does nothing, until stdin ends. */
@@ -98,7 +98,7 @@ const VERBS: Record<string, () => Promise<void>> = {
     say('open')
     process.stdin.resume()
     await once(process.stdin, 'end')
-    store.close()
+    await store.close()
   },
 
   /** Opens a database that may not exist yet and adds a partner of its own. */
@@ -110,7 +110,7 @@ const VERBS: Record<string, () => Promise<void>> = {
       { osUser: 'test', action: 'test', subject: argument, detail: {} },
     )
     say(JSON.stringify({ schema: await store.schemaVersion() }))
-    store.close()
+    await store.close()
   },
 }
 

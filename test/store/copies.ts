@@ -16,7 +16,7 @@ export async function filled(t: Pick<TestContext, 'after'>): Promise<string> {
   const file = join(temporaryFolder(t), 'tranche.db')
   const world = await openWorld(t, async (_, now) => openStore(file, { clock: now, create: true }))
   await firstTranche(world)
-  world.store.close()
+  await world.store.close()
   return file
 }
 
@@ -50,7 +50,7 @@ export async function soundUsers(t: TestContext, copy: string): Promise<string[]
   const tenant = await store.findTenant('acme', 'test')
   assert.ok(tenant)
   const users = await store.listUsers(tenant, { after: null, limit: 100_000 })
-  store.close()
+  await store.close()
   return users.map(({ partnerUserId }) => partnerUserId)
 }
 

@@ -29,7 +29,7 @@ async function filled(t: TestContext): Promise<string> {
   const file = fileIn(t)
   const world = await openWorld(t, async (_, now) => openStore(file, { clock: now, create: true }))
   await firstTranche(world)
-  world.store.close()
+  await world.store.close()
   return file
 }
 
@@ -77,7 +77,7 @@ test('migrations are applied once, in order, with their hash', async (t) => {
   const file = fileIn(t)
   const store = await open(file)
   assert.equal(await store.schemaVersion(), readMigrations('sqlite').length)
-  store.close()
+  await store.close()
   const states = await readMigrationStates(file)
   const hash = (text: string) => createHash('sha256').update(text).digest('hex')
   const known = readMigrations('sqlite').map(({ name, text }) => ({

@@ -114,7 +114,7 @@ suite('restore', { concurrency: 3 }, () => {
     await refused(file, bad, 1, /is not a tranche database/)
     copyFileSync(copy, bad)
     tamper(bad, "insert into migrations values ('9999_future.sql', 'ff', 1)")
-    await refused(file, bad, 12, /does not know: upgrade it/)
+    await refused(file, bad, 12, /does not know: upgrade tranche/)
     copyFileSync(copy, bad)
     tamper(bad, "update migrations set sha256 = 'other'")
     await refused(file, bad, 1, /another content/)

@@ -120,7 +120,7 @@ suite('upgrade', { concurrency: 3 }, () => {
     for (const argv of [['tick'], ['migrate', '--status'], ['backup', 'x.db']]) {
       const { code, out, err } = await finish(t, ['--db', file, ...argv], { cwd, program: old })
       assert.deepEqual([code, out], [12, ''], argv.join(' '))
-      assert.match(err, /does not know: upgrade it/)
+      assert.match(err, /does not know: upgrade tranche/)
     }
     const back = await finish(t, ['--db', file, 'restore', backups(file)[0] ?? ''], { cwd, program: old })
     assert.deepEqual([back.code, back.err], [0, ''])

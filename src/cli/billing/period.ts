@@ -23,7 +23,8 @@ export async function fixPeriodFor(
   const period = await store.fixPeriod(periodOf(month), tenant)
   if (period.final) return { ...period, stage: 'over' }
   const stage = stageOf(periodOf(month), await timeFor(store, filter, cli.machine.clock()))
-  if (stage === 'over') warn(cli, notFinal(month))
+  // In a database that has moved nothing becomes final any more: the one that it moved to has the month.
+  if (stage === 'over') warn(cli, (await store.readSeal()) ? notFinalHere(month) : notFinal(month))
   return { ...period, stage }
 }
 
@@ -36,6 +37,9 @@ export function noteStage(cli: Cli, { month, stage }: Covered): void {
 const notFinal = (month: string): string =>
   `${month} is over by this clock alone, and so its figures are not final: no tick, trade or change by an operator has been recorded ` +
   'since its end. Run tranche tick, then ask again.'
+
+const notFinalHere = (month: string): string =>
+  `${month} was not over when this database moved, and so its figures here are not final: ask the database that it moved to.`
 
 /** What time it is where the report is about. */
 export async function timeFor(

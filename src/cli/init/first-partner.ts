@@ -1,6 +1,6 @@
 // The first partner and its first key, made by the program that was just installed.
 
-import { type Place, runInstalled } from './place.ts'
+import { type Place, runInstalled, runWriting } from './place.ts'
 
 export type FirstPartner = { slug: string; name: string; environment: 'live' | 'test' }
 
@@ -8,15 +8,15 @@ export type FirstPartner = { slug: string; name: string; environment: 'live' | '
 export type IssuedKey = { key_id: string; key: string }
 
 /** What was made; nothing that is there already: neither the partner, nor a key while another one of it works. */
-export function addFirstPartner(
+export async function addFirstPartner(
   place: Place,
   { slug, name, environment }: FirstPartner,
-): { made: boolean; key: IssuedKey | null } {
+): Promise<{ made: boolean; key: IssuedKey | null }> {
   const partners = runInstalled(place, ['partner', 'list']) as { partner_slug: string }[]
   const made = !partners.some((partner) => partner.partner_slug === slug)
-  if (made) runInstalled(place, ['partner', 'create', slug, '--name', name])
+  if (made) await runWriting(place, ['partner', 'create', slug, '--name', name])
   const keys = runInstalled(place, ['key', 'list', slug]) as { environment: string; usable: boolean }[]
   if (keys.some((key) => key.environment === environment && key.usable)) return { made, key: null }
   const issue = ['key', 'create', slug, '--env', environment, '--label', 'made by init']
-  return { made, key: runInstalled(place, issue) as IssuedKey }
+  return { made, key: (await runWriting(place, issue)) as IssuedKey }
 }

@@ -9,8 +9,6 @@ import type { Step } from './step.ts'
 
 const UNITS = '/etc/systemd/system'
 const CRON_TABLE = '/etc/cron.d/tranche'
-/** A server is backed up by its own means. */
-const OF_A_FILE = /backup/
 const STARTED = ['tranche.service', 'tranche-tick.timer', 'tranche-backup.timer']
 const UNIT_NAMES = [...STARTED, 'tranche-tick.service', 'tranche-backup.service']
 const [BEGIN, END] = ['# tranche init: begin', '# tranche init: end']
@@ -21,32 +19,32 @@ export function jobSteps(place: Place, scheduler: Scheduler): Step[] {
   if (scheduler === 'cron' && place.user === null) return [crontabStep(place)]
   const root = { mode: 0o644, owner: () => ({ uid: 0, gid: 0 }) }
   if (scheduler === 'cron') return [fileStep(CRON_TABLE, jobText('tranche.cron', place), root)]
-  const units = UNIT_NAMES.filter((name) => isRun(name, place))
-  return [...units.map((name) => fileStep(`${UNITS}/${name}`, jobText(name, place), root)), startStep(place)]
+  return [...UNIT_NAMES.map((name) => fileStep(`${UNITS}/${name}`, jobText(name, place), root)), startStep()]
 }
 
-const isRun = (job: string, { database }: Place): boolean => !isServer(database) || !OF_A_FILE.test(job)
+/** A backup of a file needs no network, and has none; one of a server does. */
+const [ALONE, CONNECTED] = [
+  /^RestrictAddressFamilies=AF_UNIX$/m,
+  'RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK',
+]
 
-/** A text of deploy/; on a server without the jobs and the conditions that are about the file. */
+/** A text of deploy/; for a server without the conditions that are about the file. */
 const jobText = (name: string, place: Place): string =>
   !isServer(place.database)
     ? readDeployed(name)
     : readDeployed(name)
-        .replace(/^# Until the first start.*\n(?=Condition)/m, '')
-        .split('\n')
-        .filter((line) => !line.startsWith('ConditionPathExists=') && !/^[\d*].* backup /.test(line))
-        .join('\n')
+        .replace(/^(# Until the first start.*\n)?ConditionPathExists=.*\n/gm, '')
+        .replace(ALONE, CONNECTED)
 
-function startStep(place: Place): Step {
-  const started = STARTED.filter((name) => isRun(name, place))
+function startStep(): Step {
   return {
-    what: `${started.join(', ')}, started now and at each boot`,
+    what: `${STARTED.join(', ')}, started now and at each boot`,
     isDone: () => false,
     perform() {
       run('systemctl', ['daemon-reload'])
-      run('systemctl', ['enable', '--now', ...started])
+      run('systemctl', ['enable', '--now', ...STARTED])
     },
-    undo: `systemctl disable --now ${started.join(' ')}`,
+    undo: `systemctl disable --now ${STARTED.join(' ')}`,
   }
 }
 

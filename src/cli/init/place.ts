@@ -1,9 +1,10 @@
 // Where init puts things: for root the places that deploy/ names, for anybody else a folder of their own.
 
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
 import { basename, delimiter, dirname, join, resolve } from 'node:path'
 import { isSea } from 'node:sea'
+import { text } from 'node:stream/consumers'
 import { Problem } from '../../core/problem.ts'
 import { isServer, refuseNoAddress } from '../../store/address.ts'
 
@@ -135,18 +136,37 @@ export function idsOf({ user }: Place): Ids | null {
  * Answers what it printed as JSON. Throws with what that command said.
  */
 export function runInstalled(place: Place, argv: readonly string[]): unknown {
-  const ids = place.user === null ? {} : (idsOf(place) ?? {})
-  const { error, status, stdout, stderr } = spawnSync(place.program, [...argv, '--json'], {
-    ...ids,
-    cwd: '/',
-    encoding: 'utf8',
-    env: {
-      PATH: process.env.PATH,
-      HOME: place.folder,
-      TRANCHE_DB: place.database,
-      TRANCHE_CACHE: place.cache,
-    },
+  const ended = spawnSync(place.program, [...argv, '--json'], { ...asJobs(place), encoding: 'utf8' })
+  return answerOf(place, argv, ended)
+}
+
+/** The same of a command that writes, which a server may hold up: others go on meanwhile. */
+export async function runWriting(place: Place, argv: readonly string[]): Promise<unknown> {
+  const child = spawn(place.program, [...argv, '--json'], asJobs(place))
+  const closed = new Promise<{ error?: Error; status: number | null }>((resolve) => {
+    child
+      .on('close', (status) => resolve({ status }))
+      .on('error', (error) => resolve({ error, status: null }))
   })
+  child.stdin.end()
+  const [stdout, stderr, ended] = await Promise.all([text(child.stdout), text(child.stderr), closed])
+  return answerOf(place, argv, { ...ended, stdout, stderr })
+}
+
+const asJobs = (place: Place) => ({
+  ...(place.user === null ? {} : (idsOf(place) ?? {})),
+  cwd: '/',
+  env: {
+    PATH: process.env.PATH,
+    HOME: place.folder,
+    TRANCHE_DB: place.database,
+    TRANCHE_CACHE: place.cache,
+  },
+})
+
+type Ended = { error?: Error; status: number | null; stdout: string; stderr: string }
+
+function answerOf(place: Place, argv: readonly string[], { error, status, stdout, stderr }: Ended): unknown {
   if (error) throw new Problem('storage_failed', `${place.program}: ${error.message}`)
   if (status === 0) return JSON.parse(stdout)
   const last = stderr.trim().split('\n').at(-1) ?? ''

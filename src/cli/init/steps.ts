@@ -9,7 +9,16 @@ import { isServer, shownAddress } from '../../store/address.ts'
 import { giveName, nameAside } from '../../whole-file.ts'
 import { fileStep, folderStep, ownFolderStep, readOwn, undoOf } from './file-steps.ts'
 import { jobSteps, relocated } from './job-steps.ts'
-import { type Ids, idsOf, type Place, run, runInstalled, type Scheduler, SYSTEM } from './place.ts'
+import {
+  type Ids,
+  idsOf,
+  type Place,
+  run,
+  runInstalled,
+  runWriting,
+  type Scheduler,
+  SYSTEM,
+} from './place.ts'
 import type { Step } from './step.ts'
 
 export type Settings = { priceFeed?: string; ping?: URL }
@@ -53,14 +62,18 @@ const userStep = (user: string): Step => ({
   undo: `userdel ${user}`,
 })
 
-const LOST = '   # with the database and its backups'
+/** What else goes with the folder. */
+const lostWith = ({ database }: Place): string =>
+  isServer(database)
+    ? '   # with the backups; the database stays on its server'
+    : '   # with the database and its backups'
 
 function folderSteps(place: Place): Step[] {
-  if (place.user === null) return [ownFolderStep(place.folder, LOST), ownFolderStep(place.backups)]
+  if (place.user === null) return [ownFolderStep(place.folder, lostWith(place)), ownFolderStep(place.backups)]
   const own = { mode: 0o700, owner: () => idsOf(place) }
   return [
     folderStep(dirname(place.settings), { mode: 0o750, owner: () => readableBy(place) }),
-    folderStep(place.folder, own, LOST),
+    folderStep(place.folder, own, lostWith(place)),
     folderStep(place.backups, own),
     folderStep(place.cache, own),
   ]
@@ -101,8 +114,8 @@ function schemaStep(place: Place): Step {
   return {
     what: `${shownAddress(place.database)}, the database`,
     isDone: () => existsSync(place.program) && isMigrated(place),
-    perform() {
-      runInstalled(place, ['migrate'])
+    async perform() {
+      await runWriting(place, ['migrate'])
     },
     undo: null,
   }
@@ -121,8 +134,8 @@ function databaseStep(place: Place): Step {
         user === null ? 'run init as that user' : `run \`chown -R ${user}: ${folder}\`, then init again`
       throw new Problem('bad_file', `${database} belongs to another user (uid ${owner}): ${mend}.`)
     },
-    perform() {
-      runInstalled(place, ['migrate'])
+    async perform() {
+      await runWriting(place, ['migrate'])
     },
     undo: existsSync(database) ? null : undoOf(database, `rm ${database}*`),
   }

@@ -3,6 +3,7 @@
 import type { Finding } from '../../core/findings.ts'
 import { quoted } from '../../core/shell-word.ts'
 import { visible } from '../../core/visible.ts'
+import { IN_VARIABLE } from '../../store/address.ts'
 import type { Cli } from '../context.ts'
 
 /** `mend` is the command that mends what was found, or shows what there is to know about it. */
@@ -21,7 +22,9 @@ export type FindingJson = ReturnType<typeof findingJson>
 
 /** A line of a shell that does it, on the same database. */
 export const commandLine = (self: string, [program = '', ...words]: readonly string[]): string =>
-  [program === 'tranche' ? self : program, ...words.map(quoted)].join(' ')
+  [program === 'tranche' ? self : program, ...words.map(wordOf)].join(' ')
+
+const wordOf = (word: string): string => (word === IN_VARIABLE ? `"${word}"` : quoted(word))
 
 /** What is to wake somebody says so. */
 export const findingInWords = ({ level, severity, kind, subject, message, mend }: FindingJson): string =>

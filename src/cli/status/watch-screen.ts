@@ -202,7 +202,8 @@ function latest({ executions }: Recent, room: number, { width, paint }: Frame): 
   const rows = executions.slice(0, room - 1).map(({ createdAt, status, amount, tenant, partnerPlanId }) => {
     const start = `  ${formatInstant(createdAt).slice(5, 19).replace('T', ' ')}  `
     const money = `  ${grouped(formatUsd(amount)).padStart(12)} USD  `
-    const name = clipped(`${tenant}  ${partnerPlanId}`, Math.max(0, width - start.length - 9 - money.length))
+    const room = Math.max(0, width - start.length - 9 - money.length)
+    const name = cut(`${visibleCell(tenant)}  ${visibleCell(partnerPlanId)}`, room)
     const style = STYLE_OF[status]
     const word = status.padEnd(9)
     return `${paint('dim', start)}${style ? paint(style, word) : word}${money}${name}`
@@ -213,8 +214,10 @@ function latest({ executions }: Recent, room: number, { width, paint }: Frame): 
 const since = (now: Instant, then: Instant): string => spellSpan(now - then)
 
 /** Counted in characters as a reader sees them; a name of wide ones is cut by the terminal. Nobody's words leave it. */
-const clipped = (text: string, room: number): string => {
-  const characters = [...visibleCell(text)]
+const clipped = (text: string, room: number): string => cut(visibleCell(text), room)
+/** The same of what is spelled out already. */
+const cut = (text: string, room: number): string => {
+  const characters = [...text]
   return characters.length <= room
     ? characters.join('')
     : `${characters.slice(0, Math.max(0, room - 1)).join('')}…`

@@ -71,7 +71,7 @@ export const monthlyUsersAnswer = z.object({
     .array(z.object({ partner_user_id: partnerUserId, ...sums }))
     .meta({ description: 'One page, by partner_user_id.' }),
   totals: z.object(sums).meta({ description: 'Over all users of the month, not of the page.' }),
-  next_cursor: nextCursor('MTc2OTkwNDAwMDAwMCB1c2VyLTE'),
+  next_cursor: nextCursor('dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'),
 })
 
 /** The trades of an export, and the adjustments that correct them. */

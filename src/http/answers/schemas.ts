@@ -100,7 +100,7 @@ export const plansAnswer = z.object({
   partner_slug: partnerSlug,
   environment,
   plans: z.array(planStateAnswer).meta({ description: 'One page, by partner_plan_id.' }),
-  next_cursor: nextCursor('cGxhbi0x'),
+  next_cursor: nextCursor('cGxhbiBwbGFuLTE'),
 })
 
 const dueAnswer = z.object({

@@ -4,9 +4,11 @@ import type { H3Event } from 'h3'
 import type { ReportKind } from '../../billing/export.ts'
 import type { Instant } from '../../core/instant.ts'
 import { isMonth } from '../../core/month.ts'
+import { Problem } from '../../core/problem.ts'
 import type { Store } from '../../store/store.ts'
 import { readText } from '../body.ts'
 import { createOneAtATime } from '../one-at-a-time.ts'
+import { PUT_OFF } from '../refusal.ts'
 import { type Access, cookieOf, type Door, isFromOwnPage } from './access.ts'
 import { createDownloads } from './downloads.ts'
 import { PAGE_HEADERS } from './headers.ts'
@@ -23,7 +25,20 @@ export function createPages(access: Access, clock: () => Instant) {
   const downloads = createDownloads()
   const oneAtATime = createOneAtATime()
 
-  async function answer({ event, door, path }: Asked, store: Store | null): Promise<OpsAnswer> {
+  async function answer(asked: Asked, store: Store | null): Promise<OpsAnswer> {
+    try {
+      return await answerFrom(asked, store)
+    } catch (error) {
+      const putOff = error instanceof Problem ? PUT_OFF[error.code] : undefined
+      if (!putOff) throw error
+      // Only whoever is signed in gets as far as the database.
+      const frame = { title: 'no database', signOut: access.hasToken, renews: true }
+      const { status, headers, body } = page(503, pageOf(frame, unusable((error as Problem).message)))
+      return { status, headers: { ...headers, 'retry-after': putOff.retryAfter }, body }
+    }
+  }
+
+  async function answerFrom({ event, door, path }: Asked, store: Store | null): Promise<OpsAnswer> {
     const { method } = event.req
     if (method === 'POST' && path === '/ops') return post(event, door)
     if (method !== 'GET') return { ...plain(405, 'Method Not Allowed'), headers: { allow: 'GET, POST' } }
@@ -105,6 +120,8 @@ export function createPages(access: Access, clock: () => Instant) {
 }
 
 const OPENING = html`<section><p>The database is not open yet.</p></section>`
+const unusable = (why: string): Html =>
+  html`<section><p>The database cannot be used at present.</p><p>${why}</p></section>`
 const NOTHING = html`<section><p>There is nothing here of that name.</p></section>`
 
 const page = (status: number, body: Html): OpsAnswer => ({

@@ -4,6 +4,7 @@ import type { Instant } from '../../core/instant.ts'
 import type { AuditEntry } from '../audit.ts'
 import type { Store } from '../store.ts'
 import type { Block } from './lines.ts'
+import type { Seal } from './sealed.ts'
 import type { Table } from './tables.ts'
 
 /**
@@ -14,9 +15,6 @@ export type FileHistory = {
   begunAt: Instant
   migrations: readonly { name: string; sha256: string; appliedAt: Instant }[]
 }
-
-/** That a database takes no more writes, since when, and where it has moved to: as it may be shown. */
-export type Seal = { at: Instant; movedTo: string }
 
 /** Rows, read as often as it takes. */
 export type Rows = {

@@ -1,8 +1,10 @@
 // What a sealed database says to whoever would write to it.
 
-import { formatInstant } from '../../core/instant.ts'
+import { formatInstant, type Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Seal } from './ends.ts'
+
+/** That a database takes no more writes, since when, and where it has moved to: as it may be shown. */
+export type Seal = { at: Instant; movedTo: string }
 
 /** How the words begin that a sealed database itself refuses a write with: so is the refusal told from any other. */
 const BEGINNING = 'This database is sealed'

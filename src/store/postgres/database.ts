@@ -36,6 +36,10 @@ export function serverDatabase(url: string, clock: (() => Instant) | null): Data
       const { newOnServer } = await import('./copying/target.ts')
       return newOnServer(url, clock, options)
     },
+    async waitsFor() {
+      const { heldBackFor } = await import('./server/waits.ts')
+      return heldBackFor(url, shown)
+    },
     refuseOutput: () => {},
   }
 }

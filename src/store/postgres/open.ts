@@ -3,6 +3,7 @@
 import type { Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import { shownAddress } from '../address.ts'
+import { waitAtClose } from '../at-close.ts'
 import type { MigrationState } from '../migrations.ts'
 import type { Store } from '../store.ts'
 import { createAuditStore } from './accounts/audit.ts'
@@ -17,6 +18,7 @@ import { createOpsPageStore } from './health/ops-page.ts'
 import { createStatusStore } from './health/status.ts'
 import { createExecutionStore } from './ledger/executions.ts'
 import { createPlanStore } from './ledger/plans.ts'
+import { createPollNotes } from './ledger/poll-notes.ts'
 import { createTradeStore } from './ledger/trades.ts'
 import { createWindowStore } from './ledger/windows-ahead.ts'
 import { createMonthStore } from './months/close-months.ts'
@@ -91,6 +93,7 @@ async function refuseEmpty(pool: Pool, server: string): Promise<void> {
 
 function assemble(connection: Connection): Store {
   const windows = createWindowStore(connection)
+  const polls = createPollNotes(connection)
   return {
     ...createPartnerStore(connection),
     ...createKeyStore(connection),
@@ -99,7 +102,7 @@ function assemble(connection: Connection): Store {
     ...createWebhookStore(connection),
     ...createPlanStore(connection),
     ...windows,
-    ...createExecutionStore(connection),
+    ...createExecutionStore(connection, polls),
     ...createTradeStore(connection),
     ...createPassStore(connection),
     ...createClockStore(connection),
@@ -111,6 +114,10 @@ function assemble(connection: Connection): Store {
     ...createMonitoringStore(connection),
     ...createOpsPageStore(connection),
     ...createAuditStore(connection),
-    close: () => connection.close(),
+    async close() {
+      const marks = polls.flush()
+      if (marks) await waitAtClose(marks)
+      await connection.close()
+    },
   }
 }

@@ -47,5 +47,7 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
     const { newFile } = await import('./copying/target.ts')
     return newFile(file, clock, options)
   },
+  // What waits for a lock gives up after seconds and says so.
+  waitsFor: async () => null,
   refuseOutput: (output) => refuseDatabaseFile(output, file),
 })

@@ -2,6 +2,7 @@
 
 import { chmodSync, closeSync, openSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'
+import { waitAtClose } from '../at-close.ts'
 import type { MigrationState } from '../migrations.ts'
 import type { Store } from '../store.ts'
 import { createAuditLog, createAuditStore } from './accounts/audit.ts'
@@ -39,6 +40,7 @@ import { createExecutionStore } from './ledger/executions.ts'
 import { createLateReports } from './ledger/late-reports.ts'
 import { createLedger } from './ledger/ledger.ts'
 import { createPlanStore } from './ledger/plans.ts'
+import { createPollNotes } from './ledger/poll-notes.ts'
 import { createRecords } from './ledger/records.ts'
 import { createTradeStore } from './ledger/trades.ts'
 import { createWindowStore } from './ledger/windows-ahead.ts'
@@ -106,7 +108,8 @@ function assemble(
   const lateReports = createLateReports(db)
   const confirmations = createConfirmations(db, { ledger, time, lateReports })
   const records = createRecords(db, ledger)
-  const trading = { ledger, stops, audit, time, confirmations, lateReports, records }
+  const polls = createPollNotes(connection)
+  const trading = { ledger, stops, audit, time, confirmations, lateReports, records, polls }
   const book = createPriceBook(db)
   const writeWakeUps = createWakeUpWriter(db)
   const runPage = createPageRunner(db, { ledger, stops, time })
@@ -133,6 +136,8 @@ function assemble(
     ...createMonitoringStore(connection),
     ...createOpsPageStore(connection),
     async close() {
+      const marks = polls.flush()
+      if (marks) await waitAtClose(marks)
       beforeClose()
       db.close()
       forgetLogOwner(file)

@@ -124,6 +124,7 @@ export const monitoringContract: Contract = {
             },
             before: none,
             after: none,
+            contradicts: null,
           }
         },
         () => AUDIT,

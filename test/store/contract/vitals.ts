@@ -115,4 +115,23 @@ export const vitalsContract: Contract = {
     assert.equal(await pollAfter(MINUTE_MS - 1), T0)
     assert.equal(await pollAfter(1), T0 + MINUTE_MS)
   },
+
+  'a store that is closed leaves the marks of the last polls': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { acmeLive, now } = world
+    const store = await world.connect()
+    const boltLive = await store.findTenant('bolt', 'live')
+    assert.ok(boltLive)
+    await poll(store, acmeLive)
+    world.advance(2_000)
+    await poll(store, boltLive)
+    await poll(store, acmeLive)
+    await store.close()
+    const { partners } = await world.store.readVitals(now(), await world.store.takeStock(now()))
+    const marks = partners.map(({ tenant, polledAt }) => [tenant.partnerSlug, polledAt])
+    assert.deepEqual(marks.sort(), [
+      ['acme', T0 + 2_000],
+      ['bolt', T0 + 2_000],
+    ])
+  },
 }

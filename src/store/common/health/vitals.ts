@@ -9,13 +9,11 @@ import { instant } from '../../rows/instant.ts'
 import { type PriceRow, priceOf } from '../../rows/price.ts'
 import { ask, type Reader, sql } from '../reader.ts'
 import type { partnersReader } from './partners-seen.ts'
+import { SEAL, type SealRow, sealIn } from './seal.ts'
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 
-type SealRow = { at: bigint; moved_to: string }
-
 export const DISPUTE = sql<DisputeRow>('select clock_at, witness_at, source from clock_disputes')
-const SEAL = sql<SealRow>('select at, moved_to from sealed')
 const ASKED = sql<AskedRow>(
   `select at, feed, feed_failure from (select * from ticks order by tick_id desc limit :passes) x
    where feed is not null order by tick_id desc limit 1`,
@@ -45,7 +43,7 @@ export const vitalsReader =
     return {
       scheduler,
       dispute: dispute ? disputeOf(dispute) : null,
-      seal: seal ? { at: instant(seal.at), movedTo: seal.moved_to } : null,
+      seal: sealIn(seal),
       feed: asked ? feedSeen(asked, since?.at ?? asked.at) : null,
       price: price ? priceOf(price) : null,
       partners: await readPartners(now, stock),

@@ -5,6 +5,7 @@ import { counted } from '../../../core/counted.ts'
 import { type Finding, ticket } from '../../../core/findings.ts'
 import { HOUR_MS, MINUTE_MS } from '../../../core/instant.ts'
 import { spellSpan } from '../../../core/span.ts'
+import { namedInCommand } from '../../address.ts'
 import type { CheckStore, Look } from '../../check.ts'
 import { IMPORT_ROWS, importLeft, warningsOf } from '../../common/health/warnings.ts'
 import type { WindowStore } from '../../windows-ahead.ts'
@@ -40,7 +41,7 @@ const serverLooks = ({ look, server, clock }: Connection): Look[] => {
     <Row>(statement: Query<Row>, params: Params, found: (row: Row) => Finding): Look =>
     async () =>
       (await look((tx) => tx.all(statement, { clock: clock.parameter(), ...params }))).map(found)
-  const psql = (command: string): string[] => ['psql', server, '-c', command]
+  const psql = (command: string): string[] => ['psql', namedInCommand(server), '-c', command]
   return [
     asking(UNREPLICATED, {}, () =>
       ticket(

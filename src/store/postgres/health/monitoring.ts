@@ -25,7 +25,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
     // Written and deleted in a transaction that commits: it goes to the log and to the disk, so that a full disk shows,
     // and nobody ever sees it.
     probeWrite: () =>
-      connection.write(async (tx) => {
+      connection.probe(async (tx) => {
         const probe = await tx.get(PROBE)
         await tx.run(TAKE_BACK, { tick_id: probe?.tick_id })
       }),

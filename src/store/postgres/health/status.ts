@@ -1,6 +1,7 @@
 // What a screen shows beside the vitals: what happened lately, and the version of the schema.
 
 import { recentReader } from '../../common/health/recent.ts'
+import { sealReader } from '../../common/health/seal.ts'
 import type { StatusStore } from '../../status.ts'
 import type { Connection } from '../server/connection.ts'
 import { readerOf } from '../server/reader.ts'
@@ -11,4 +12,5 @@ const MIGRATIONS = query<{ n: bigint }>('select count(*) as n from migrations')
 export const createStatusStore = (connection: Connection): StatusStore => ({
   readRecent: recentReader(readerOf(connection)),
   schemaVersion: async () => Number((await connection.look((tx) => tx.get(MIGRATIONS)))?.n),
+  readSeal: sealReader(readerOf(connection)),
 })

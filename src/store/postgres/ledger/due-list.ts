@@ -73,14 +73,15 @@ const COUNT = query<{ n: bigint }>(`
 const byCreation = (a: Execution, b: Execution): number =>
   a.createdAt - b.createdAt || (a.executionId < b.executionId ? -1 : 1)
 
-export type Look = { clock: bigint; due: boolean }
+/** The last two are null in a database that takes writes. */
+export type Look = { clock: bigint; due: boolean; sealed_at: bigint | null; moved_to: string | null }
 // By the two ends of the index, and not by `exists`: a planner that expects many looks for one in the table itself.
 const endOf = (order: 'asc' | 'desc'): string =>
   `(select ${LEASE} from executions e where ${OPEN} order by ${LEASE} ${order} limit 1)`
 const LOOK = query<Look>(`
   with t as materialized (${TENANT_NOW_SQL})
-  select t.clock, coalesce(${endOf('asc')} <= t.now or ${endOf('desc')} > ${ahead('t.now')}, false) as due
-  from t`)
+  select t.clock, coalesce(${endOf('asc')} <= t.now or ${endOf('desc')} > ${ahead('t.now')}, false) as due, s.at as sealed_at, s.moved_to
+  from t left join sealed s on true`)
 
 export const dueList = {
   /** Whether anything is due, and what the clock says; `clock` is what a test's clock says. */

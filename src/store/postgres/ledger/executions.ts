@@ -27,6 +27,7 @@ import { createConfirm } from './confirm.ts'
 import { createStops } from './disable-user.ts'
 import { ledger } from './ledger.ts'
 import { createPoll } from './poll.ts'
+import type { PollNotes } from './poll-notes.ts'
 import { records, writeRecord } from './records.ts'
 
 const CANCEL = query(CANCEL_EXECUTION)
@@ -45,9 +46,9 @@ const EARLIEST = query<{ first: string | null }>(
 /** No write is under way for longer: nothing is added any more among what was created before. */
 const WRITE_MAX_MS = 5 * MINUTE_MS
 
-export function createExecutionStore(connection: Connection): ExecutionStore {
+export function createExecutionStore(connection: Connection, notes: PollNotes): ExecutionStore {
   const { clock, read, write } = connection
-  const poll = createPoll(connection, createStops(connection))
+  const poll = createPoll(connection, { stops: createStops(connection), notes })
   const confirm = createConfirm(connection)
 
   return {

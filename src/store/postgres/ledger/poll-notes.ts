@@ -1,5 +1,5 @@
 // When each tenant last polled. Most polls find nothing and write nothing, so what they leave comes together in memory
-// and is written once a minute, for all tenants in one commit.
+// and is written once a minute, for all tenants in one commit, and when the database is closed.
 
 import { type Instant, MINUTE_MS } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
@@ -16,18 +16,37 @@ const PUT = query(
    on conflict (tenant_id) do update set polled_at = excluded.polled_at`,
 )
 
-/** Notes a poll, at once and beside it: no poll waits for the mark, and none fails for it. */
-export function createPollNotes({ write }: Connection): (tenant: Tenant, now: Instant) => void {
+export type PollNotes = {
+  /** Notes a poll, at once and beside it: no poll waits for the mark, and none fails for it. */
+  note: (tenant: Tenant, now: Instant) => void
+  /** Writes what is noted, and resolves when that is done, or cannot be; null when nothing is. */
+  flush: () => Promise<unknown> | null
+}
+
+export function createPollNotes({ write }: Connection): PollNotes {
   const unwritten = new Map<number, Instant>()
   let writtenAt: Instant | null = null
+  let underWay: Promise<unknown> | null = null
 
-  return ({ tenantId }, now) => {
-    unwritten.set(tenantId, now)
-    if (writtenAt !== null && Math.abs(now - writtenAt) < WRITTEN_EVERY_MS) return
-    writtenAt = now
+  function put(): void {
+    if (unwritten.size === 0) return
     const polls = [...unwritten].map(([tenant_id, polled_at]) => ({ tenant_id, polled_at }))
     unwritten.clear()
     // What could not be written is noted again by the next polls; the disk that is full has alarms of its own.
-    write((tx) => tx.run(PUT, arraysOf(POLLED, polls))).catch(() => {})
+    const written = write((tx) => tx.run(PUT, arraysOf(POLLED, polls))).catch(() => {})
+    underWay = Promise.all([underWay, written])
+  }
+
+  return {
+    note({ tenantId }, now) {
+      unwritten.set(tenantId, now)
+      if (writtenAt !== null && Math.abs(now - writtenAt) < WRITTEN_EVERY_MS) return
+      writtenAt = now
+      put()
+    },
+    flush() {
+      put()
+      return underWay
+    },
   }
 }

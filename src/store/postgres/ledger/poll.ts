@@ -3,6 +3,7 @@
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
+import { sealedProblem } from '../../copying/sealed.ts'
 import { instant } from '../../rows/instant.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
@@ -10,7 +11,7 @@ import { arraysOf, type Columns, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
 import type { createStops } from './disable-user.ts'
 import { dueList } from './due-list.ts'
-import { createPollNotes } from './poll-notes.ts'
+import type { PollNotes } from './poll-notes.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
 type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution }
@@ -36,9 +37,11 @@ const leasedRow = (one: Execution) => ({
   lease_expires_at: one.leaseExpiresAt,
 })
 
-export function createPoll(connection: Connection, stops: ReturnType<typeof createStops>) {
+export function createPoll(
+  connection: Connection,
+  { stops, notes }: { stops: ReturnType<typeof createStops>; notes: PollNotes },
+) {
   const { clock, look, write } = connection
-  const notePoll = createPollNotes(connection)
 
   /** Leases the first `limit` of what is due, and counts the rest. Null when a user is just being disabled. */
   async function hand(tx: WriteTx, tenant: Tenant, { limit, deliver }: Handing): Promise<DuePage | null> {
@@ -64,7 +67,10 @@ export function createPoll(connection: Connection, stops: ReturnType<typeof crea
         (tx) => Promise.all([dueList.look(tx, tenant, clock.parameter()), stops.isAnyStopping(tx, tenant)]),
         callOf(tenant),
       )
-      if (seen) notePoll(tenant, instant(seen.clock))
+      if (seen) notes.note(tenant, instant(seen.clock))
+      // One that finds nothing would write nothing, and so would not hear of it.
+      if (seen?.moved_to != null && seen.sealed_at !== null)
+        throw sealedProblem({ at: instant(seen.sealed_at), movedTo: seen.moved_to })
       // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
       if (isStopping) await stops.finishAll(tenant)
       else if (!seen?.due) return { executions: [], remaining: 0 }

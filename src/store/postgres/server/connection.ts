@@ -5,10 +5,11 @@ import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
 import { isOtherSchema } from '../../migrations.ts'
+import { createRefusedWrites } from '../../refused-writes.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
 import { createPlaces } from './connection-turns.ts'
-import { explained, isLost, isSilence, isTransient, noneFree } from './errors.ts'
+import { explained, isDiskFull, isLost, isSilence, isTransient, noneFree } from './errors.ts'
 import { enter, type Mark, type Scope, type Times } from './gate.ts'
 import { CONNECT_MAX_MS, PATIENCE } from './limits.ts'
 import type { Pool } from './pool.ts'
@@ -47,6 +48,8 @@ export type Connection = {
    * it. `work` may run more than once: the last run counts.
    */
   write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope & Errand): Promise<T>
+  /** The same for a probe, whose success says nothing of larger writes. Throws what the disk had no room for of late. */
+  probe(work: (tx: WriteTx) => Promise<void>): Promise<void>
   /** For what a session holds beyond a transaction. */
   session(): Promise<Session>
   close(): Promise<void>
@@ -69,6 +72,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
   const server = shownAddress(url)
   const clock = createServerClock(given)
   const schema = watchSchema(server)
+  const refused = createRefusedWrites({ isFull: isDiskFull })
 
   const places = createPlaces({
     max: pool.options.max,
@@ -134,7 +138,12 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
           }),
         errand,
       ),
-    write: (work, scope = {}) => onClient((tx) => written(tx, work, scope), scope),
+    write: (work, scope = {}) => onClient((tx) => refused.follow(written(tx, work, scope)), scope),
+    probe: (work) =>
+      onClient(async (tx) => {
+        await written(tx, work, {})
+        refused.throwRecent()
+      }, {}),
     async session() {
       const leave = await places.take(null)
       try {

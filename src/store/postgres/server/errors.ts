@@ -252,6 +252,9 @@ export function explained(error: unknown, server: string): unknown {
   return error
 }
 
+/** Whether there was no room for something. */
+export const isDiskFull = (error: unknown): boolean => sqlState(error) === '53100'
+
 /** What a server sent that lets nobody in, as a Problem where nothing else is known of it. */
 export function refusedAs(error: unknown, server: string): unknown {
   if (sqlState(error) === null || explained(error, server) !== error) return error

@@ -4,8 +4,7 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { AuditEntry } from '../../audit.ts'
-import type { Seal } from '../../copying/ends.ts'
-import { sealedWords } from '../../copying/sealed.ts'
+import { type Seal, sealedWords } from '../../copying/sealed.ts'
 import { instant } from '../../rows/instant.ts'
 import { createAuditLog } from '../accounts/audit.ts'
 import type { Database } from '../file/connection.ts'

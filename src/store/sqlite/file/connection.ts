@@ -2,9 +2,10 @@
 
 import SQLite from 'better-sqlite3'
 import { type Instant, later } from '../../../core/instant.ts'
+import { createRefusedWrites } from '../../refused-writes.ts'
 import { nativeBinding } from './addon.ts'
 import type { Checkpoints } from './checkpoints.ts'
-import { explained } from './explain.ts'
+import { explained, hasRoom, isDiskFull } from './explain.ts'
 import { type NameWatch, UNWATCHED } from './name-watch.ts'
 import { plannedOnce } from './plan-once.ts'
 import { type SchemaLook, UNWATCHED_SCHEMA } from './schema-watch.ts'
@@ -28,6 +29,8 @@ export type Connection = {
    * id of the tenant on whose behalf it is done.
    */
   write: Write
+  /** The same for a probe, whose success says nothing of larger writes. Throws what the disk had no room for of late. */
+  probe(work: () => void): Promise<void>
   /** Throws database_gone when the file is no longer what its name leads to. */
   lookAtName: () => void
   /** Throws schema_newer when another process has brought the file further than this program knows. */
@@ -104,6 +107,7 @@ export function connect(
     })
   const present = notBefore ? () => later(clock(), notBefore()) : clock
   const write = createWriter(db, present, { watch, schema, checkpoints })
+  const refused = createRefusedWrites({ isFull: isDiskFull, isStillFull: () => !hasRoom(db.name) })
   const alone = <T>(work: () => T): T => {
     watch.lookNowAndThen()
     schema.lookNowAndThen()
@@ -115,7 +119,14 @@ export function connect(
     present,
     look: (work) => explaining(whenFree(() => alone(work))),
     read: (work) => explaining(whenFree(() => snapshot(work))),
-    write: (work, lane) => explaining(write(work, lane)),
+    write: (work, lane) => explaining(refused.follow(write(work, lane))),
+    probe: (work) =>
+      explaining(
+        write(() => {
+          refused.throwRecent()
+          work()
+        }),
+      ),
     lookAtName: watch.look,
     lookAtSchema: schema.look,
   }

@@ -16,7 +16,7 @@ import { diskReader } from './disk.ts'
 import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_SQL } from './statements.ts'
 
 export function createMonitoringStore(connection: Connection): MonitoringStore {
-  const { db, write } = connection
+  const { db, probe } = connection
   const reader = readerOf(connection)
   const sql = {
     save: db.prepare('savepoint probe'),
@@ -29,7 +29,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
     // A savepoint undone inside a transaction that commits: the page still goes to the log and to the disk, so that a
     // full disk shows, and the row was never there.
     probeWrite: () =>
-      write(() => {
+      probe(() => {
         sql.save.run()
         sql.probe.run()
         sql.undo.run()

@@ -3,6 +3,8 @@
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
+import { SEAL, type SealRow, sealIn } from '../../common/health/seal.ts'
+import { sealedProblem } from '../../copying/sealed.ts'
 import type { ExecutionStore } from '../../executions.ts'
 import {
   type ExecutionRow,
@@ -26,7 +28,7 @@ import type { Stops } from './disable-user.ts'
 import { createDueList } from './due-list.ts'
 import type { LateReports } from './late-reports.ts'
 import type { Ledger } from './ledger.ts'
-import { createPollNotes } from './poll-notes.ts'
+import type { PollNotes } from './poll-notes.ts'
 import type { Records } from './records.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
@@ -39,14 +41,14 @@ type Parts = {
   confirmations: Confirmations
   lateReports: LateReports
   records: Records
+  polls: PollNotes
 }
 
 export function createExecutionStore(connection: Connection, parts: Parts): ExecutionStore {
-  const { ledger, stops, audit, time, confirmations, lateReports, records } = parts
+  const { ledger, stops, audit, time, confirmations, lateReports, records, polls } = parts
   const { clock, read, write } = connection
   const sql = prepare(connection)
   const dueList = createDueList(connection.db)
-  const notePoll = createPollNotes(connection)
 
   /** Leases the first `limit` of what is due, and counts the rest. */
   function hand(tenant: Tenant, { limit, deliver, now }: Handing): DuePage {
@@ -70,10 +72,13 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
   return {
     async deliverDue(tenant, limit, deliver) {
-      notePoll(tenant)
+      polls.note(tenant)
       for (;;) {
         // Most polls find nothing: they take no write lock and wait for no disk.
         const found = await read(() => {
+          // One that finds nothing would write nothing, and so would not hear of it.
+          const seal = sealIn(sql.seal.get())
+          if (seal) throw sealedProblem(seal)
           if (stops.isAnyStopping(tenant)) return 'stopping'
           return dueList.count(tenant, time.of(tenant.tenantId, connection.present())) === 0
             ? 'nothing'
@@ -137,6 +142,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
 function prepare({ db }: Connection) {
   return {
+    seal: db.prepare<[], SealRow>(SEAL.text),
     // The plus keeps SQLite from going through the tenant's whole index for each of them.
     deliver: db.prepare(
       `update executions

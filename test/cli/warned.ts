@@ -1,0 +1,79 @@
+// A shell in which check warns of something, and what it says.
+
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import { PLAN, USER } from '../support/service.ts'
+import { openShell, type Shell } from '../support/shell.ts'
+
+export const MINUTE = 60_000
+
+export type Finding = { level: string; kind: string; subject: string; message: string; mend: string }
+
+/** What check says; that words, codes and --strict agree with it is looked at every time. */
+export async function warningsOf(shell: Shell): Promise<Finding[]> {
+  const [json, words, strict] = [
+    await shell.tranche(['check', '--json']),
+    await shell.tranche(['check']),
+    await shell.tranche(['check', '--strict', '--json']),
+  ]
+  assert.deepEqual([json.code, json.err, words.code], [0, '', 0], json.out)
+  const { ok, findings } = JSON.parse(json.out) as { ok: boolean; findings: Finding[] }
+  assert.equal(ok, true)
+  assert.equal(strict.code, findings.length === 0 ? 0 : 3)
+  assert.deepEqual(JSON.parse(strict.out), { ok: findings.length === 0, findings })
+  for (const { level, kind, subject, message, mend } of findings) {
+    assert.equal(level, 'warning')
+    for (const said of [kind, subject, message, mend]) assert.ok(words.out.includes(said), said)
+  }
+  return findings.map((finding) => ({ ...finding, mend: plain(shell, finding.mend) }))
+}
+
+/** The shell names its database on every command line, and so does what check says to run. */
+export function plain(shell: Shell, mend: string): string {
+  if (!mend.startsWith('tranche ')) return mend
+  const named = `tranche --db ${shell.file} `
+  assert.ok(mend.startsWith(named), mend)
+  return mend.replace(named, 'tranche ')
+}
+
+/** The one warning there is, as the three things a reader acts on. */
+type Told = [kind: string, subject: string, mend: string]
+export async function onlyWarning(shell: Shell, find = warningsOf): Promise<Told> {
+  const [finding, ...more] = await find(shell)
+  assert.ok(finding && more.length === 0, JSON.stringify([finding, ...more]))
+  return [finding.kind, finding.subject, finding.mend]
+}
+
+export async function withPartner(t: TestContext): Promise<{ shell: Shell; key: string }> {
+  const shell = openShell(t)
+  await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
+  const { out } = await shell.tranche(['key', 'create', 'acme', '--env', 'live'])
+  return { shell, key: out.trim() }
+}
+
+/** With a plan, and a pass a minute for ten minutes. */
+export async function withPlan(t: TestContext, plan = 'p1'): Promise<{ shell: Shell; key: string }> {
+  const { shell, key } = await withPartner(t)
+  const post = (path: string, body: object) =>
+    shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))
+  await post('users', USER)
+  assert.equal((await post('plans', { ...PLAN, partner_plan_id: plan })).status, 200)
+  await ticks(shell, 10)
+  return { shell, key }
+}
+
+export async function ticks(shell: Shell, count: number, everyMs = MINUTE): Promise<void> {
+  for (let n = 0; n < count; n++) {
+    shell.advance(everyMs)
+    await shell.tranche(['tick', '--price', '60000'])
+  }
+}
+
+/** What the first tranche of a plan came to, in the words of its partner. */
+export async function confirmFirst(shell: Shell, key: string, body: object): Promise<string> {
+  const due = JSON.parse((await shell.call('GET', '/partner/v1/executions/due', key)).text)
+  const id = String(due[0].execution_id)
+  const report = { partner_order_id: 'o1', status: 'filled', ...body }
+  await shell.call('POST', `/partner/v1/executions/${id}/confirm`, key, JSON.stringify(report))
+  return id
+}
