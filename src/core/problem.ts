@@ -19,6 +19,8 @@ export type ProblemCode =
   | 'partner_exists'
   | 'key_not_found'
   | 'key_ended'
+  | 'key_invalid'
+  | 'partner_disabled'
   | 'tier_not_found'
   | 'month_closed'
   | 'plan_not_found'

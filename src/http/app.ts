@@ -16,7 +16,7 @@ import { sendOps } from './ops/app.ts'
 import type { Ops } from './ops/endpoints.ts'
 import { OPS_PATHS } from './ops/paths.ts'
 import { createRateLimit } from './rate-limit.ts'
-import { PUT_OFF, Refusal, STATUS_OF } from './refusal.ts'
+import { CHALLENGE, PUT_OFF, Refusal, STATUS_OF } from './refusal.ts'
 import { openAnswer } from './request-id.ts'
 import { flawOf, writtenAs } from './request-line.ts'
 import type { Call, Route, Services } from './route.ts'
@@ -126,7 +126,7 @@ export function createApp(options: AppOptions): H3 {
       guard,
       listings,
       caller,
-      tenant: caller.key.tenant,
+      tenant: { ...caller.key.tenant, keyId: caller.key.keyId },
       params: decodeParams(event.context.params ?? {}),
       body,
       query,
@@ -181,7 +181,8 @@ function refusalOf(error: unknown): Outcome {
         headers: { 'retry-after': putOff.retryAfter },
         bug: error,
       }
-    if (status < 500) return { status, text: textOf(message), headers: {}, bug: null }
+    if (status < 500)
+      return { status, text: textOf(message), headers: status === 401 ? CHALLENGE : {}, bug: null }
   }
   return { status: 500, text: textOf('Internal Server Error'), headers: {}, bug: error }
 }

@@ -1,15 +1,14 @@
 // Authentication: from the Authorization header to a partner and its environment.
 
 import type { Instant } from '../core/instant.ts'
-import { isUsable, isWellFormedKey, KEY_USED_STEP_MS, type KeySeen } from '../core/key.ts'
+import { admit, isWellFormedKey, KEY_USED_STEP_MS, type KeySeen } from '../core/key.ts'
 import { keyHash } from '../keys.ts'
 import type { KeyStore } from '../store/keys.ts'
-import { Refusal } from './refusal.ts'
+import { CHALLENGE, Refusal } from './refusal.ts'
 
 const HEADER = /^Bearer (\S+)$/
-const CHALLENGE = { 'www-authenticate': 'Bearer' }
 
-/** Resolves a key to its partner and environment. Throws a Refusal: 401 or 403. */
+/** Resolves a key to its partner and environment. Throws a Refusal with 401, and what `admit` throws. */
 export async function authenticate(
   store: Pick<KeyStore, 'findKey'>,
   header: string | null,
@@ -17,8 +16,7 @@ export async function authenticate(
   const key = HEADER.exec(header ?? '')?.[1]
   if (key === undefined) throw new Refusal(401, 'Expected Authorization: Bearer <key>', CHALLENGE)
   const seen = isWellFormedKey(key) ? await store.findKey(keyHash(key)) : null
-  if (!seen || !isUsable(seen.key, seen.now)) throw new Refusal(401, 'Invalid API key.', CHALLENGE)
-  if (seen.partnerStatus !== 'active') throw new Refusal(403, 'Partner is not active.')
+  admit(seen)
   return seen
 }
 

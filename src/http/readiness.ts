@@ -4,41 +4,43 @@ import { clockDisputed } from '../core/clock.ts'
 import type { Instant } from '../core/instant.ts'
 import { Problem } from '../core/problem.ts'
 import { latenessInWords, schedulerLateness } from '../core/scheduler-lateness.ts'
+import type { ClockStore } from '../store/clock.ts'
 import type { MonitoringStore } from '../store/monitoring.ts'
 
-/** How long a probe waits for another process's lock. */
+/** How long whoever asks waits for the database: for another process's lock, or for a server that hangs. */
 export const PROBE_TIMEOUT_MS = 2_000
 
-/** Answers why the service is not ready, in sentences; nothing when it is. The store is null until it is open. */
-export function createReadiness(clock: () => Instant): (store: MonitoringStore | null) => Promise<string[]> {
-  const probe = shared(async (open: MonitoringStore) => open.probeWrite())
+/** What readiness asks of the database. */
+export type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler'> & Pick<ClockStore, 'readClock'>
 
-  async function doubtOrLateness(open: MonitoringStore): Promise<string | null> {
-    const dispute = await open.readDispute()
-    if (dispute) return clockDisputed(dispute).message
-    const seen = await open.readScheduler()
-    const now = clock()
-    const { isLate, usualGapMs } = schedulerLateness(seen, now)
-    return isLate ? `The scheduler is late: ${latenessInWords(seen, now, usualGapMs)}.` : null
-  }
+/** Answers why the service is not ready, in sentences; nothing when it is. The store is null until it is open. */
+export function createReadiness(): (store: Probed | null) => Promise<string[]> {
+  const probe = shared(async (open: Probed) => open.probeWrite())
+  const doubt = shared(doubtOrLateness)
 
   return async (store) => {
     if (!store) return ['The database is not open yet.']
-    const reasons = [await failureOf(within(PROBE_TIMEOUT_MS, probe(store)))]
-    const late = await doubtOrLateness(store).catch((error: Error) =>
-      worded(error, 'The database cannot be read: '),
-    )
-    return [...new Set([...reasons, late])].filter((reason) => reason !== null)
+    // Side by side: both together take no longer than either may.
+    const reasons = await Promise.all([
+      within(PROBE_TIMEOUT_MS, probe(store), 'it is locked').then(
+        () => null,
+        (error: Error) => worded(error, 'The database cannot be written: '),
+      ),
+      within(PROBE_TIMEOUT_MS, doubt(store), 'it has not answered').catch((error: Error) =>
+        worded(error, 'The database cannot be read: '),
+      ),
+    ])
+    return [...new Set(reasons)].filter((reason) => reason !== null)
   }
 }
 
-async function failureOf(probe: Promise<unknown>): Promise<string | null> {
-  try {
-    await probe
-    return null
-  } catch (error) {
-    return worded(error as Error, 'The database cannot be written: ')
-  }
+/** By the store's time, as passes are dated: on a server that is another host's clock, and this one's may be wrong. */
+async function doubtOrLateness(open: Probed): Promise<string | null> {
+  const { now, standing } = await open.readClock()
+  if (standing) return clockDisputed(standing).message
+  const seen = await open.readScheduler()
+  const { isLate, usualGapMs } = schedulerLateness(seen, now)
+  return isLate ? `The scheduler is late: ${latenessInWords(seen, now, usualGapMs)}.` : null
 }
 
 const OF_THE_WHOLE = [
@@ -53,10 +55,10 @@ const OF_THE_WHOLE = [
 const worded = (error: Error, otherwise: string): string =>
   error instanceof Problem && OF_THE_WHOLE.includes(error.code) ? error.message : otherwise + error.message
 
-/** Rejects when the work takes longer; the work itself goes on. */
-async function within<T>(ms: number, work: Promise<T>): Promise<T> {
+/** Rejects with `why` when the work takes longer; the work itself goes on. */
+async function within<T>(ms: number, work: Promise<T>, why: string): Promise<T> {
   const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Error(`it is locked for more than ${ms / 1000} s`)), ms)
+  const timer = setTimeout(() => late.reject(new Error(`${why} for more than ${ms / 1000} s`)), ms)
   try {
     return await Promise.race([work, late.promise])
   } finally {

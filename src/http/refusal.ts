@@ -18,6 +18,9 @@ export class Refusal extends Error {
   }
 }
 
+/** What goes with every 401: how to say who calls. */
+export const CHALLENGE = { 'www-authenticate': 'Bearer' }
+
 const CANNOT_BE_USED = {
   detail: 'The database cannot be read or written at present; send the call again later.',
   retryAfter: '10',
@@ -53,6 +56,8 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   user_not_found: 404,
   user_never_linked: 404,
   user_not_linked: 403,
+  key_invalid: 401,
+  partner_disabled: 403,
   plan_bound_elsewhere: 409,
   plan_cancelled: 409,
   plan_not_found: 404,

@@ -3,7 +3,7 @@
 import type { z } from 'zod'
 import type { Listings } from '../billing/listing.ts'
 import type { KeySeen } from '../core/key.ts'
-import type { Tenant } from '../core/partner.ts'
+import type { Caller } from '../core/partner.ts'
 import type { Machine } from '../machine.ts'
 import type { Store } from '../store/store.ts'
 
@@ -14,7 +14,8 @@ export type Services = { store: Store; machine: Machine; guard: UrlGuard; listin
 
 export type Call<B, Q = unknown> = Services & {
   caller: KeySeen
-  tenant: Tenant
+  /** On whose behalf everything is asked: a write asks for its key again. */
+  tenant: Caller
   body: B
   query: Q
   /** Path parameters, decoded. */

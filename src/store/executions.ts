@@ -4,7 +4,7 @@ import type { Adjustment } from '../core/adjustment.ts'
 import type { Confirmation, ExecutionSeen } from '../core/confirmation.ts'
 import type { Execution, ExecutionStatus } from '../core/execution.ts'
 import type { Instant } from '../core/instant.ts'
-import type { Tenant } from '../core/partner.ts'
+import type { Caller, Tenant } from '../core/partner.ts'
 import type { Trade } from '../core/trade.ts'
 import type { Window } from '../core/window.ts'
 import type { AuditEntry } from './audit.ts'
@@ -38,13 +38,13 @@ export interface ExecutionStore {
    * passed over, and is counted.
    */
   deliverDue(
-    tenant: Tenant,
+    tenant: Caller,
     limit: number,
     deliver: (execution: Execution, now: Instant) => Execution,
   ): Promise<{ executions: Execution[]; remaining: number }>
   /** Stores a confirmation; the report of a `refused` one is kept or counted, for its caller to refuse it afterwards. */
   changeExecution(
-    tenant: Tenant,
+    tenant: Caller,
     ids: { executionId: string; partnerOrderId: string },
     decide: (seen: ExecutionSeen, now: Instant) => Confirmation,
   ): Promise<Confirmation>
@@ -58,7 +58,7 @@ export interface ExecutionStore {
    * A tenant's executions from an instant of creation on, or behind one of them, by (created_at, execution_id). Hands
    * out nothing: no lease, no delivery. `now` is when they were read.
    */
-  readExecutions(tenant: Tenant, page: ExecutionsPage): Promise<{ executions: Execution[]; now: Instant }>
+  readExecutions(tenant: Caller, page: ExecutionsPage): Promise<{ executions: Execution[]; now: Instant }>
   /** Oldest first; the cursor is the id of an execution. */
   listExecutions(filter: ExecutionFilter, page: PageRequest): Promise<ListedExecution[]>
   /** The cursor behind which a listing has the newest `count` that it would have; null when there are no more. */

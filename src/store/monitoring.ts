@@ -1,6 +1,5 @@
 // What monitoring asks of the database: a handful of numbers, cheap enough to be read every few seconds.
 
-import type { Dispute } from '../core/clock.ts'
 import type { ExecutionId } from '../core/execution-id.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
@@ -36,8 +35,6 @@ export interface MonitoringStore {
   probeWrite(): Promise<void>
   /** What decides whether the scheduler is late. */
   readScheduler(): Promise<SchedulerSeen>
-  /** What disputes the clock, if anything does. */
-  readDispute(): Promise<Dispute | null>
   /** The newest execution and pass there are: where a count of what comes from now on begins. */
   readMarks(): Promise<{ executionId: ExecutionId | null; passId: number }>
   /**

@@ -7,7 +7,7 @@ import type { FixedPeriod } from '../core/fixed-period.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Btc, Usd } from '../core/money.ts'
 import type { Period } from '../core/month.ts'
-import type { Tenant } from '../core/partner.ts'
+import type { Caller, Tenant } from '../core/partner.ts'
 import type { Report } from '../core/report.ts'
 import type { Trade } from '../core/trade.ts'
 import type { TenantFilter } from './partners.ts'
@@ -44,7 +44,7 @@ export interface MonthStore {
    * is read under it is one state of the month. A month that is over by this clock alone is answered whole, but not
    * as final: a pass or a trade since its end has to confirm it.
    */
-  fixPeriod(period: Period, tenant?: Tenant | null): Promise<FixedPeriod>
+  fixPeriod(period: Period, tenant?: Caller | null): Promise<FixedPeriod>
   /** A tenant's month and its users, by partner_user_id. */
   readActivity(tenant: Tenant, period: FixedPeriod): Promise<{ activity: Activity; users: UserLine[] }>
   /**

@@ -2,7 +2,7 @@
 
 import type { Instant } from '../core/instant.ts'
 import type { PlanState } from '../core/next-step.ts'
-import type { Tenant } from '../core/partner.ts'
+import type { Caller, Tenant } from '../core/partner.ts'
 import type { Plan, PlanChange, PlanSeen } from '../core/plan.ts'
 import type { Schedule } from '../core/schedule-state.ts'
 import type { Window } from '../core/window.ts'
@@ -13,7 +13,7 @@ export type ListedPlan = Plan & { tenant: Tenant; window: Window | null }
 
 export interface PlanStore {
   changePlan(
-    tenant: Tenant,
+    tenant: Caller,
     ids: { partnerUserId: string; partnerPlanId: string },
     decide: (seen: PlanSeen, now: Instant) => PlanChange,
   ): Promise<Omit<Plan, 'planId'>>

@@ -1,7 +1,7 @@
 // The users a partner has linked.
 
 import type { Instant } from '../core/instant.ts'
-import type { Tenant } from '../core/partner.ts'
+import type { Caller, Tenant } from '../core/partner.ts'
 import type { Plan } from '../core/plan.ts'
 import type { User, UserChange } from '../core/user.ts'
 import type { AuditEntry } from './audit.ts'
@@ -22,7 +22,7 @@ export type Remains = 'nowhere' | 'other_row' | 'log' | 'server'
 
 export interface UserStore {
   changeUser(
-    tenant: Tenant,
+    tenant: Caller,
     partnerUserId: string,
     decide: (seen: User | null, now: Instant) => UserChange,
   ): Promise<{ user: User; plansPaused: number; executionsCancelled: number }>

@@ -5,7 +5,7 @@ import { symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { LATENESS_PASSES } from '../../src/core/scheduler-lateness.ts'
 import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics/metrics.ts'
 import { createStockTaker } from '../../src/http/metrics/minutely-stock.ts'
@@ -26,13 +26,19 @@ type Watched = Service & {
   isLate: () => Promise<boolean>
 }
 
-async function startWatched(t: TestContext): Promise<Watched> {
+/** `hostOffMs` is how wrong the clock of the serving host is: the store has one of its own, as on a server. */
+async function startWatched(t: TestContext, hostOffMs = 0): Promise<Watched> {
   let machine: Machine = machineAt(T0).machine
   const metrics = createMetrics()
   const service = await startService(t, {
     more: (store, own) => {
       machine = own
-      const ops = createOps({ clock: own.clock, metrics, exposition: EXPOSITION_TYPE, token: null })
+      const ops = createOps({
+        clock: () => plus(own.clock(), hostOffMs),
+        metrics,
+        exposition: EXPOSITION_TYPE,
+        token: null,
+      })
       ops.opened(store)
       return { ops }
     },
@@ -106,6 +112,17 @@ suite('in time at its own gap, late ten minutes after two of them', { concurrenc
     })
   }
 })
+
+for (const hostOffMs of [DAY_MS, -DAY_MS])
+  test(`a host whose clock is off by ${hostOffMs / HOUR_MS} h tells the same as all others`, async (t) => {
+    const service = await startWatched(t, hostOffMs)
+    await service.addPlan('p')
+    await service.tick('60000')
+    service.advance(3 * MINUTE_MS)
+    assert.equal(await service.isLate(), false)
+    service.advance(3 * HOUR_MS)
+    assert.equal(await service.isLate(), true)
+  })
 
 test('a fresh install is not late until a plan has waited for ten minutes', async (t) => {
   const service = await startWatched(t)

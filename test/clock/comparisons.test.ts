@@ -81,7 +81,7 @@ for (const off of OFF) {
         service.advance(MINUTE_MS)
         await service.tick('60000')
       }
-      const reasonsAgainst = createReadiness(service.now)
+      const reasonsAgainst = createReadiness()
       assert.deepEqual(await reasonsAgainst(service.store), [])
       service.setClock(wrong)
       assert.equal((await reasonsAgainst(service.store)).length, off > 0 ? 1 : 0)

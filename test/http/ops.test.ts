@@ -108,7 +108,6 @@ test('no question of monitoring reads a whole table of plans, executions or trad
   }) as typeof db.prepare
   const store = createMonitoringStore(connect(db, () => T0))
   await store.readMarks()
-  await store.readDispute()
   await store.readBacklog(T0)
   await store.countExecutionsAfter(null)
   await store.listPassesAfter(0)

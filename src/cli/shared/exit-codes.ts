@@ -54,6 +54,8 @@ const EXIT_OF: Record<ProblemCode, number> = {
   user_not_found: EXIT.notFound,
   user_never_linked: EXIT.failed,
   user_not_linked: EXIT.failed,
+  key_invalid: EXIT.failed,
+  partner_disabled: EXIT.failed,
   plan_bound_elsewhere: EXIT.failed,
   plan_cancelled: EXIT.failed,
   execution_pending: EXIT.failed,

@@ -2,12 +2,15 @@
 // cron's processes did it, is read when somebody asks.
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { Instant } from '../../core/instant.ts'
+import type { ClockStore } from '../../store/clock.ts'
 import type { MonitoringStore, PassSpan } from '../../store/monitoring.ts'
 import type { Store } from '../../store/store.ts'
 import { createGauges } from './database-gauges.ts'
 
 export type RequestSeen = { method: string; route: string | null; status: number; duration_ms: number }
+
+/** What is read for the metrics, and what time it is for the store: a host's own clock may be another. */
+type Read = MonitoringStore & Pick<ClockStore, 'readClock'>
 
 export type Metrics = {
   noteRequest: (seen: RequestSeen) => void
@@ -17,7 +20,7 @@ export type Metrics = {
   /** From here on what other processes do is counted; without it, from the first reading on. */
   begin: (store: MonitoringStore) => Promise<void>
   /** The exposition text. `store` is null while the database is not open. Never rejects for the database's sake. */
-  read: (store: MonitoringStore | null, now: Instant) => Promise<string>
+  read: (store: Read | null) => Promise<string>
 }
 
 export const EXPOSITION_TYPE = Registry.PROMETHEUS_CONTENT_TYPE
@@ -37,9 +40,9 @@ export function createMetrics(): Metrics {
   const follower = createFollower(counters)
   const database = createGauges()
 
-  async function readDatabase(store: MonitoringStore, now: Instant): Promise<string> {
+  async function readDatabase(store: Read): Promise<string> {
     await follower.follow(store)
-    await database.update(store, now)
+    await database.update(store, (await store.readClock()).now)
     return database.registry.metrics()
   }
 
@@ -66,8 +69,8 @@ export function createMetrics(): Metrics {
 
     begin: follower.begin,
 
-    async read(store, now) {
-      const fromDatabase = store ? await readDatabase(store, now).catch(() => null) : null
+    async read(store) {
+      const fromDatabase = store ? await readDatabase(store).catch(() => null) : null
       counters.databaseUp.set(fromDatabase === null ? 0 : 1)
       return (await process.metrics()) + (fromDatabase ?? '')
     },

@@ -33,9 +33,9 @@ const TERSE_MS = 1_000
 export function createOps(options: OpsOptions): Ops {
   const { clock, metrics, exposition } = options
   const access = createAccess(options)
-  const reasonsAgainst = createReadiness(clock)
+  const reasonsAgainst = createReadiness()
   let store: Store | null = null
-  const scrape = shared(async () => metrics.read(store, clock()))
+  const scrape = shared(async () => metrics.read(store))
   const readiness = () => keptFor(TERSE_MS, clock, async () => (await reasonsAgainst(store)).length === 0)
   let isReady = readiness()
   const pages = createPages(access, clock)

@@ -55,7 +55,7 @@ export function createReader(clock: () => Instant) {
   const overview = keptFor(OVERVIEW_MS, clock, oneAtATime)
 
   async function readOverview(store: Store): Promise<Overview> {
-    const now = clock()
+    const { now } = await store.readClock()
     const from = plus(now, -PRICES_SHOWN_MS)
     const vitals = await store.readVitals(now, await takeStock(store, now))
     const findings = findingsOf(vitals, now)
@@ -82,7 +82,7 @@ export function createReader(clock: () => Instant) {
   async function readPlan(store: Store, name: string, tenant: Tenant): Promise<PlanView | null> {
     const plan = (await store.findPlans(name)).find((one) => one.tenant.tenantId === tenant.tenantId)
     if (!plan) return null
-    const now = clock()
+    const { now } = await store.readClock()
     const { start, end } = plan.window ?? { start: plus(now, -DAY_MS), end: now }
     const to = Math.min(end, Math.max(now, start)) as Instant
     const points = await store.samplePrices(start, Math.max(1, Math.ceil((to - start) / PRICE_STEPS)))

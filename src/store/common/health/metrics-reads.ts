@@ -1,10 +1,8 @@
-// What the metrics read besides counts: a dispute about the clock, the passes since one, and webhooks by how they are.
+// What the metrics read besides counts: the passes since one, and webhooks by how they are.
 
 import type { MonitoringStore, WebhookCount } from '../../monitoring.ts'
-import { disputeOf } from '../../rows/dispute.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
 import { type Reader, sql } from '../reader.ts'
-import { DISPUTE } from './vitals.ts'
 
 type PassRow = { tick_id: bigint; at: bigint; finished_at: bigint | null }
 const PASSES_AFTER = sql<PassRow>(
@@ -21,12 +19,7 @@ const WEBHOOKS = sql<Omit<WebhookCount, 'count'> & { count: bigint }>(
 
 export const metricsReader = (
   reader: Reader,
-): Pick<MonitoringStore, 'readDispute' | 'listPassesAfter' | 'countWebhooks'> => ({
-  async readDispute() {
-    const row = await reader.get(DISPUTE)
-    return row ? disputeOf(row) : null
-  },
-
+): Pick<MonitoringStore, 'listPassesAfter' | 'countWebhooks'> => ({
   listPassesAfter: async (passId) =>
     (await reader.all(PASSES_AFTER, { after: passId })).map((row) => ({
       passId: Number(row.tick_id),

@@ -13,7 +13,7 @@ import { SEAL, type SealRow, sealIn } from './seal.ts'
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 
-export const DISPUTE = sql<DisputeRow>('select clock_at, witness_at, source from clock_disputes')
+const DISPUTE = sql<DisputeRow>('select clock_at, witness_at, source from clock_disputes')
 const ASKED = sql<AskedRow>(
   `select at, feed, feed_failure from (select * from ticks order by tick_id desc limit :passes) x
    where feed is not null order by tick_id desc limit 1`,

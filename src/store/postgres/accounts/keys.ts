@@ -8,6 +8,7 @@ import { Problem } from '../../../core/problem.ts'
 import { askTogether } from '../../ask-together.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
 import { type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
+import { tenantOf } from '../../rows/tenant.ts'
 import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
 import { type Connection, ofTenant } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
@@ -23,6 +24,8 @@ const OF_PARTNER = query<KeyRow>(KEYS_OF_PARTNER)
 const INSERT = query(INSERT_KEY)
 const UPDATE = query(UPDATE_KEY)
 const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
+
+const unknown = (keyId: string) => new Problem('key_not_found', `Key ${keyId} not found.`)
 
 export function createKeyStore(connection: Connection): KeyStore {
   const { clock } = connection
@@ -56,23 +59,30 @@ export function createKeyStore(connection: Connection): KeyStore {
         return added
       }, ofTenant(key.tenant)),
 
-    changeKey: (keyId, decide, entry) =>
-      connection.write(async (tx) => {
-        const [row, { real }, now] = await Promise.all([
-          tx.get(LOCK, { key_id: keyId }),
-          tx.times,
-          clock.now(tx),
-        ])
-        if (!row) throw new Problem('key_not_found', `Key ${keyId} not found.`)
-        const change = decide(keyOf(row), { now: real, clock: now })
-        const { label, expiresAt, revokedAt } = change.key
-        const [successor] = await Promise.all([
-          change.successor && insert(tx, change.successor, now),
-          tx.run(UPDATE, { key_id: keyId, label, expires_at: expiresAt, revoked_at: revokedAt }),
-          addAudit(tx, entry, real),
-        ])
-        return { key: change.key, successor }
-      }),
+    /** Alone in the key's tenant: whoever writes by that key has written by then, or sees that it has ended. */
+    async changeKey(keyId, decide, entry) {
+      const found = await connection.look((tx) => tx.get(BY_ID, { key_id: keyId }))
+      if (!found) throw unknown(keyId)
+      return connection.write(
+        async (tx) => {
+          const [row, { real }, now] = await Promise.all([
+            tx.get(LOCK, { key_id: keyId }),
+            tx.times,
+            clock.now(tx),
+          ])
+          if (!row) throw unknown(keyId)
+          const change = decide(keyOf(row), { now: real, clock: now })
+          const { label, expiresAt, revokedAt } = change.key
+          const [successor] = await Promise.all([
+            change.successor && insert(tx, change.successor, now),
+            tx.run(UPDATE, { key_id: keyId, label, expires_at: expiresAt, revoked_at: revokedAt }),
+            addAudit(tx, entry, real),
+          ])
+          return { key: change.key, successor }
+        },
+        { ...ofTenant(tenantOf(found)), alone: 'tenants' },
+      )
+    },
 
     listKeys: async (slug) => (await connection.look((tx) => tx.all(OF_PARTNER, { slug }))).map(keyOf),
   }

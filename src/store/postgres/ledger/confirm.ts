@@ -2,9 +2,10 @@
 
 import type { Confirmation, ExecutionSeen } from '../../../core/confirmation.ts'
 import type { Instant } from '../../../core/instant.ts'
-import type { Tenant } from '../../../core/partner.ts'
+import type { Caller, Tenant } from '../../../core/partner.ts'
 import { type Connection, callOf } from '../server/connection.ts'
 import { isRowsFault, isTaken } from '../server/errors.ts'
+import type { Entered } from '../server/gate.ts'
 import { onceMore } from '../server/once-more.ts'
 import { createLane, type Outcome } from './commit-lane.ts'
 import type { Asked, ConfirmationBatch } from './confirmation-batch.ts'
@@ -12,31 +13,35 @@ import { readBatch, writeBatch } from './confirmation-rows.ts'
 import { lockExecutions } from './row-locks.ts'
 
 type Decide = (seen: ExecutionSeen, now: Instant) => Confirmation
-type Job = { ids: Asked; decide: Decide }
+type Job = { ids: Asked; decide: Decide; keyId: string | undefined }
 type Confirmed = Outcome<Confirmation>
 
 export function createConfirm(connection: Connection) {
   const lanes = new Map<number, (job: Job) => Promise<Confirmation>>()
 
-  const together = (tenant: Tenant, jobs: readonly Job[]): Promise<Confirmed[]> =>
-    connection.write(async (tx) => {
-      const { tenantId } = tenant
-      const asked = jobs.map(({ ids }) => ids)
-      const [times, , batch] = await Promise.all([
-        tx.times,
-        lockExecutions(
-          tx,
-          tenantId,
-          asked.map(({ executionId }) => executionId),
-        ),
-        readBatch(tx, tenantId, asked),
-      ])
-      const now = times.of(tenantId)
-      const outcomes = jobs.map((job) => attempt(job, batch, now))
-      // Sent with the commit, which throws what fails of it.
-      writeBatch(tx, tenantId, batch, now).catch(() => {})
-      return outcomes
-    }, callOf(tenant))
+  const together = ({ tenantId }: Tenant, jobs: readonly Job[]): Promise<Confirmed[]> => {
+    const keys = [...new Set(jobs.flatMap(({ keyId }) => keyId ?? []))]
+    return connection.write(
+      async (tx) => {
+        const asked = jobs.map(({ ids }) => ids)
+        const [times, , batch] = await Promise.all([
+          tx.times,
+          lockExecutions(
+            tx,
+            tenantId,
+            asked.map(({ executionId }) => executionId),
+          ),
+          readBatch(tx, tenantId, asked),
+        ])
+        const now = times.of(tenantId)
+        const outcomes = jobs.map((job) => attempt(job, batch, { times, now }))
+        // Sent with the commit, which throws what fails of it.
+        writeBatch(tx, tenantId, batch, now).catch(() => {})
+        return outcomes
+      },
+      { ...callOf({ tenantId }), keys },
+    )
+  }
 
   /** By itself: decided again once, should another connection have recorded its order meanwhile. */
   const alone = (tenant: Tenant, job: Job): Promise<Confirmed> =>
@@ -57,17 +62,22 @@ export function createConfirm(connection: Connection) {
     return outcomes
   }
 
-  return (tenant: Tenant, ids: Asked, decide: Decide): Promise<Confirmation> => {
-    const { tenantId } = tenant
+  return (tenant: Caller, ids: Asked, decide: Decide): Promise<Confirmation> => {
+    const { tenantId, keyId } = tenant
     const lane = lanes.get(tenantId) ?? createLane((jobs: readonly Job[]) => confirmAll(tenant, jobs))
     lanes.set(tenantId, lane)
-    return lane({ ids, decide })
+    return lane({ ids, decide, keyId })
   }
 }
 
 /** A refusal leaves the batch with its own Problem, and changes nothing for the others. */
-function attempt({ ids, decide }: Job, batch: ConfirmationBatch, now: Instant): Confirmed {
+function attempt(
+  { ids, decide, keyId }: Job,
+  batch: ConfirmationBatch,
+  { times, now }: { times: Entered; now: Instant },
+): Confirmed {
   try {
+    if (keyId !== undefined) times.admit(keyId)
     const value = decide(batch.seen(ids), now)
     batch.take(value, now)
     return { ok: true, value }

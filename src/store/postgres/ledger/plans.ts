@@ -3,7 +3,7 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
 import type { PlanState } from '../../../core/next-step.ts'
-import type { Tenant } from '../../../core/partner.ts'
+import type { Caller, Tenant } from '../../../core/partner.ts'
 import type { PlanChange } from '../../../core/plan.ts'
 import type { ListedPlan, PlanStore } from '../../plans.ts'
 import { instant } from '../../rows/instant.ts'
@@ -116,7 +116,7 @@ export function createPlanStore(connection: Connection): PlanStore {
 
 function changePlan(
   connection: Connection,
-  tenant: Tenant,
+  tenant: Caller,
   { partnerUserId, partnerPlanId }: Parameters<PlanStore['changePlan']>[1],
   decide: Parameters<PlanStore['changePlan']>[2],
 ) {

@@ -2,7 +2,7 @@
 
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
-import type { Tenant } from '../../../core/partner.ts'
+import type { Caller, Tenant } from '../../../core/partner.ts'
 import { sealedProblem } from '../../copying/sealed.ts'
 import { instant } from '../../rows/instant.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
@@ -61,7 +61,7 @@ export function createPoll(
     return { executions, remaining: await dueList.count(tx, tenant, now) }
   }
 
-  return async (tenant: Tenant, handing: Handing): Promise<DuePage> => {
+  return async (tenant: Caller, handing: Handing): Promise<DuePage> => {
     for (;;) {
       const [seen, isStopping] = await look(
         (tx) => Promise.all([dueList.look(tx, tenant, clock.parameter()), stops.isAnyStopping(tx, tenant)]),

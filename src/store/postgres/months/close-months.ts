@@ -5,7 +5,7 @@ import type { FixedPeriod } from '../../../core/fixed-period.ts'
 import { overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Period } from '../../../core/month.ts'
-import type { Tenant } from '../../../core/partner.ts'
+import type { Caller } from '../../../core/partner.ts'
 import { CLOSE_MONTH, IS_CLOSED, REPORT_SANDBOX_UNTIL, REPORT_UNTIL } from '../../common/months/fixed.ts'
 import { readMonths } from '../../common/months/read-months.ts'
 import { tradeLines } from '../../common/months/trade-lines.ts'
@@ -25,7 +25,7 @@ export function createMonthStore(connection: Connection): MonthStore {
   const reader = readerOf(connection)
 
   /** Fixes it once no other write of the tenant is under way; null for one that is over for all by then. */
-  const fixAlone = (period: Period, { tenantId }: Tenant): Promise<FixedPeriod | null> =>
+  const fixAlone = (period: Period, { tenantId, keyId: key }: Caller): Promise<FixedPeriod | null> =>
     write(
       async (tx) => {
         const times = await tx.times
@@ -33,17 +33,18 @@ export function createMonthStore(connection: Connection): MonthStore {
           return fix(tx, period, { now: times.of(tenantId), sandbox: tenantId })
         return times.real < period.end ? fix(tx, period, { now: times.real, sandbox: null }) : null
       },
-      { tenants: [tenantId], alone: 'tenants' },
+      { tenants: [tenantId], alone: 'tenants', key },
     )
 
   /** Fixes it for everybody, once no other write at all is under way. */
-  const fixForAll = (period: Period): Promise<FixedPeriod> =>
+  const fixForAll = (period: Period, key: string | undefined): Promise<FixedPeriod> =>
     write(async (tx) => fix(tx, period, { now: (await tx.times).real, sandbox: null }), {
       alone: 'all',
+      key,
     })
 
   /** What can be known without a lock: whether it is closed, and whether it concerns its tenant alone so far. */
-  const glance = ({ month, end }: Period, tenant: Tenant | null): Promise<'closed' | 'own' | 'common'> =>
+  const glance = ({ month, end }: Period, tenant: Caller | null): Promise<'closed' | 'own' | 'common'> =>
     read(async (tx) => {
       const [closed, now] = await Promise.all([tx.get(CLOSED, { month }), clock.present(tx)])
       if (closed?.closed === 1n) return 'closed'
@@ -55,7 +56,9 @@ export function createMonthStore(connection: Connection): MonthStore {
       const kind = await glance(period, tenant)
       if (kind === 'closed') return { ...period, final: true }
       // A partner that asks for its running month, as it may at any time, holds up no other partner's writes.
-      return (kind === 'own' && tenant && (await fixAlone(period, tenant))) || fixForAll(period)
+      return (
+        (kind === 'own' && tenant && (await fixAlone(period, tenant))) || fixForAll(period, tenant?.keyId)
+      )
     },
 
     ...readMonths(reader),

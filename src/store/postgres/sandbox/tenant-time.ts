@@ -38,16 +38,16 @@ export const TENANT_NOW_SQL = `
 const shifted = (shift: Shift, real: Instant): Instant =>
   later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant)
 
-/** A write of a tenant's call, whose `now` is the tenant's own. */
+/** A write that finishes what a tenant's call has begun: its key has been asked for. `now` is the tenant's own. */
 export const writeAs = <T>(
   connection: Connection,
-  tenant: Tenant,
+  { tenantId }: Tenant,
   work: (tx: WriteTx, now: Instant, real: Instant) => Promise<T>,
 ): Promise<T> =>
   connection.write(async (tx) => {
     const times = await tx.times
-    return work(tx, times.of(tenant.tenantId), times.real)
-  }, callOf(tenant))
+    return work(tx, times.of(tenantId), times.real)
+  }, callOf({ tenantId }))
 
 /** The tenant's time when the real one is `real`, for whoever reads. A write asks its gate instead. */
 export async function timeOf(tx: Tx, tenantId: number, real: Instant): Promise<Instant> {

@@ -2,7 +2,7 @@
 
 import type { PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
-import type { Tenant } from '../../../core/partner.ts'
+import type { Caller, Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
 import { isOtherSchema } from '../../migrations.ts'
 import { createRefusedWrites } from '../../refused-writes.ts'
@@ -10,14 +10,14 @@ import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
 import { createPlaces } from './connection-turns.ts'
 import { explained, isDiskFull, isLost, isSilence, isTransient, noneFree } from './errors.ts'
-import { enter, type Mark, type Scope, type Times } from './gate.ts'
+import { type Entered, enter, type Mark, type Scope } from './gate.ts'
 import { CONNECT_MAX_MS, PATIENCE } from './limits.ts'
 import type { Pool } from './pool.ts'
 import { type SchemaLook, watchSchema } from './schema-watch.ts'
 import { firstError, type Pipeline, pipelineOn, type Tx } from './transaction.ts'
 
 /** Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited. */
-export type WriteTx = Tx & { times: Promise<Times> }
+export type WriteTx = Tx & { times: Promise<Entered> }
 
 /** On whose behalf the server is asked. */
 export type Errand = {
@@ -61,10 +61,11 @@ const TRY_AGAIN_MS = 50
 
 export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ tenants: [tenantId] })
 
-/** The same for a call of the tenant. */
-export const callOf = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope & Errand => ({
+/** The same for a call of the tenant, whose write is refused once its key has ended. */
+export const callOf = ({ tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>): Scope & Errand => ({
   tenants: [tenantId],
   caller: tenantId,
+  key: keyId,
 })
 
 /** A null `clock` takes the server's, so that hosts whose clocks disagree write as one. */
