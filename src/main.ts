@@ -3,6 +3,7 @@
 import { CommanderError } from 'commander'
 import type { Loss, Streams } from './cli/context.ts'
 import { createProgram, VERSION_ASKED } from './cli/program.ts'
+import { askedHelp } from './cli/shared/asked-help.ts'
 import { EXIT, failureOf } from './cli/shared/exit-codes.ts'
 import { misspelt, refuseEmptyVariables, unknownVariables } from './cli/shared/misspelt.ts'
 import { versionJson } from './cli/version.ts'
@@ -19,17 +20,17 @@ export async function run(argv: readonly string[], { streams, machine, env }: Wo
     exitCode = code
   }
   const remark = (complaint: string): string => misspelt(program, argv, complaint)
-  const { program, cli } = createProgram({ streams, machine, exitWith }, remark)
+  // Before the words are parsed: --json is known only as a word.
   const json = argv.includes('--json')
+  const { program, cli } = createProgram({ streams, machine, exitWith }, { remark, json })
   try {
     refuseEmptyVariables(env)
     for (const name of unknownVariables(program, env)) {
       const text = `${name} is not a setting of tranche`
-      // Before the words are parsed: --json is known only as a word.
       if (json) cli.warnings.push(text)
       else streams.err.write(`warning: ${visible(text)}\n`)
     }
-    await program.parseAsync(argv, { from: 'user' })
+    await program.parseAsync(askedHelp(program, argv) ?? argv, { from: 'user' })
     if (json && cli.warnings.length > 0) streams.err.write(`${JSON.stringify({ warnings: cli.warnings })}\n`)
     return exitCode
   } catch (error) {

@@ -45,10 +45,10 @@ import { webhookCommand } from './webhook.ts'
 /** The code of the error that --version ends the parsing with. */
 export const VERSION_ASKED = 'tranche.version'
 
-/** `remark` is added to what the parser complains of. */
+/** `remark` is added to what the parser complains of; nothing else is said of that where one JSON document was asked for. */
 export function createProgram(
   options: Pick<Cli, 'streams' | 'machine' | 'exitWith'>,
-  remark: (complaint: string) => string,
+  { remark, json }: { remark: (complaint: string) => string; json: boolean },
 ): { program: Command; cli: Cli } {
   const program = new Command('tranche')
   const globals = () => program.opts<Globals>()
@@ -115,7 +115,7 @@ export function createProgram(
       outputError: (text, write) =>
         write(visibleLines(withoutSecrets(text.replace(/\n$/, (end) => remark(text) + end)))),
       writeErr: (text) => {
-        if (!globals().json) err.write(text)
+        if (!json) err.write(text)
       },
     })
   })

@@ -58,10 +58,17 @@ export function confirm(seen: ExecutionSeen, report: Report, now: Instant): Conf
     }
   }
   const reason = KEPT_FOR.find((code) => code === problem.code)
-  // An amount too large for the ledger's integers cannot be kept, and no venue has ever filled it.
-  if (!reason || !isFill(report) || report.usdAmount > LEDGER_MAX) throw problem
-  const keeping = known ? 'known' : lateFills.length < KEPT_REPORTS_MAX ? 'new' : 'counted'
-  return { kind: 'refused', execution, report, reason, keeping, problem }
+  if (!reason || !isFill(report)) throw problem
+  // The ledger's integers do not hold every amount.
+  const canKeep = lateFills.length < KEPT_REPORTS_MAX && report.usdAmount <= LEDGER_MAX
+  return {
+    kind: 'refused',
+    execution,
+    report,
+    reason,
+    keeping: known ? 'known' : canKeep ? 'new' : 'counted',
+    problem,
+  }
 }
 
 /** The rule that a report breaks, or null. */

@@ -267,15 +267,18 @@ function webhookFailing({ tenant, webhook }: PartnerSeen): Vital | null {
 
 /** Real money may have moved, and nobody has decided on it. */
 function lateFills({ tenant, lateFills: late }: PartnerSeen): Vital | null {
-  if (late === null) return null
-  const since = late.oldestAt === null ? '' : `, the oldest since ${formatInstant(late.oldestAt)}`
-  const more = late.unkept === 0 ? '' : `; ${late.unkept} more were counted and not kept`
+  if (!late) return null
+  const { kept, oldestAt, unkept, firstUnkept } = late
+  const more = unkept === 0 ? '' : `; ${unkept} more were counted and not kept, such as of ${firstUnkept}`
   return {
     kind: 'late_fills',
     tenant,
     subject: tenantName(tenant),
-    message: `${late.kept} reported and refused, and not decided on${since}${more}`,
-    next: ['tranche', 'execution', 'late-fills'],
+    message:
+      oldestAt === null
+        ? `${unkept} reported and refused, counted and not kept, such as of ${firstUnkept}: ask the partner, then \`tranche execution dismiss-late\``
+        : `${kept} reported and refused, and not decided on, the oldest since ${formatInstant(oldestAt)}${more}`,
+    next: ['tranche', 'execution', ...(kept === 0 && firstUnkept ? ['show', firstUnkept] : ['late-fills'])],
   }
 }
 

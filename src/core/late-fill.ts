@@ -119,13 +119,15 @@ export function chosen(ids: LateFillIds, late: readonly LateFill[]): LateFill {
   throw new Problem('late_fill_conflict', `Execution ${executionId} has ${which}`)
 }
 
-/** The undecided one that is named, or all of them. Throws late_fill_not_found. */
-export function undecided(ids: LateFillIds, late: readonly LateFill[]): LateFill[] {
+/**
+ * The undecided one that is named, or all of them: none where some were only `counted`. Throws late_fill_not_found.
+ */
+export function undecided(ids: LateFillIds, late: readonly LateFill[], counted: boolean): LateFill[] {
   const { reportId } = ids
   const found = late.filter(
     (one) => one.decidedAt === null && (reportId === null || one.reportId === reportId),
   )
-  if (found.length === 0) throw nothingToDecide(ids)
+  if (found.length === 0 && !(counted && reportId === null)) throw nothingToDecide(ids)
   return found
 }
 

@@ -45,7 +45,7 @@ export type PartnerSeen = {
     lastDeliveredAt: Instant | null
   } | null
   /** Reports of fills that were refused, and that nobody has decided on: kept ones, and ones only counted. */
-  lateFills: { kept: number; oldestAt: Instant | null; unkept: number } | null
+  lateFills: { kept: number; oldestAt: Instant | null; unkept: number; firstUnkept: string | null } | null
 }
 
 /** Windows of a partner that ended with money left, and the plan that left the most. */

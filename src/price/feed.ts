@@ -41,6 +41,12 @@ export function createFeed(spec: string, options: FeedOptions): Feed {
   if (isExchange(spec)) return () => askExchange(spec, options)
   const url = tickerUrl(spec)
   if (url) return () => ask({ name: url.host, shown: url.origin, url, read: readPointer(url) }, options)
+  const plain = URL.parse(spec)
+  if (plain?.protocol === 'http:' && !isLoopback(plain.hostname))
+    throw new Problem(
+      'usage',
+      `The price feed ${JSON.stringify(plain.host)} needs https: without it, anybody on the way sets the price.`,
+    )
   throw new Problem('usage', `Unknown price feed ${JSON.stringify(feedName(spec))}: give ${FEED_WORDS}.`)
 }
 

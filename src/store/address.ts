@@ -4,8 +4,19 @@ import { Problem } from '../core/problem.ts'
 import { type AddressParts, flawOf, isSecret, isTaken, splitAddress } from './address-parts.ts'
 
 const SERVER = /^postgres(ql)?:\/\//i
-/** A URL of any kind, also in quotes that a shell would have taken off, or what PostgreSQL's own programs take for one. */
-const ADDRESS_OF_ANY_KIND = /^["'\s]*([a-z][a-z0-9+.-]*:\/\/|postgres(ql)?:)|(^|\s)password\s*=/i
+/** What somebody means for an address, also in quotes that a shell would have taken off: it may hold a password. */
+const OF_ANY_KIND = [
+  // A URL of any kind, also inside another one: jdbc:postgresql://h/db, socket:/run/db.
+  /:\/\//,
+  /^["'\s]*([a-z][a-z0-9+.-]+:\/|(jdbc:)?postgres(ql)?:)/i,
+  // A login without the beginning of its URL: user:password@h/db, //user@h/db. A file of such a name is ./user:password@h.
+  /(^|\/\/)[^/]+:.*@/s,
+  /^["'\s]*\/\/[^/]*@/,
+  // Parameters, behind a question mark or as PostgreSQL's own programs take them.
+  /\?[^/]*=/,
+  /(^|["'\s?&;])(host|hostaddr|port|user|dbname|service|options|ssl[a-z]+|pass[a-z]*|pwd)\s*=/i,
+]
+const isAddressOfAnyKind = (db: string): boolean => OF_ANY_KIND.some((kind) => kind.test(db))
 const HIDDEN = 'postgres://***'
 
 /** Whether it names a database on a PostgreSQL server. Anything else is a file. */
@@ -13,7 +24,7 @@ export const isServer = (db: string): boolean => SERVER.test(db)
 
 /** The same as it may be shown and logged: without a password, and otherwise unchanged. */
 export function shownAddress(db: string): string {
-  if (!ADDRESS_OF_ANY_KIND.test(db)) return db
+  if (!isAddressOfAnyKind(db)) return db
   const parts = splitAddress(db)
   // Where a password with a slash ends is anybody's guess.
   if (!parts) return HIDDEN
@@ -56,11 +67,12 @@ export const withoutSecrets = (text: string): string =>
 
 /** Throws usage for what looks like an address and is none of a PostgreSQL database, or asks for what is not done. */
 export function refuseNoAddress(db: string): void {
-  if (!ADDRESS_OF_ANY_KIND.test(db)) return
+  if (!isAddressOfAnyKind(db)) return
   if (!isServer(db))
     throw new Problem(
       'usage',
-      '--db takes a file or an address that begins with postgres://, and this is neither.',
+      '--db takes a file or an address that begins with postgres://, and this is neither. Of a file that is called like an ' +
+        'address, give the path: ./NAME.',
     )
   const flaw = flawOf(db)
   if (flaw) throw new Problem('usage', `The address of the database ${flaw}`)

@@ -50,7 +50,9 @@ export function createSchemaWatch(known: readonly { name: string }[]): SchemaWat
   }
 }
 
-export const isNewer = (error: unknown): boolean => error instanceof Problem && error.code === 'schema_newer'
+/** Whether a look has found a schema that is not ours to write into: one of tomorrow, or another one than was opened. */
+export const isOtherSchema = (error: unknown): boolean =>
+  error instanceof Problem && ['schema_newer', 'database_gone'].includes(error.code)
 
 const newer = (name: string): Problem =>
   new Problem(

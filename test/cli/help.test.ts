@@ -9,7 +9,7 @@ import { run } from '../../src/main.ts'
 import { VERSION } from '../../src/version.ts'
 import { capture, everyPath } from '../support/command.ts'
 import { T0 } from '../support/service.ts'
-import { openShell } from '../support/shell.ts'
+import { errorOf, openShell } from '../support/shell.ts'
 
 const wordsOf = (line: string): string[] =>
   [...line.matchAll(/"([^"]*)"|(\S+)/g)].map((m) => m[1] ?? m[2] ?? '')
@@ -64,6 +64,11 @@ const TYPOS: [argv: string, suggested: string][] = [
   ['partner lsit acme', 'Did you mean list?'],
   ['billing exprot --month 2026-01', 'Did you mean export?'],
   ['key create acme --env test --lable x', 'Did you mean --label?'],
+  ['help statsu', 'Did you mean status?'],
+  ['help nope', "unknown command 'nope'"],
+  ['help partner lst', 'Did you mean list?'],
+  ['partner help lst', 'Did you mean list?'],
+  ['help partner list nope', "'partner list' has no command 'nope'"],
   ['status --jsn', 'Did you mean --json?'],
   ['key create acme --evn test', "there is no option '--evn'"],
 ]
@@ -81,6 +86,24 @@ for (const [line, suggested] of TYPOS) {
     assert.doesNotMatch(error.message, /\n/)
   })
 }
+
+test('help of a command is what its --help says', async (t) => {
+  const shell = openShell(t)
+  for (const line of ['help', 'help partner', 'help partner create', 'partner help create', 'help help']) {
+    const path = line.split(' ').filter((word) => word !== 'help')
+    const [asked, said] = [await shell.tranche(line.split(' ')), await shell.tranche([...path, '--help'])]
+    assert.deepEqual(asked, said, line)
+    assert.equal(asked.code, 0)
+  }
+  assert.match((await shell.tranche(['docs', 'help'])).err, /help/)
+})
+
+test('of a complaint there is one JSON document and nothing else, also behind --', async (t) => {
+  const shell = openShell(t)
+  const { code, err } = await shell.tranche(['partner', 'list', '--', '--json'])
+  assert.equal(code, 2)
+  assert.match(errorOf(err).message, /too many arguments/)
+})
 
 test('--version says what version says', async (t) => {
   const shell = openShell(t)

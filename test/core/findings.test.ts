@@ -43,6 +43,13 @@ const found = (vitals: Partial<Vitals>): Finding[] => findingsOf({ ...well, ...v
 const kinds = (vitals: Partial<Vitals>): string[] => found(vitals).map(({ kind }) => kind)
 const ofPartner = (partner: Partial<PartnerSeen>): string[] => kinds({ partners: [{ ...calm, ...partner }] })
 
+test('of reports that were only counted the execution is named', () => {
+  const lateFills = { kept: 0, oldestAt: null, unkept: 3, firstUnkept: 'exec_2' }
+  const [late] = found({ partners: [{ ...calm, lateFills }] })
+  assert.match(late?.message ?? '', /^3 reported and refused, counted and not kept, such as of exec_2: /)
+  assert.deepEqual(late?.next, ['tranche', 'execution', 'show', 'exec_2'])
+})
+
 test('where all is well nothing is found', () => {
   assert.deepEqual(found({}), [])
   assert.deepEqual(ofPartner({}), [])
@@ -170,7 +177,7 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
         stuck: { count: 2, first: 'exec_1' as ExecutionId },
         orders: { filled: 0, failed: 5, newestFailed: true, commonestReason: 'closed' },
         webhook: { paused: true, failures: 10, lastReason: null, lastDeliveredAt: null },
-        lateFills: { kept: 1, oldestAt: NOW, unkept: 2 },
+        lateFills: { kept: 1, oldestAt: NOW, unkept: 2, firstUnkept: 'exec_2' },
       },
       { ...calm, webhook: { paused: false, failures: 5, lastReason: 'HTTP 500', lastDeliveredAt: null } },
     ],

@@ -35,6 +35,7 @@ const COPY_TESTS = [
   'copy.process.test.ts',
   'seal.process.test.ts',
   'backup.process.test.ts',
+  'in-use.process.test.ts',
   'standby.process.test.ts',
 ].map((name) => `test/copy/${name}`)
 

@@ -81,7 +81,11 @@ describe('a SPEC', () => {
   for (const spec of refused) {
     test(`${JSON.stringify(spec)} is refused`, () => {
       const create = () => createFeed(spec, { clock: () => T0, warn: assert.fail })
-      assert.throws(create, (error) => error instanceof Problem && error.code === 'usage')
+      const words = spec.startsWith('http:') ? /needs https:/ : /^Unknown price feed /
+      assert.throws(
+        create,
+        (error) => error instanceof Problem && error.code === 'usage' && words.test(error.message),
+      )
     })
   }
 })

@@ -7,6 +7,7 @@ import { type AddressValues, addressValues } from '../../src/store/address-parts
 
 const SEVERAL = /names several hosts\. Name one: the primary, or a proxy that knows which that is\.$/
 const PORT = /has a port that is not a number from 1 to 65535\.$/
+const NEITHER = /begins with postgres:\/\/, and this is neither/
 const PASSWORD = /in its password, a character that is not a letter or digit is written as %XX/
 
 const CASES: [string, RegExp][] = [
@@ -45,6 +46,25 @@ const CASES: [string, RegExp][] = [
   ['postgres://h/db?application_name=other', /not taken \(application_name\)/],
   ['postgres://h/db?password=a&b', /has a parameter that is not taken: leave it out/],
   ['postgres://h/db?Password=secret', /has a parameter that is not taken: leave it out/],
+  ['postgres:///x?host=/run&PASSWORD=pw', /has a parameter that is not taken: leave it out/],
+  ['postgres://h/x#pw', PASSWORD],
+  ...[
+    'jdbc:postgresql://h/x?user=t&password=pw',
+    'jdbc:postgresql:x?user=t',
+    'tranche:pw@host:5432/db',
+    'tranche:p/w@host/db',
+    '//tranche:pw@host/x',
+    '//tranche@host/x',
+    'postgres//tranche:pw@h/x',
+    'postgres:/tranche:pw@h/x',
+    'socket:/run/postgresql?password=pw',
+    'socket:/run/postgresql?options=-c%20x%3Dpw',
+    '/run/postgresql?options=pw',
+    'host=/run dbname=x password=pw',
+    'dbname = x',
+    "'host=/run",
+    'tranche.db;passwd=pw',
+  ].map((address): [string, RegExp] => [address, NEITHER]),
 ]
 
 for (const [address, says] of CASES)
@@ -63,6 +83,14 @@ for (const address of [
   'postgres://u:p@[::1]:5432/db',
   'postgres://h',
   'a,b:99999.db',
+  './tranche:pw@host',
+  '/data/2026-11-22T20:50@host.db',
+  'C:\\data\\tranche.db',
+  'user.db',
+  'me@home.db',
+  './user=me.db',
+  'a=b.db',
+  'what?.db',
   'postgres://',
   'postgres://u@/db?host=/run/postgresql',
   'postgres://u:p%25%40%2F@h:/db',
@@ -81,6 +109,11 @@ const SHOWN: [string, string][] = [
   ['postgres://h/db?sslpassword=a', 'postgres://h/db?***'],
   ['postgres://u:p@[::1]:5433/db', 'postgres://u:***@[::1]:5433/db'],
   ['postgres://h/db?application_name=x', 'postgres://h/db?application_name=x'],
+  ['postgres://h/db#pw', 'postgres://***'],
+  ['jdbc:postgresql://h/x?user=t&password=pw', 'postgres://***'],
+  ['tranche:pw@host:5432/db', 'postgres://***'],
+  ['postgres//tranche:pw@h/x', 'postgres://***'],
+  ['/run/postgresql?options=pw', 'postgres://***'],
 ]
 
 for (const [address, shown] of SHOWN)

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { openStore } from '../../src/store/postgres/open.ts'
+import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
 import { ownDatabase } from '../support/postgres-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -24,8 +25,8 @@ test('a process that nobody calls is still seen to use its database', async (t) 
     const other = openPool(url, { max: 1 })
     try {
       return await other.query(
-        `select from pg_stat_activity
-         where datname = current_database() and application_name = 'tranche' and pid <> pg_backend_pid()`,
+        `select from pg_locks join pg_database d on d.oid = database
+         where locktype = 'advisory' and classid = ${LOCK.use} and datname = current_database() and pid <> pg_backend_pid()`,
       )
     } finally {
       await other.end()

@@ -31,7 +31,10 @@ export async function runHere(
 /** The command tree itself, in which no command can hide. */
 export function commandTree(): Command {
   const streams = { out: capture(false), err: capture(false), in: Readable.from([]) }
-  return createProgram({ streams, machine: thisMachine, exitWith: () => {} }, () => '').program
+  return createProgram(
+    { streams, machine: thisMachine, exitWith: () => {} },
+    { remark: () => '', json: false },
+  ).program
 }
 
 /** The words of every command of the tree, the program's own (none) included. */

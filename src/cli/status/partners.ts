@@ -58,6 +58,13 @@ function columnsAt(now: number): Column<Row>[] {
     },
     { title: 'FILLED 24 H', of: (row) => row.orders_24h.filled, right: true },
     { title: 'FAILED 24 H', of: (row) => row.orders_24h.failed, right: true },
-    { title: 'MOST OFTEN', of: (row) => row.orders_24h.commonest_failure_reason },
+    { title: 'MOST OFTEN', of: ({ orders_24h: { commonest_failure_reason: why } }) => why && cut(why) },
   ]
+}
+
+/** A reason is a partner's words, as many as it likes: --json has all of them. */
+const REASON_SHOWN = 40
+function cut(reason: string): string {
+  const characters = [...reason]
+  return characters.length <= REASON_SHOWN ? reason : `${characters.slice(0, REASON_SHOWN - 1).join('')}…`
 }

@@ -28,6 +28,7 @@ import { createPriceStore } from './pass/prices.ts'
 import { createSandboxStore } from './sandbox/sandboxes.ts'
 import { type Connection, connect } from './server/connection.ts'
 import { explaining } from './server/errors.ts'
+import { stayInUse } from './server/in-use.ts'
 import { isEmpty, migrate, migrationStates } from './server/migrate.ts'
 import { openPool, type Pool } from './server/pool.ts'
 
@@ -60,12 +61,16 @@ export type OpenOptions = {
 /** Throws database_not_found, schema_newer, database_locked, storage_failed. */
 export async function openStore(url: string, { clock, create }: OpenOptions): Promise<Store> {
   const pool = openPool(url)
-  const connection = connect(pool, url, clock)
+  stayInUse(pool)
+  const server = shownAddress(url)
   try {
-    await explaining(connection.server, async () => {
-      if (!create) await refuseEmpty(pool, connection.server)
+    await explaining(server, async () => {
+      if (!create) await refuseEmpty(pool, server)
       await migrate(pool, clock)
     })
+    const connection = connect(pool, url, clock)
+    // The schema that it finds is the one that this process writes into, whatever has its name later.
+    await connection.look(connection.schema.look)
     return assemble(connection)
   } catch (error) {
     await pool.end()

@@ -107,6 +107,24 @@ export const lateFillContract: Contract = {
     assert.equal((await store.listLateFills(PAGE))[0]?.unkept, 0)
   },
 
+  'a report of more than the ledger holds is counted, and can be dismissed': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world)
+    const huge = filled(usd('92233720369'), 'o1')
+    for (let i = 0; i < 2; i++) {
+      const answer = await report(store, acme, executionId, huge)
+      assert.deepEqual([answer.kind, answer.kind === 'refused' && answer.keeping], ['refused', 'counted'])
+    }
+    assert.deepEqual(await store.listLateFills(PAGE), [])
+    await store.dismissLateReports({ executionId, reportId: null }, () => AUDIT)
+    await assert.rejects(
+      store.dismissLateReports({ executionId, reportId: null }, () => AUDIT),
+      problem('late_fill_not_found'),
+    )
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
   'an adjustment moves its window, stands beside the trade, and decides its late fills': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme } = world

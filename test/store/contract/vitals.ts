@@ -90,6 +90,11 @@ export const vitalsContract: Contract = {
     const [next] = await poll(store, acmeLive)
     await fail(next?.executionId ?? '', 'o4')
     assert.deepEqual((await acme())?.orders, { filled: 0, failed: 1, newestFailed: true, ...reasoned })
+    // More than the ledger holds: it cannot be kept.
+    const executionId = next?.executionId ?? ''
+    await report(store, acmeLive, executionId, filled(usd('92233720369'), 'o5'))
+    const lateFills = { kept: 0, oldestAt: null, unkept: 1, firstUnkept: executionId }
+    assert.deepEqual((await acme())?.lateFills, lateFills)
   },
 
   'a poll leaves its mark once a minute': async (t, open) => {

@@ -33,7 +33,13 @@ type PartnerRow = TenantRow & {
   last_failure_reason: string | null
   last_delivered_at: bigint | null
 }
-type LateRow = { tenant_id: bigint; kept: bigint; oldest_at: bigint | null; unkept: bigint }
+type LateRow = {
+  tenant_id: bigint
+  kept: bigint
+  oldest_at: bigint | null
+  unkept: bigint
+  first_unkept: string | null
+}
 
 /** What a store says in words of its own. */
 export type PartnerSql = {
@@ -71,12 +77,12 @@ export const partnersPage = (orders: { filled: string; failed: string; from?: st
 export const lateFills = (executions: string): Sql<LateRow> =>
   sql(
     `select t.tenant_id, cast(sum(x.n) as bigint) as kept, min(x.since) as oldest_at,
-       cast(sum(x.unkept) as bigint) as unkept
+       cast(sum(x.unkept) as bigint) as unkept, min(x.first_unkept) as first_unkept
      from (
-       select tenant_id, count(*) as n, min(received_at) as since, 0 as unkept
+       select tenant_id, count(*) as n, min(received_at) as since, 0 as unkept, null as first_unkept
        from late_reports where decided_at is null
          and tenant_id in (select tenant_id from tenants where environment = 'live') group by tenant_id
-       union all select tenant_id, 0, null, unkept_reports
+       union all select tenant_id, 0, null, unkept_reports, execution_id
        from ${executions} where unkept_reports > 0) x
      join tenants t on t.tenant_id = x.tenant_id where t.environment = 'live' group by t.tenant_id`,
   )
@@ -96,9 +102,14 @@ export function partnersReader(
   async function readLateFills(): Promise<Map<number, PartnerSeen['lateFills']>> {
     const rows = await reader.all(own.lateFills)
     return new Map(
-      rows.map(({ tenant_id, kept, oldest_at, unkept }) => [
+      rows.map(({ tenant_id, kept, oldest_at, unkept, first_unkept }) => [
         Number(tenant_id),
-        { kept: Number(kept), oldestAt: instantOrNull(oldest_at), unkept: Number(unkept) },
+        {
+          kept: Number(kept),
+          oldestAt: instantOrNull(oldest_at),
+          unkept: Number(unkept),
+          firstUnkept: first_unkept,
+        },
       ]),
     )
   }

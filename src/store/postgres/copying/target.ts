@@ -10,6 +10,7 @@ import type { FileHistory, NewTarget, TargetOptions } from '../../copying/ends.t
 import { openMade } from '../open.ts'
 import { commitAlone } from '../server/commit.ts'
 import { explaining, isRowsFault } from '../server/errors.ts'
+import { takeFromUsers } from '../server/in-use.ts'
 import { LOCK } from '../server/locks.ts'
 import { bringUp, isEmpty, SCHEMA } from '../server/migrate.ts'
 import { openAlone } from '../server/pool.ts'
@@ -81,6 +82,8 @@ type Where = { server: string; now: Instant; replace: boolean }
 async function begin(client: Client, { server, now, replace }: Where): Promise<string[]> {
   if (!replace && !(await isEmpty(client, SCHEMA))) throw taken(server)
   await takeCopyLock(client, { server, alone: true })
+  // Looked at again when the name is taken: but a copy takes long, and most of those who are here now stay.
+  await takeFromUsers(client, server)
   // What a copy left that was killed once all its rows were there. If this is lost, the next copy does it.
   await client.query(`drop schema if exists ${MAKING} cascade`)
   await client.query('begin')
@@ -140,11 +143,12 @@ async function takeName(
 ): Promise<string | null> {
   await client.query('begin')
   await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
+  // Whoever is connected would go on, in the new database, with what it remembers of the old one.
+  await takeFromUsers(client, server)
   if (audit) await auditThroughSeal(client, audit, now)
   let kept: string | null = null
   if (!(await isEmpty(client, SCHEMA))) {
     if (!replace) throw taken(server)
-    await refuseUsers(client, server)
     kept = await freeName(client, `${SCHEMA}_replaced_${formatInstant(now).replaceAll(/\D/g, '')}`)
     await client.query(`alter schema ${SCHEMA} rename to ${kept}`)
   }
@@ -162,14 +166,4 @@ async function freeName(client: Client, name: string): Promise<string> {
     const { rows } = await client.query('select to_regnamespace($1) is null as free', [tried])
     if ((rows as { free: boolean }[])[0]?.free) return tried
   }
-}
-
-/** Whoever is connected would go on, in the new database, with what it remembers of the old one. */
-async function refuseUsers(client: Client, server: string): Promise<void> {
-  const { rows } = await client.query(
-    `select count(*) as n from pg_stat_activity
-     where datname = current_database() and application_name = 'tranche' and pid <> pg_backend_pid()`,
-  )
-  if ((rows as { n: bigint }[])[0]?.n === 0n) return
-  throw new Problem('database_in_use', `${server} is in use by other processes: stop serve and tick first.`)
 }

@@ -83,9 +83,13 @@ export const lateReports = {
     await tx.run(DECIDE, { report_id: reportId, now })
   },
 
-  /** Notes that an operator is done with an execution: with what was kept of it, and with what was only counted. */
-  async decideAll(tx: Tx, executionId: string, now: Instant): Promise<void> {
+  /**
+   * Notes that an operator is done with an execution: with what was kept of it, and with what was only counted. Answers
+   * whether anything was.
+   */
+  async decideAll(tx: Tx, executionId: string, now: Instant): Promise<{ counted: boolean }> {
     const own = { execution_id: executionId }
-    await Promise.all([tx.run(DECIDE_ALL, { ...own, now }), tx.run(COUNT_NONE, own)])
+    const [, cleared] = await Promise.all([tx.run(DECIDE_ALL, { ...own, now }), tx.run(COUNT_NONE, own)])
+    return { counted: cleared > 0 }
   },
 }

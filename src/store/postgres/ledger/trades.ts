@@ -81,9 +81,10 @@ export function createTradeStore(connection: Connection): TradeStore {
         async work(tx, { execution }, times) {
           const { executionId, reportId } = ids
           const now = times.of(execution.tenant.tenantId)
-          const dismissed = undecided(ids, await lateReports.of(tx, executionId))
-          if (reportId === null) await lateReports.decideAll(tx, executionId, now)
-          else await lateReports.decide(tx, reportId, now)
+          const late = await lateReports.of(tx, executionId)
+          const counted = reportId === null && (await lateReports.decideAll(tx, executionId, now)).counted
+          const dismissed = undecided(ids, late, counted)
+          if (reportId !== null) await lateReports.decide(tx, reportId, now)
           await addAudit(tx, entryOf(dismissed), times.real)
           return dismissed
         },

@@ -4,7 +4,7 @@ import type { PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
-import { isNewer } from '../../migrations.ts'
+import { isOtherSchema } from '../../migrations.ts'
 import { createRefusedWrites } from '../../refused-writes.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
@@ -72,7 +72,7 @@ export const callOf = ({ tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>):
 export function connect(pool: Pool, url: string, given: (() => Instant) | null): Connection {
   const server = shownAddress(url)
   const clock = createServerClock(given)
-  const schema = watchSchema()
+  const schema = watchSchema(server)
   const refused = createRefusedWrites({ isFull: isDiskFull })
 
   const places = createPlaces({
@@ -107,9 +107,9 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
         const times = entered.then((gate) => gate.times)
         times.catch(() => {})
         const value = await work({ ...tx, times }).catch(async (error) => {
-          // In a schema of tomorrow its statements may fail before it hears why.
+          // In another schema its statements may fail before it hears why.
           await times.catch((why) => {
-            if (isNewer(why)) throw why
+            if (isOtherSchema(why)) throw why
           })
           throw error
         })

@@ -10,7 +10,7 @@ import { admit, type KeyLife } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { PRESENT_SQL } from './clock.ts'
 import { LOCK } from './locks.ts'
-import { APPLIED_SQL, type Applied } from './schema-watch.ts'
+import { SCHEMA_SQL, type SchemaSeen } from './schema-watch.ts'
 import { type Query, query } from './statement.ts'
 import type { Pipeline } from './transaction.ts'
 
@@ -47,7 +47,7 @@ export type Mark = { xid: string } & History
 export async function enter(
   tx: Pipeline,
   { tenants = [], alone, key, keys = key === undefined ? [] : [key], waitsMs }: Scope,
-  { clock, found }: { clock: Instant | null; found: (applied: Applied) => void },
+  { clock, found }: { clock: Instant | null; found: (seen: SchemaSeen) => void },
 ): Promise<{ times: Entered; mark: Mark }> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
   if (waitsMs !== undefined) tx.send(`set local lock_timeout = ${waitsMs}`).catch(() => {})
@@ -109,8 +109,8 @@ const LIFE_SQL = `(
   from api_keys k where k.key_id = :key::text) as life`
 /** Of a further key: as a rule the calls that share a write have come by one. */
 const LIFE: Query<{ life: Life | null }> = query(`select ${LIFE_SQL}`)
-const TIMES: Query<Mark & Applied & { real: bigint; shifts: Shift[]; life: Life | null }> = query(
-  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, ${HISTORY_SQL}, ${APPLIED_SQL},
+const TIMES: Query<Mark & SchemaSeen & { real: bigint; shifts: Shift[]; life: Life | null }> = query(
+  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, ${HISTORY_SQL}, ${SCHEMA_SQL},
      coalesce((select json_agg(json_build_object('tenant_id', tenant_id, 'offset_ms', offset_ms,
        'reported_until', reported_until)) from sandboxes where tenant_id = any(:tenants::bigint[])), '[]') as shifts,
      ${LIFE_SQL}`,

@@ -26,4 +26,6 @@ export const LOCK = {
   audit: 10,
   /** Whoever copies from here, shared, or to here, or takes the seal off, alone: held by its session. */
   copy: 11,
+  /** Held shared by every session of a process that has the database open, alone by whoever puts another one in its place. */
+  use: 12,
 } as const

@@ -6,6 +6,7 @@ import { shownAddress } from '../../address.ts'
 import { impatient } from './answer-timeout.ts'
 import { destinationOf } from './destination.ts'
 import { refusedAs } from './errors.ts'
+import { holdInUse } from './in-use.ts'
 import { CONNECT_MAX_MS } from './limits.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
 import { SILENCE, settle } from './session.ts'
@@ -77,7 +78,7 @@ export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA }
     ...CONNECTING,
     address: url,
     max,
-    // One stays however long nobody calls: who asks whether the database is in use sees it (../copying/target.ts).
+    // One stays however long nobody calls, and holds the lock of those that use the database (in-use.ts).
     min: 1,
     pipeline: true,
     Client: PooledClient,
@@ -129,6 +130,7 @@ async function prepare(client: pg.ClientBase, place: Place): Promise<void> {
   client.on('error', () => {})
   const asked = impatient(client)
   await makeOurs(client, asked, place)
+  if (place.schema === SCHEMA) await holdInUse(asked)
   // Throws schema_newer: another host may have been upgraded since this process began.
   await migrationStates(asked)
 }

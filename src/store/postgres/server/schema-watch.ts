@@ -1,37 +1,52 @@
 // Whether the schema is still one that this program knows: another host may have been upgraded, and have migrated the
 // database, while this process has its connections. A migration waits for every write under way and keeps the next ones
 // waiting (migrate.ts), so what a write sees at its gate holds to its commit.
+//
+// And whether it is still the schema that was opened: a restore gives the name to another one. It waits until nobody uses
+// the database (in-use.ts), but a process that was cut off meanwhile cannot be seen.
 
+import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
 import { createSchemaWatch } from '../../migrations.ts'
 import { query } from './statement.ts'
 import type { Tx } from './transaction.ts'
 
-export type Applied = { last_applied: string | null }
-/** Its column. */
-export const APPLIED_SQL = '(select max(name) from migrations) as last_applied'
-const APPLIED = query<Applied>(`select ${APPLIED_SQL}`)
+/** `identity` is the schema's own, which it keeps under another name and on a standby. */
+export type SchemaSeen = { last_applied: string | null; identity: bigint }
+/** Its columns. */
+export const SCHEMA_SQL = `(select max(name) from migrations) as last_applied,
+  current_schema()::regnamespace::oid::int8 as identity`
+const SEEN = query<SchemaSeen>(`select ${SCHEMA_SQL}`)
 
 export type SchemaLook = {
-  /** Throws schema_newer. */
-  found: (applied: Applied) => void
-  /** Does some reading, and looks beside it unless the last look was just now. Throws schema_newer. */
+  /** Throws schema_newer, database_gone: that from the first time on, always. */
+  found: (seen: SchemaSeen) => void
+  /** Does some reading, and looks beside it unless the last look was just now. Throws the same. */
   beside<T>(tx: Tx, reading: () => Promise<T>): Promise<T>
-  /** Throws schema_newer. */
+  /** Throws the same. */
   look(tx: Tx): Promise<void>
 }
 
-export function watchSchema(): SchemaLook {
+/** The schema that the first look finds is the one that is watched. */
+export function watchSchema(server: string): SchemaLook {
   const watch = createSchemaWatch(readMigrations('postgres'))
-  const found = ({ last_applied }: Applied): void => watch.found(last_applied)
+  let opened: bigint | undefined
+  let gone: Problem | null = null
+  function found({ last_applied, identity }: SchemaSeen): void {
+    opened ??= identity
+    if (identity !== opened) gone ??= replaced(server)
+    if (gone) throw gone
+    watch.found(last_applied)
+  }
   const look = async (tx: Tx): Promise<void> => {
-    const row = await tx.get(APPLIED)
+    const row = await tx.get(SEEN)
     if (row) found(row)
   }
   return {
     found,
     look,
     async beside(tx, reading) {
+      if (gone) throw gone
       if (!watch.isDue()) return reading()
       // Asked first and awaited last: it costs no round trip of its own.
       const looked = look(tx)
@@ -44,3 +59,9 @@ export function watchSchema(): SchemaLook {
     },
   }
 }
+
+const replaced = (server: string): Problem =>
+  new Problem(
+    'database_gone',
+    `${server} was replaced while it was open, so nothing more is stored: restart this process, should it work on what is there now.`,
+  )

@@ -2,7 +2,7 @@
 // once, as the first thing that failed.
 
 import type { ClientBase, PoolClient, QueryResult } from 'pg'
-import { isNewer } from '../../migrations.ts'
+import { isOtherSchema } from '../../migrations.ts'
 import { watchOver } from './answer-timeout.ts'
 import type { Patience } from './limits.ts'
 import { type Params, type Query, valuesOf } from './statement.ts'
@@ -64,7 +64,7 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
 
 /** What failed first on the connection is why anything else did, but that the schema is none of ours. */
 export async function firstError(pipeline: Pipeline, error: unknown): Promise<unknown> {
-  if (!pipeline.hasFailed() || isNewer(error)) return error
+  if (!pipeline.hasFailed() || isOtherSchema(error)) return error
   return pipeline.settled().then(
     () => error,
     (first) => first,

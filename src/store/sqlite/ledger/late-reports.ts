@@ -66,10 +66,13 @@ export function createLateReports(db: Database) {
 
     decide: (reportId: number, now: Instant) => sql.decide.run({ report_id: reportId, now }),
 
-    /** Notes that an operator is done with an execution: with what was kept of it, and with what was only counted. */
-    decideAll(executionId: string, now: Instant): void {
+    /**
+     * Notes that an operator is done with an execution: with what was kept of it, and with what was only counted. Answers
+     * whether anything was.
+     */
+    decideAll(executionId: string, now: Instant): { counted: boolean } {
       sql.decideAll.run({ execution_id: executionId, now })
-      sql.countNone.run({ execution_id: executionId })
+      return { counted: sql.countNone.run({ execution_id: executionId }).changes > 0 }
     },
   }
   return lateReports

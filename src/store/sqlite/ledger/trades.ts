@@ -72,9 +72,10 @@ export function createTradeStore(connection: Connection, parts: Parts): TradeSto
         const { executionId, reportId } = ids
         const { execution } = records.get(executionId)
         const now: Instant = time.of(execution.tenant.tenantId, real)
-        const dismissed = undecided(ids, lateReports.of(executionId))
-        if (reportId === null) lateReports.decideAll(executionId, now)
-        else lateReports.decide(reportId, now)
+        const late = lateReports.of(executionId)
+        const counted = reportId === null && lateReports.decideAll(executionId, now).counted
+        const dismissed = undecided(ids, late, counted)
+        if (reportId !== null) lateReports.decide(reportId, now)
         audit.add(entryOf(dismissed), real)
         return dismissed
       }),

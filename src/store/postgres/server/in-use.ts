@@ -1,0 +1,63 @@
+// Whether a database is in use. Each session of a process that has it open holds a lock, shared, and one session stays
+// however long nobody calls; whoever puts another database in its place takes the lock alone.
+
+import type { ClientBase, Pool } from 'pg'
+import { Problem } from '../../../core/problem.ts'
+import { LOCK } from './locks.ts'
+
+type Asking = Pick<ClientBase, 'query'>
+
+/** To be called of each new session, before it looks at anything. Waits while somebody puts another database there. */
+export async function holdInUse(client: Asking): Promise<void> {
+  await client.query(`select pg_advisory_lock_shared(${LOCK.use}, 0)`)
+}
+
+/** How long after a failure a session is tried again. */
+const RETAKE_MS = 250
+
+/** Has a process that lost all its sessions open one at once, though nobody calls: its server may have begun anew. */
+export function stayInUse(pool: Pool): void {
+  let sessions = pool.totalCount
+  let isRetaking = false
+
+  async function retake(): Promise<void> {
+    if (isRetaking) return
+    isRetaking = true
+    while (sessions === 0 && !pool.ending) {
+      const client = await pool.connect().catch(() => null)
+      if (client) client.release()
+      else await new Promise((resolve) => setTimeout(resolve, RETAKE_MS).unref())
+    }
+    isRetaking = false
+  }
+
+  pool.on('connect', () => {
+    sessions++
+  })
+  pool.on('remove', () => {
+    sessions--
+    if (sessions === 0) void retake()
+  })
+}
+
+/** A process that has just ended has sessions for a moment longer. */
+const ENDING_MAX_MS = 2_000
+const LOOK_AGAIN_MS = 50
+
+/** Holds it to the end of the transaction: nobody uses the database, nor begins to. Throws database_in_use. */
+export async function takeFromUsers(client: Asking, server: string): Promise<void> {
+  const until = performance.now() + ENDING_MAX_MS
+  // Not by waiting for the lock: that would keep out new sessions of those that hold it.
+  while (!(await isFree(client))) {
+    if (performance.now() > until) throw inUse(server)
+    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))
+  }
+}
+
+async function isFree(client: Asking): Promise<boolean> {
+  const { rows } = await client.query(`select pg_try_advisory_xact_lock(${LOCK.use}, 0) as free`)
+  return (rows[0] as { free: boolean }).free
+}
+
+const inUse = (server: string): Problem =>
+  new Problem('database_in_use', `${server} is in use by other processes: stop serve and tick first.`)
