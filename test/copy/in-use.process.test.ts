@@ -3,8 +3,10 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { Problem } from '../../src/core/problem.ts'
+import { stayInUse } from '../../src/store/postgres/server/in-use.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { ourServer } from '../support/postgres-server.ts'
 import { startServe } from '../support/process.ts'
@@ -97,4 +99,18 @@ test('whoever holds the lock counts as a user, by whatever name, and writes into
     )
   const added = await ask(`select from tranche.partners where partner_slug in ('one', 'two')`, database)
   assert.equal(added.length, 0)
+})
+
+test('a pool that tells twice of a session that it has gone is not asked for sessions without end', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const server = await ourServer()
+  const pool = new pg.Pool({ connectionString: server.url('postgres') })
+  t.after(() => pool.end())
+  stayInUse(pool)
+  const sessions = [await pool.connect(), await pool.connect()]
+  for (const session of sessions) session.release()
+  for (const session of sessions) pool.emit('remove', session)
+  // This is never over in a process that asks without end.
+  await setTimeout(20)
+  assert.equal(pool.totalCount, 2)
 })

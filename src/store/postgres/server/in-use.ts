@@ -12,31 +12,27 @@ export async function holdInUse(client: Asking): Promise<void> {
   await client.query(`select pg_advisory_lock_shared(${LOCK.use}, 0)`)
 }
 
-/** How long after a failure a session is tried again. */
+/** How long after one try there is another. */
 const RETAKE_MS = 250
 
 /** Has a process that lost all its sessions open one at once, though nobody calls: its server may have begun anew. */
 export function stayInUse(pool: Pool): void {
-  let sessions = pool.totalCount
   let isRetaking = false
 
   async function retake(): Promise<void> {
     if (isRetaking) return
     isRetaking = true
-    while (sessions === 0 && !pool.ending) {
+    // By what the pool counts: it tells of some sessions twice that they have gone.
+    while (pool.totalCount === 0 && !pool.ending) {
       const client = await pool.connect().catch(() => null)
-      if (client) client.release()
-      else await new Promise((resolve) => setTimeout(resolve, RETAKE_MS).unref())
+      client?.release()
+      await new Promise((resolve) => setTimeout(resolve, RETAKE_MS).unref())
     }
     isRetaking = false
   }
 
-  pool.on('connect', () => {
-    sessions++
-  })
   pool.on('remove', () => {
-    sessions--
-    if (sessions === 0) void retake()
+    if (pool.totalCount === 0) void retake()
   })
 }
 
