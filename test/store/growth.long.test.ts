@@ -54,7 +54,10 @@ test('four thousand reports on one cancelled execution add a few kB, and are cou
   assert.equal(listed.length, KEPT_REPORTS_MAX)
   assert.equal(listed[0]?.unkept, CONFIRMATIONS / 2 - KEPT_REPORTS_MAX)
   const [found] = (await store.findWarnings()).filter(({ kind }) => kind === 'late_fills')
-  assert.match(found?.message ?? '', /^20 reported.*; 1980 more were counted and not kept, such as of exec_\w+$/)
+  assert.match(
+    found?.message ?? '',
+    /^20 reported.*; 1980 more were counted and not kept, such as of exec_\w+$/,
+  )
   assert.deepEqual(await store.findFaults(), [])
 })
 
