@@ -18,7 +18,7 @@ import { createOpsPageStore } from './health/ops-page.ts'
 import { createStatusStore } from './health/status.ts'
 import { createExecutionStore } from './ledger/executions.ts'
 import { createPlanStore } from './ledger/plans.ts'
-import { createPollNotes } from './ledger/poll-notes.ts'
+import { pollNotesOf } from './ledger/poll-notes.ts'
 import { createTradeStore } from './ledger/trades.ts'
 import { createWindowStore } from './ledger/windows-ahead.ts'
 import { createMonthStore } from './months/close-months.ts'
@@ -93,7 +93,7 @@ async function refuseEmpty(pool: Pool, server: string): Promise<void> {
 
 function assemble(connection: Connection): Store {
   const windows = createWindowStore(connection)
-  const polls = createPollNotes(connection)
+  const polls = pollNotesOf(connection)
   return {
     ...createPartnerStore(connection),
     ...createKeyStore(connection),

@@ -40,7 +40,7 @@ import { createExecutionStore } from './ledger/executions.ts'
 import { createLateReports } from './ledger/late-reports.ts'
 import { createLedger } from './ledger/ledger.ts'
 import { createPlanStore } from './ledger/plans.ts'
-import { createPollNotes } from './ledger/poll-notes.ts'
+import { pollNotesOf } from './ledger/poll-notes.ts'
 import { createRecords } from './ledger/records.ts'
 import { createTradeStore } from './ledger/trades.ts'
 import { createWindowStore } from './ledger/windows-ahead.ts'
@@ -108,7 +108,7 @@ function assemble(
   const lateReports = createLateReports(db)
   const confirmations = createConfirmations(db, { ledger, time, lateReports })
   const records = createRecords(db, ledger)
-  const polls = createPollNotes(connection)
+  const polls = pollNotesOf(connection)
   const trading = { ledger, stops, audit, time, confirmations, lateReports, records, polls }
   const book = createPriceBook(db)
   const writeWakeUps = createWakeUpWriter(db)

@@ -3,6 +3,7 @@
 import type { Execution } from '../../../core/execution.ts'
 import { type Instant, MINUTE_MS, plus } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
+import type { PollNotes } from '../../common/poll-notes.ts'
 import type { ExecutionStore, ExecutionsPage } from '../../executions.ts'
 import {
   type ExecutionRow,
@@ -27,7 +28,6 @@ import { createConfirm } from './confirm.ts'
 import { createStops } from './disable-user.ts'
 import { ledger } from './ledger.ts'
 import { createPoll } from './poll.ts'
-import type { PollNotes } from './poll-notes.ts'
 import { records, writeRecord } from './records.ts'
 
 const CANCEL = query(CANCEL_EXECUTION)

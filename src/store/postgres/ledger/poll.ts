@@ -3,6 +3,7 @@
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
+import type { PollNotes } from '../../common/poll-notes.ts'
 import { sealedProblem } from '../../copying/sealed.ts'
 import { instant } from '../../rows/instant.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
@@ -11,7 +12,6 @@ import { arraysOf, type Columns, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
 import type { createStops } from './disable-user.ts'
 import { dueList } from './due-list.ts'
-import type { PollNotes } from './poll-notes.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
 type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution }

@@ -4,6 +4,7 @@ import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { SEAL, type SealRow, sealIn } from '../../common/health/seal.ts'
+import type { PollNotes } from '../../common/poll-notes.ts'
 import { sealedProblem } from '../../copying/sealed.ts'
 import type { ExecutionStore } from '../../executions.ts'
 import {
@@ -28,7 +29,6 @@ import type { Stops } from './disable-user.ts'
 import { createDueList } from './due-list.ts'
 import type { LateReports } from './late-reports.ts'
 import type { Ledger } from './ledger.ts'
-import type { PollNotes } from './poll-notes.ts'
 import type { Records } from './records.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
@@ -72,7 +72,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
   return {
     async deliverDue(tenant, limit, deliver) {
-      polls.note(tenant)
+      polls.note(tenant, clock())
       for (;;) {
         // Most polls find nothing: they take no write lock and wait for no disk.
         const found = await read(() => {
