@@ -22,9 +22,9 @@ test('quick plans come in pages of as many as are allowed', () => {
   assert.equal(sizesOf(() => 0.01, { max: 300 }).at(-1), 300)
 })
 
-test('slow plans come in pages of 20 ms, and of 8 ms where others write', () => {
+test('slow plans come in pages of 20 ms, and of 5 ms where others write', () => {
   assert.equal(sizesOf(() => 0.05).at(-1), 400)
-  assert.equal(sizesOf(() => 0.05, { isShared: true }).at(-1), 160)
+  assert.equal(sizesOf(() => 0.025, { isShared: true }).at(-1), 200)
 })
 
 test('the slowest plans still come by the hundred', () => {

@@ -2,7 +2,7 @@
 // plans a thousand take 20 ms; over a million, whose pages of the file are all new to the cache, twice that.
 
 /** How long a page should keep the write lock: when nobody else writes, and when some do. */
-const PAGE_MS = { alone: 20, shared: 8 }
+const PAGE_MS = { alone: 20, shared: 5 }
 /** Fewer plans would cost the pass more in commits than they spare others in waiting. */
 const PLANS_MIN = 100
 /** In the first page, of which nothing is known. */
