@@ -1,7 +1,7 @@
 // Committing, so that it is known what was committed: the server can refuse with a success, or go away in the middle.
 
 import type { ClientBase, Pool } from 'pg'
-import { isLost, OutcomeUnknown } from './errors.ts'
+import { isUndone, OutcomeUnknown, Undone } from './errors.ts'
 import { HISTORY_SQL, type History, type Mark } from './gate.ts'
 import { PATIENCE, type Patience } from './limits.ts'
 import { query } from './statement.ts'
@@ -19,7 +19,7 @@ export async function commit(tx: Pipeline<ClientBase>, patience: Patience = PATI
     await tx.settled()
     // The server answers a commit of what has failed with ROLLBACK, and not with an error.
     const { command } = await end
-    if (command !== 'COMMIT') throw new Error(`a commit was answered with ${command}`)
+    if (command !== 'COMMIT') throw new Undone(`a commit was answered with ${command}`)
   })
 }
 
@@ -31,7 +31,7 @@ export async function commitAlone(client: ClientBase): Promise<void> {
   try {
     await commit(pipelineOn(client, null), null)
   } catch (error) {
-    throw isLost(error) ? new OutcomeUnknown(error) : error
+    throw isUndone(error) ? error : new OutcomeUnknown(error)
   }
 }
 
