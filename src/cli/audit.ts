@@ -38,7 +38,7 @@ async function list(cli: Cli, store: Store, { since, until, partner, format }: A
   await printList(cli, { ...listing, json, columns: COLUMNS })
 }
 
-/** Every cell is somebody's words but the first: guarded as those of an export are. */
+/** Every cell except the first may hold anybody's words, so they are guarded as in an export. */
 async function writeCsv(cli: Cli, listing: Listing<ListedAuditEntry>): Promise<void> {
   const { csvHeader, csvRow } = await import('../billing/csv.ts')
   const columns = [

@@ -56,7 +56,7 @@ async function run(cli: Cli, file: string, { frequency, tranches, chart }: Optio
   print(cli, frequency ? reports[0] : reports, () => `${table}\n\n${READING}`)
 }
 
-/** Writes over a chart that is there already, and over nothing else: not the prices, not a database. */
+/** Replaces a chart that is already there, but nothing else: neither the prices nor a database. */
 async function writeChart(chart: string, svg: string): Promise<void> {
   const { open, readFile, writeFile } = await import('node:fs/promises')
   try {

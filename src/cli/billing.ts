@@ -117,7 +117,7 @@ type Given<T extends { format: string }> = Omit<T, 'format' | 'output'> & {
   output?: string
 }
 
-/** Where to, and in which format. Throws usage for words that do not go together. */
+/** Where to write, and in which format. Throws usage for options that contradict each other. */
 function outputOptions<F extends string, T extends { format?: F | 'json'; output?: string }>(
   cli: Cli,
   given: T,
@@ -133,7 +133,7 @@ function outputOptions<F extends string, T extends { format?: F | 'json'; output
   return { ...given, output, format }
 }
 
-/** An export reads each page once: what SQLite kept of it would be memory for nothing. */
+/** An export reads each page of the file once: caching it would waste memory. */
 const EXPORT_MEMORY = { cacheKib: 4_096 }
 
 const scoped = (command: Command): Command =>
@@ -147,7 +147,7 @@ async function filterOf(store: Store, { partner, env }: Whose): Promise<TenantFi
   return { slug: partner ?? null, environment: env }
 }
 
-/** Whose months a command line names, and which: the present one is that of whom it is about. */
+/** Whose months a command line names, and which: the present month is that of the environment it is about. */
 async function resolved(cli: Cli, store: Store, scope: Scope) {
   const filter = await filterOf(store, scope)
   const present = async () => monthOf(await timeFor(store, filter, cli.machine.clock()))

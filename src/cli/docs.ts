@@ -1,4 +1,4 @@
-// docs: the guides, read from the executable itself; also as man pages, with those of the commands.
+// docs: the guides, read from the executable itself; also as man pages, together with those of the commands.
 
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -58,7 +58,7 @@ async function writeManPages(cli: Cli, program: Command, folder: string): Promis
     const file = join(folder, `man${section}`, `${name}.${section}`)
     try {
       mkdirSync(dirname(file), { recursive: true })
-      // A page that is there is replaced and not written into: it may be a link to what root must not lose.
+      // An existing page is replaced, not written into: it may be a link to something that root must not lose.
       rmSync(file, { force: true })
       writeFileSync(file, text, { flag: 'wx' })
     } catch (error) {

@@ -108,7 +108,7 @@ const reasonOf = (error: unknown): string => {
   return cause instanceof Error && cause.message !== '' ? `${message}: ${cause.message}` : message
 }
 
-/** Whoever holds the key of another partner would confirm in its name. */
+/** With another partner's key, it would confirm in that partner's name. */
 async function refuseStranger(partner: Partner, partnerSlug: string, live: boolean): Promise<void> {
   const me = (await partner.call('GET', '/me').catch((error) => {
     throw new Error(`The service did not say who this key is: ${reasonOf(error)}`)

@@ -90,7 +90,7 @@ const listJson = (row: ListedPlan) => ({
   window: row.window && ledgerJson(row.window),
 })
 
-/** Of a window that is closed nothing is left: what it did not spend is released. */
+/** Nothing is left of a closed window: what it did not spend is released. */
 function ledgerJson(window: Window) {
   const { left_usd, ...amounts } = windowJson(window)
   const { closed, released } = window

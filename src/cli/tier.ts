@@ -85,7 +85,7 @@ export function tierCommand(cli: Cli): Command {
   return tier
 }
 
-/** From when to when a version holds, and what holds until then. */
+/** From when until when a version holds, and what holds before it. */
 function inForceWords(
   { name, fromMonth }: Tier,
   { before, next, thisMonth }: { before: Tier | null; next: Tier | null; thisMonth: string },

@@ -45,7 +45,7 @@ export function tradeCommand(cli: Cli): Command {
   return trade
 }
 
-/** It is recorded all the same: the price may be what was wrong. */
+/** It is recorded anyway: the price may be the wrong figure. */
 const doubtful = (after: Amounts, price: Price): string =>
   `${formatUsd(after.usd)} USD for ${formatBtc(after.btc)} BTC does not fit the price it was confirmed at, ${formatPrice(price)}: look again, and adjust it again if a figure is wrong. \`tranche check\` reports it as trade_price.`
 

@@ -25,7 +25,7 @@ import { print } from './terminal/print.ts'
 import { renderFields } from './terminal/table.ts'
 import type { ListenOptions } from './webhook/listen.ts'
 
-/** Stands where a wake-up names its first execution, in a test that announces none. */
+/** Stands in for a wake-up's first execution in a test, which announces none. */
 const NO_EXECUTION = `exec_${'0'.repeat(32)}` as ExecutionId
 
 export function webhookCommand(cli: Cli): Command {

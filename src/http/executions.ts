@@ -22,7 +22,7 @@ import { datetime, decimal, id, oneOf, remark, said } from './fields.ts'
 import { cursor, limit, PAGE_DEFAULT, type Places, pageOf } from './paging.ts'
 import { route } from './route.ts'
 
-/** The most executions one poll is handed. */
+/** The most executions that one poll returns. */
 export const DUE_PAGE_MAX = 500
 
 export const getDue = route({
@@ -36,7 +36,7 @@ export const getDue = route({
   },
 })
 
-// The order of the members is the order of errors in an answer: the contract's field table.
+// The order of the members is the order of errors in an answer; it is that of the contract's field table.
 const common = {
   partner_order_id: id().meta(said('The order on your venue. Deduplicates retries.', 'order-1')),
 }

@@ -1,5 +1,5 @@
-// Whose time a report goes by: about one environment alone, by that environment's, which in a sandbox is not the real
-// one; about several, by the real one.
+// Whose time a report goes by: for a single environment, that environment's, which in a sandbox is not the real one;
+// for several, the real one.
 
 import type { FixedPeriod } from '../../core/fixed-period.ts'
 import type { Instant } from '../../core/instant.ts'
@@ -23,7 +23,7 @@ export async function fixPeriodFor(
   const period = await store.fixPeriod(periodOf(month), tenant)
   if (period.final) return { ...period, stage: 'over' }
   const stage = stageOf(periodOf(month), await timeFor(store, filter, cli.machine.clock()))
-  // In a database that has moved nothing becomes final any more: the one that it moved to has the month.
+  // In a database that has moved, nothing becomes final any more: the month is in the one that it moved to.
   if (stage === 'over') warn(cli, (await store.readSeal()) ? notFinalHere(month) : notFinal(month))
   return { ...period, stage }
 }

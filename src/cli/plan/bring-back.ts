@@ -1,4 +1,4 @@
-// plan bring-back: windows that a clock ahead has rolled into the future, back to their place on the grid.
+// plan bring-back: moves windows that a clock that was ahead rolled into the future back to their place on the grid.
 
 import { clockDisputed } from '../../core/clock.ts'
 import { counted } from '../../core/counted.ts'
@@ -18,7 +18,7 @@ import { type Column, renderTable } from '../terminal/table.ts'
 /** Plans looked for in one read, and brought back in one go: their commits are shared. */
 const PAGE_PLANS = 500
 
-/** Throws partner_not_found, and clock_disputed: by a clock in doubt no window has a place. */
+/** Throws partner_not_found, and clock_disputed: while the clock is in doubt, no window has a known place. */
 export async function bringBack(cli: Cli, filter: TenantFilter, dryRun: boolean): Promise<void> {
   if (!dryRun)
     await confirmOnTerminal(cli, 'Give every plan whose window was rolled ahead its present window?')

@@ -1,4 +1,4 @@
-// Where serve listens: for partners, and if it is told to, for those who run it.
+// Where serve listens: for partners and, if it is told to, for those who run it.
 
 import type { ConnectionLimits } from '../../http/listen/connections.ts'
 import type { Tls } from '../../http/listen/server.ts'

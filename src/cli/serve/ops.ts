@@ -27,7 +27,7 @@ export const opsTokenOption = (): Option =>
     'whoever sends this token may see /metrics, details of /readyz and /ops, at either listener',
   ).env('TRANCHE_OPS_TOKEN_FILE')
 
-/** An address and not a name: a name may come to mean another address. */
+/** An address and not a name: a name may later lead to another address. */
 function placeOrOff(text: string): OpsPlace | 'off' {
   if (text === 'off') return text
   const [, bracketed, plain, port] = /^(?:\[([\da-fA-F:.]+)\]|([\d.]+)):(\d{1,5})$/.exec(text) ?? []
@@ -62,7 +62,7 @@ export async function opsOf(
   return { ops, metrics }
 }
 
-/** Throws usage when the file holds no token worth the name. */
+/** Throws usage when the file does not hold a proper token. */
 function readToken(file: string, keyStart: string): string {
   const token = readInput(file).trim()
   if (token.startsWith(keyStart))

@@ -15,7 +15,7 @@ export const EXIT = {
   interrupted: 130,
 } as const
 
-/** Problems only a request can meet would be a bug here: they exit 1. */
+/** Problems that only a request can meet would be a bug here: they exit 1. */
 const EXIT_OF: Record<ProblemCode, number> = {
   usage: EXIT.usage,
   partner_not_found: EXIT.notFound,

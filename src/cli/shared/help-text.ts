@@ -1,15 +1,15 @@
-// What --help says beside options: the groups of commands, and for every command an example or two, and exit codes where
-// they say more than done or failed.
+// What --help says besides options: the groups of commands and, for every command, an example or two, and exit codes
+// where they say more than done or failed.
 
 import type { Command } from 'commander'
 import { everyCommand } from './every-command.ts'
 
-/** Where help wraps when nobody says how wide a line is. */
+/** The width at which help wraps when the terminal's is unknown. */
 export const HELP_COLUMNS = 80
 
 export type Help = { examples: string[]; exits?: string }
 
-/** The commands by what somebody comes for, in the order of `tranche --help`. */
+/** The commands by what people want to do, in the order of `tranche --help`. */
 export const GROUPS: readonly { heading: string; commands: readonly string[] }[] = [
   {
     heading: 'Run the service and watch it:',
@@ -219,11 +219,11 @@ const OF_ALL: Help = {
     '11 the database is locked, 12 the database is newer than this program, 130 interrupted.',
 }
 
-/** What is added to the help of a command, named by its words; of the program, named by none. */
+/** What is added to the help of a command, given its words; for the program itself, there are none. */
 export const helpOf = (path: readonly string[]): Help | undefined =>
   path.length === 0 ? OF_ALL : HELP[path.join(' ')]
 
-/** Puts the program's commands under it in the order of the groups, each under the heading of its own. */
+/** Adds the program's commands in the order of the groups, each under its group's heading. */
 export function addInGroups(program: Command, commands: readonly Command[]): void {
   const grouped = GROUPS.flatMap(({ heading, commands: names }) => {
     const own = commands.filter((command) => names.includes(command.name()))
@@ -231,7 +231,7 @@ export function addInGroups(program: Command, commands: readonly Command[]): voi
     return own.map((command) => command.helpGroup(heading))
   })
   for (const command of new Set([...grouped, ...commands])) program.addCommand(command)
-  // The parser's own, and whatever is in no group.
+  // The parser's own commands, and any that are in no group.
   program.commandsGroup(GROUPS.at(-1)?.heading ?? '')
   program.helpCommand('help [command]', 'show the help of a command')
 }
@@ -240,7 +240,7 @@ export function addInGroups(program: Command, commands: readonly Command[]): voi
 export function addExamples(program: Command): void {
   everyCommand(program, (command, path) => {
     const help = helpOf(path)
-    // Made when it is asked for: a start pays for none of it.
+    // Made only when it is asked for, so a normal start does not pay for it.
     if (help) command.addHelpText('after', ({ error }) => textOf(help, command, error))
   })
 }

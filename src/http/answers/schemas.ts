@@ -1,5 +1,5 @@
-// The shapes of answers, on zod: handlers are typed by them, and the API description is made from them. Whoever only
-// writes such an answer imports the types alone, and loads nothing.
+// The shapes of answers, on zod: handlers are typed by them, and the API description is made from them. Code that only
+// writes such an answer imports just the types, and loads nothing.
 
 import { z } from 'zod'
 import { EXECUTION_STATUSES } from '../../core/execution.ts'

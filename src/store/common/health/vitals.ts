@@ -18,7 +18,7 @@ const ASKED = sql<AskedRow>(
   `select at, feed, feed_failure from (select * from ticks order by tick_id desc limit :passes) x
    where feed is not null order by tick_id desc limit 1`,
 )
-/** The first pass behind the last one that got a price. */
+/** The first pass after the last one that got a price. */
 const DOWN_SINCE = sql<{ at: bigint }>(
   `select at from ticks where feed_failure is not null and tick_id > coalesce((
      select tick_id from ticks where feed is not null and feed_failure is null order by tick_id desc limit 1), 0)

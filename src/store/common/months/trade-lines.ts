@@ -47,7 +47,7 @@ export function tradeLines(
   reader: Reader,
 ): Pick<MonthStore, 'readTradeLines' | 'readTenantLines' | 'countTradeLines'> {
   async function read(lines: typeof OF_MANY, whose: Params, after: LinePlace, limit: number) {
-    // One lower bound, so that a page begins at its own place in the index and not at the month's.
+    // A single lower bound, so that a page begins at its own place in the index and not at the start of the month.
     const params = { ...whose, at: after.recordedAt, id: after.executionId, number: after.number, limit }
     // A trade stands before its adjustments, so that one under the last line's key has been read already.
     const [trades, adjustments] = await reader.together<[TradeLineRow, AdjustmentLineRow]>(

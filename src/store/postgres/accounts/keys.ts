@@ -1,5 +1,5 @@
-// API keys, found by the hash of their secret: the secret itself is stored nowhere. Nothing is remembered of them: on
-// whatever host a key is revoked or its partner disabled, the next call on every host is refused.
+// API keys, found by the hash of their secret: the secret itself is stored nowhere. Nothing about them is cached: when
+// a key is revoked or its partner disabled on any host, the next call on every host is refused.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { KeySeen } from '../../../core/key.ts'
@@ -59,7 +59,9 @@ export function createKeyStore(connection: Connection): KeyStore {
         return added
       }, ofTenant(key.tenant)),
 
-    /** Alone in the key's tenant: whoever writes by that key has written by then, or sees that it has ended. */
+    /**
+     * Alone in the key's tenant: every write by that key has either committed by then, or sees that the key has ended.
+     */
     async changeKey(keyId, decide, entry) {
       const found = await connection.look((tx) => tx.get(BY_ID, { key_id: keyId }))
       if (!found) throw unknown(keyId)

@@ -13,7 +13,7 @@ import type { Tx } from '../server/transaction.ts'
 import { addAudit } from './audit.ts'
 
 const PARTNER = query<{ created_at: bigint }>('select created_at from partners where partner_slug = :slug')
-/** A tier is decided by all the others: whoever writes one is alone at it. */
+/** A decision on a tier depends on all the others, so only one write at a time may change them. */
 const ALONE = query('lock table tiers in share row exclusive mode')
 const LIST = query<TierRow>('select * from tiers order by from_month, min_volume_usd, name')
 const PUT = query(PUT_TIER)

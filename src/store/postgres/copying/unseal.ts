@@ -1,4 +1,4 @@
-// Looking at the seal of a database on a server from outside, and taking it off.
+// Reads the seal of a database on a server from outside, and takes it off.
 
 import type { Client } from 'pg'
 import type { Instant } from '../../../core/instant.ts'

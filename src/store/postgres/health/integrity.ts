@@ -1,5 +1,5 @@
-// What is wrong with the database itself, as far as a server can tell: pages whose checksums failed, indexes that are not
-// whole, and rows that refer to none where the schema has no foreign key to go by (sql/postgres/0001_start.sql).
+// What is wrong with the database itself, as far as a server can tell: pages whose checksums failed, indexes that are
+// incomplete, and rows with a dangling reference where the schema has no foreign key (sql/postgres/0001_start.sql).
 
 import type { Fault } from '../../check.ts'
 import { FINDINGS_PER_RULE_MAX } from '../../common/health/faults.ts'

@@ -35,7 +35,7 @@ export function createConfirm(connection: Connection) {
         ])
         const now = times.of(tenantId)
         const outcomes = jobs.map((job) => attempt(job, batch, { times, now }))
-        // Sent with the commit, which throws what fails of it.
+        // Sent with the commit, which throws if any of it fails.
         writeBatch(tx, tenantId, batch, now).catch(() => {})
         return outcomes
       },
@@ -43,7 +43,7 @@ export function createConfirm(connection: Connection) {
     )
   }
 
-  /** By itself: decided again once, should another connection have recorded its order meanwhile. */
+  /** On its own: decided again, once, if another connection has recorded its order meanwhile. */
   const alone = (tenant: Tenant, job: Job): Promise<Confirmed> =>
     onceMore(() => together(tenant, [job])).then(
       ([outcome]) => outcome as Confirmed,
@@ -56,7 +56,7 @@ export function createConfirm(connection: Connection) {
     } catch (error) {
       if (!isRowsFault(error) || (jobs.length === 1 && !isTaken(error))) throw error
     }
-    // Nobody can tell whose row it was: the others must not fail with it.
+    // It is unknown whose row it was, and the others must not fail with it.
     const outcomes: Confirmed[] = []
     for (const job of jobs) outcomes.push(await alone(tenant, job))
     return outcomes

@@ -1,5 +1,5 @@
 // What confirmations are decided on, and what they leave behind, for the transactions of executions and trades: many in
-// a few statements. Whoever reads here has locked the executions (row-locks.ts).
+// a few statements. The caller has locked the executions (row-locks.ts).
 
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Instant } from '../../../core/instant.ts'
@@ -18,8 +18,8 @@ import type { Tx } from '../server/transaction.ts'
 import { type Asked, type ConfirmationBatch, createBatch } from './confirmation-batch.ts'
 import { lateReports, REPORTED } from './late-reports.ts'
 
-// The plus keeps the planner from going through all that a tenant has: it knows little of tables that have just begun to
-// grow, and keeps to its plan.
+// The plus keeps the planner from reading everything that a tenant has: it knows little about tables that have just
+// begun to grow, and then sticks to its plan.
 const ASKED = 'execution_id = any(:execution_ids::text[]) and +tenant_id = :tenant'
 const EXECUTIONS = query<ExecutionRow>(
   `${SELECT_EXECUTION} where e.execution_id = any(:execution_ids::text[]) and +e.tenant_id = :tenant`,
@@ -67,7 +67,7 @@ const WRITE_WINDOWS = query(
    from ${rowsIn(AMOUNTS, 'r')} where windows.window_id = r.window_id`,
 )
 const FIREABLE = { plan_id: 'bigint', window_id: 'bigint', fireable: 'bigint' } satisfies Columns
-// What is bought as it was reserved gives nothing back, and writes nothing here.
+// A purchase of exactly what was reserved gives nothing back, and writes nothing here.
 const REFUND = query(
   `update schedules set fireable = r.fireable from ${rowsIn(FIREABLE, 'r')}
    where schedules.plan_id = r.plan_id and schedules.window_id = r.window_id
@@ -130,7 +130,7 @@ export async function writeBatch(
   ])
 }
 
-/** Stores amounts of windows, and of the current ones among them what their schedules may still fire. */
+/** Stores the amounts of windows and, for the current ones among them, what their schedules may still fire. */
 async function writeWindows(tx: Tx, windows: readonly Window[]): Promise<void> {
   const fireable = windows
     .filter(({ closed }) => closed === null)

@@ -1,4 +1,4 @@
-// A poll: looks without locks first, as most find nothing; then takes its tenant's turn, and leases what is due.
+// A poll: first looks without locks, because most find nothing; then takes its tenant's turn, and leases what is due.
 
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
@@ -48,14 +48,14 @@ export function createPoll(
     const { tenantId } = tenant
     const [times] = await Promise.all([tx.times, tx.run(TURN, { tenant: tenantId })])
     const now = times.of(tenantId)
-    // Asked once the rows are locked: a disable that comes later finds them delivered, and cancels them.
+    // Checked once the rows are locked: a disable that comes later finds them delivered, and cancels them.
     const [due, isStopping] = await Promise.all([
       dueList.first(tx, tenant, now, limit),
       stops.isAnyStopping(tx, tenant),
     ])
     if (isStopping) return null
     const executions = due.map((one) => deliver(one, now))
-    // Sent with the count; what fails of it the commit throws.
+    // Sent with the count; the commit throws if it fails.
     const leased = { tenant: tenantId, ...arraysOf(LEASED, executions.map(leasedRow)) }
     if (executions.length > 0) tx.run(LEASE, leased).catch(() => {})
     return { executions, remaining: await dueList.count(tx, tenant, now) }
@@ -68,7 +68,7 @@ export function createPoll(
         callOf(tenant),
       )
       if (seen) notes.note(tenant, instant(seen.clock))
-      // One that finds nothing would write nothing, and so would not hear of it.
+      // A poll that finds nothing would write nothing, and so would not learn of it.
       if (seen?.moved_to != null && seen.sealed_at !== null)
         throw sealedProblem({ at: instant(seen.sealed_at), movedTo: seen.moved_to })
       // Not one execution of a user who is being disabled is handed out: they are all cancelled first.

@@ -59,7 +59,7 @@ const notFound = (executionId: string): Problem =>
 
 export const records = { executions, find, get }
 
-/** Its execution's tenant is drained of other writers when `alone`. */
+/** With `alone`, waits until no other write of the execution's tenant is under way. */
 type Lever<T> = {
   alone?: boolean
   work: (tx: WriteTx, record: ExecutionRecord, times: Times) => Promise<T>

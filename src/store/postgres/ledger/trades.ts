@@ -56,7 +56,8 @@ export function createTradeStore(connection: Connection): TradeStore {
       const { executionId } = ids
       chosen(ids, await connection.look((tx) => lateReports.of(tx, executionId)))
       return writeRecord(connection, executionId, {
-        // Orders are compared across trades and adjustments, which no index does: nobody else may add one meanwhile.
+        // Orders are compared across trades and adjustments, which no index can do, so nobody else may add one
+        // meanwhile.
         alone: true,
         async work(tx, { execution, adjustments }, times) {
           const { tenantId } = execution.tenant

@@ -1,4 +1,4 @@
-// How far time has come by what was recorded, whatever the clock shows: a report alone closes no month.
+// How far time has come according to what was recorded, whatever the clock shows: a report alone closes no month.
 
 import { type Instant, later } from '../../../core/instant.ts'
 import { NEWEST_CHANGE, NEWEST_FINISHED_PASS } from '../../common/months/fixed.ts'

@@ -1,5 +1,5 @@
-// Windows that are over, closed with their successors opened, many in few statements: they end by the thousand at the
-// same midnight.
+// Closes windows that are over and opens their successors, many in a few statements: thousands end at the same
+// midnight.
 
 import type { Instant } from '../../../core/instant.ts'
 import { lesser, type Usd } from '../../../core/money.ts'

@@ -1,4 +1,4 @@
-// Which plans of a sandbox a pass must look at: they are looked through one by one, as a sandbox is small.
+// Which plans of a sandbox a pass must look at: they are checked one by one, because a sandbox is small.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'

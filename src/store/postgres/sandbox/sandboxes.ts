@@ -37,7 +37,10 @@ const WAKE_UP_ID = query<{ id: bigint }>(
 )
 const EXPIRED = query<{ count: bigint }>(EXPIRED_LEASES)
 
-/** Gives the tenant a clock of its own, which for a live one the table refuses; so does this, in words. */
+/**
+ * Gives the tenant a clock of its own. For a live tenant the table refuses that, and so does this function, with a
+ * message.
+ */
 async function open(tx: Tx, tenant: Tenant, real: Instant): Promise<Sandbox> {
   refuseLive(tenant)
   const [, all] = await Promise.all([tx.run(OPEN, { tenant: tenant.tenantId }), sandboxTimes(tx, real)])

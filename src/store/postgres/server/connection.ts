@@ -22,15 +22,15 @@ export type WriteTx = Tx & { times: Promise<Entered> }
 /** On whose behalf the server is asked. */
 export type Errand = {
   /**
-   * The tenant whose call waits for the answer: it has its share of the connections (connection-turns.ts). Left out for
-   * what no call waits for.
+   * The tenant whose call waits for the answer: it has a share of the connections (connection-turns.ts). Left out for
+   * background work.
    */
   caller?: Exclude<Whose, 'none'>
-  /** For what reads whole tables and takes as long as that takes. */
+  /** For work that reads whole tables, however long that takes. */
   unhurried?: boolean
 }
 
-/** A connection of one's own until it is given back. */
+/** A connection for the caller alone, until it is given back. */
 export type Session = { client: PoolClient; giveBack: (isBroken?: boolean) => void }
 
 export type Connection = {
@@ -48,14 +48,17 @@ export type Connection = {
    * it. `work` may run more than once: the last run counts.
    */
   write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope & Errand): Promise<T>
-  /** The same for a probe, whose success says nothing of larger writes. Throws what the disk had no room for of late. */
+  /**
+   * The same for a probe, whose success says nothing about larger writes. Throws the error of a recent write that the
+   * disk had no room for.
+   */
   probe(work: (tx: WriteTx) => Promise<void>): Promise<void>
-  /** For what a session holds beyond a transaction. */
+  /** For locks that a session holds longer than a transaction. */
   session(): Promise<Session>
   close(): Promise<void>
 }
 
-/** How often a transaction that others made impossible, or whose server went away, is tried in all. */
+/** How often a transaction is tried in all, when others made it impossible or its server went away. */
 const TRIES_MAX = 3
 const TRY_AGAIN_MS = 50
 
@@ -107,7 +110,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
         const times = entered.then((gate) => gate.times)
         times.catch(() => {})
         const value = await work({ ...tx, times }).catch(async (error) => {
-          // In another schema its statements may fail before it hears why.
+          // In another schema, its statements may fail before the reason is known.
           await times.catch((why) => {
             if (isOtherSchema(why)) throw why
           })
@@ -167,16 +170,16 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
   }
 }
 
-// A connection keeps the plans that it has made. One that was made while a table was small, and reads all of it, would go
-// on to do so when it is large; and what a write reads lies along indexes.
+// A connection keeps its query plans. A plan made while a table was small, which reads all of it, would go on doing so
+// when the table is large; and everything that a write reads lies along indexes.
 const BEGIN_WRITE = 'begin; set local enable_seqscan = off'
 const BEGIN_READ = 'begin isolation level repeatable read read only'
 const BEGIN_LONG = `${BEGIN_READ}; set local statement_timeout = 0`
 
-/** Whether nothing was done that is known of, and it costs little to find out whether it can be done now. */
+/** Whether nothing is known to have been done, and trying again costs little. */
 const mayTryAgain = (error: unknown): boolean => isTransient(error) || (isLost(error) && !isSilence(error))
 
-/** Runs it to its end and gives the connection back, or ends a connection of which nothing is known any more. */
+/** Runs it to its end and gives the connection back, or ends the connection if its state is unknown. */
 async function inTransaction<T>(tx: Pipeline, begin: string, run: () => Promise<T>): Promise<T> {
   const { client } = tx
   try {

@@ -1,8 +1,11 @@
-// A write that lost a race for something that there is once.
+// A write that lost a race for something unique.
 
 import { isTaken } from './errors.ts'
 
-/** Does a write again, once, when somebody else has just added the row that it would add: now its decision sees it. */
+/**
+ * Repeats a write, once, when somebody else has just added the row that it would add: this time its decision sees that
+ * row.
+ */
 export async function onceMore<T>(write: () => Promise<T>): Promise<T> {
   try {
     return await write()

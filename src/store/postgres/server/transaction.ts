@@ -1,5 +1,5 @@
-// One transaction on one connection. Statements are sent without waiting for each other's answers; what fails is told
-// once, as the first thing that failed.
+// One transaction on one connection. Statements are sent without waiting for each other's answers; a failure is
+// reported once, as the first error that occurred.
 
 import type { ClientBase, PoolClient, QueryResult } from 'pg'
 import { isOtherSchema } from '../../migrations.ts'
@@ -22,7 +22,7 @@ export type Pipeline<Client extends ClientBase = PoolClient> = Tx & {
   send(text: string, patience?: Patience): Promise<QueryResult>
   /** Resolves when everything that was asked is answered. Throws the first error there was. */
   settled(): Promise<void>
-  /** Whether a statement has failed: then nobody knows which ones this connection has prepared. */
+  /** Whether a statement has failed: it is then unknown which ones this connection has prepared. */
   hasFailed(): boolean
 }
 
@@ -62,7 +62,7 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
   }
 }
 
-/** What failed first on the connection is why anything else did, but that the schema is none of ours. */
+/** The first failure on the connection explains all others, except when the schema is not one of ours. */
 export async function firstError(pipeline: Pipeline, error: unknown): Promise<unknown> {
   if (!pipeline.hasFailed() || isOtherSchema(error)) return error
   return pipeline.settled().then(

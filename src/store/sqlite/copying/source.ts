@@ -59,7 +59,7 @@ export async function holdFile(
       db.exec('commit')
     },
     async keepSeal() {
-      // A kill may have come between the write of a commit and its way to the disk.
+      // A kill may have come after a commit was written and before it reached the disk.
       const log = walFile(file)
       if (existsSync(log)) sync(log)
     },
@@ -78,7 +78,7 @@ function refuseOlder(db: Database, file: string): void {
   )
 }
 
-/** Reading leaves the event loop a turn between two blocks, and nothing else may be asked of `db` meanwhile. */
+/** Reading gives the event loop a turn between two blocks, and nothing else may use `db` meanwhile. */
 export const rowsIn = (db: Database): Rows => ({
   count: async ({ name }) => Number(db.prepare<[], bigint>(`select count(*) from ${name}`).pluck().get()),
   blocks: (table) => blocksOf(db, table),

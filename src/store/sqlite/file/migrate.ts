@@ -32,7 +32,10 @@ export async function migrate(db: Database, file: string, clock: () => Instant):
   }
 }
 
-/** Waits for a pass that is running, and keeps the next one and every other migration away. Throws database_locked. */
+/**
+ * Waits for a running pass to end, and keeps the next pass and every other migration from starting. Throws
+ * database_locked.
+ */
 export async function passesHalted(file: string): Promise<() => void> {
   for (let waitedMs = 0; waitedMs < LOCK_WAIT_MAX_MS; waitedMs += LOCK_LOOK_MS) {
     const release = acquireLock(lockFile(file, 'pass'))
@@ -94,6 +97,6 @@ type MigrationRow = { name: string; sha256: string; applied_at: bigint }
 function backUp(db: Database, file: string): void {
   const last = [...readApplied(db).keys()].sort().at(-1) ?? 'empty'
   const copy = `${file}.before-migration-after-${last.replace(/\.sql$/, '')}`
-  // A migration that fails is tried again by every tick: one copy of that state is enough, and the newest is right.
+  // Every tick tries a failed migration again: one copy of that state is enough, and the newest is the right one.
   copyTo(db, copy, { replace: true })
 }

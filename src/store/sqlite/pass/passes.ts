@@ -1,4 +1,4 @@
-// Passes: noted, paged through, forgotten after a week; and what one would do now.
+// Passes: recorded, done page by page, and deleted after a week; and what a pass would do now.
 
 import SQLite from 'better-sqlite3'
 import { PASS_GAPS_SEEN } from '../../../core/failsafe.ts'
@@ -70,7 +70,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
   return {
     async joinPass() {
       const leave = acquireLock(lockFile(file, 'pass'))
-      // The pass is its own process's alone: who writes to a file gains nothing from another's help.
+      // A pass belongs to one process: with a single writer, a second process would be no help.
       return (
         leave && {
           joined: null,
@@ -98,7 +98,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
 
     peekPass: () =>
       read(() => {
-        // With the gap that a pass now would end: it belongs to what decides how early the failsafe begins.
+        // Includes the gap that a pass at this moment would end: it helps decide how early the failsafe begins.
         const now = connection.clock()
         return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: PASS_GAPS_SEEN })])
       }),
@@ -130,7 +130,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
     },
 
     async previewDuePlans(planIds, decisions) {
-      // Done for real and then undone: what is shown cannot differ from what would happen.
+      // Done for real and then undone, so that what is shown cannot differ from what would happen.
       const undo = new Undo<Preview[]>()
       await write((now) => {
         const { fired } = runPage(planIds, decisions, now)
@@ -142,7 +142,8 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
       return undo.value ?? []
     },
 
-    // A row that the schema refuses says nothing of the others; a locked, full or broken disk concerns them all.
+    // A row that the schema refuses says nothing about the others; a disk that is locked, full or broken concerns them
+    // all.
     isOutage: (error) => error instanceof SQLite.SqliteError && !error.code.startsWith('SQLITE_CONSTRAINT'),
   }
 }
