@@ -22,9 +22,9 @@ test('quick plans come in pages of as many as are allowed', () => {
   assert.equal(sizesOf(() => 0.01, { max: 300 }).at(-1), 300)
 })
 
-test('slow plans come in pages of 20 ms, and of 5 ms where others write', () => {
-  assert.equal(sizesOf(() => 0.05).at(-1), 400)
-  assert.equal(sizesOf(() => 0.025, { isShared: true }).at(-1), 200)
+test('slow plans come in pages of 15 ms, and of 4 ms where others write', () => {
+  assert.equal(sizesOf(() => 0.05).at(-1), 300)
+  assert.equal(sizesOf(() => 0.025, { isShared: true }).at(-1), 160)
 })
 
 test('the slowest plans still come by the hundred', () => {
@@ -32,7 +32,7 @@ test('the slowest plans still come by the hundred', () => {
 })
 
 test('a page that the disk held up makes the next one small, and those after it grow again', () => {
-  const sizes = sizesOf((at) => (at === 3 ? 1 : 0.02), { pages: 9 })
+  const sizes = sizesOf((at) => (at === 3 ? 1 : 0.015), { pages: 9 })
   assert.deepEqual(sizes, [250, 500, 1_000, 1_000, 100, 200, 400, 800, 1_000])
 })
 

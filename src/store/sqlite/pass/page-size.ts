@@ -1,8 +1,11 @@
 // How many plans a page of a pass has: as many as keep the write lock no longer than others should wait for it. Over few
-// plans a thousand take 20 ms; over a million, whose pages of the file are all new to the cache, twice that.
+// plans, a thousand take 20 ms with their commit; over a million, whose pages of the file are all new to the cache, 40.
 
-/** How long a page should keep the write lock: when nobody else writes, and when some do. */
-const PAGE_MS = { alone: 20, shared: 5 }
+/**
+ * How long the work on a page should take, without its commit: when nobody else writes, and when some do. What a commit
+ * waits for the disk is the same for every page: on a slow disk, smaller ones would only make it wait more often.
+ */
+const PAGE_MS = { alone: 15, shared: 4 }
 /** Fewer plans would cost the pass more in commits than they spare others in waiting. */
 const PLANS_MIN = 100
 /** In the first page, of which nothing is known. */
@@ -11,7 +14,7 @@ const PLANS_AT_FIRST = 250
 export type PageSize = {
   /** How many plans the next page has, `max` at most. */
   next(max: number, isShared: boolean): number
-  /** To be told of each page, with its commit. */
+  /** To be told of each page, without its commit. */
   note(page: { plans: number; ms: number }): void
 }
 

@@ -117,17 +117,14 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
       }
     },
 
-    async changeDuePlans(passId, planIds, decisions) {
-      let from = 0
-      const page = await write((now) => {
-        from = performance.now()
+    changeDuePlans: (passId, planIds, decisions) =>
+      write((now) => {
+        const from = performance.now()
         const { fired, ...counts } = runPage(planIds, decisions, now)
         writeWakeUps(passId, fired, now)
+        pageSize.note({ plans: planIds.length, ms: performance.now() - from })
         return counts
-      })
-      pageSize.note({ plans: planIds.length, ms: performance.now() - from })
-      return page
-    },
+      }),
 
     async previewDuePlans(planIds, decisions) {
       // Done for real and then undone, so that what is shown cannot differ from what would happen.
