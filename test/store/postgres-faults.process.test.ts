@@ -105,6 +105,16 @@ test('a commit that arrived, and whose answer did not: it counts, and is not don
   assert.equal(await marks(), 1)
 })
 
+test('a commit whose answer cannot be read: it counts, and is not done again', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { proxy, marks } = await stage(t)
+  const connection = connectTo(t, proxy.url)
+  const met = proxy.next('answer garbled')
+  assert.equal(await mark(connection), 1)
+  await met
+  assert.equal(await marks(), 1)
+})
+
 test('a commit that never arrived: the server says so, and it is done again', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const { proxy, marks } = await stage(t)

@@ -14,20 +14,20 @@ import { query } from '../server/statement.ts'
 import { settledExecution } from './settled.ts'
 import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_SQL } from './statements.ts'
 
-// This uses up the number of a pass that never takes place; no other column of the row matters.
-const PROBE = query<{ tick_id: bigint }>('insert into ticks (at) values (0) returning tick_id')
-const TAKE_BACK = query('delete from ticks where tick_id = :tick_id')
+// Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which are
+// kept by their numbers, and load balancers ask every second.
+const PROBE = query('insert into ticks (tick_id, at) values (-pg_backend_pid(), 0)')
+const TAKE_BACK = query('delete from ticks where tick_id = -pg_backend_pid()')
 
 export function createMonitoringStore(connection: Connection): MonitoringStore {
   const reader = readerOf(connection)
   const parts = vitalParts(connection)
   return {
-    // Written and deleted in a transaction that commits: it goes to the log and to the disk, so a full disk is noticed,
-    // but nobody ever sees the row.
+    // Written and deleted in a transaction that commits: it goes to the log and to the disk, so that a full disk shows,
+    // and nobody ever sees it.
     probeWrite: () =>
       connection.probe(async (tx) => {
-        const probe = await tx.get(PROBE)
-        await tx.run(TAKE_BACK, { tick_id: probe?.tick_id })
+        await Promise.all([tx.run(PROBE), tx.run(TAKE_BACK)])
       }),
 
     ...marksReader(reader, () => settledExecution(connection)),
@@ -36,18 +36,18 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
     readBacklog: backlogReader(reader, OPEN_BY_TENANT),
     takeStock: stockTaker(reader),
     readVitals: vitalsReader(reader, parts),
-    // A server looks after its own log, and keeps more of it than would be normal for a file.
+    // A server looks after its log itself, and keeps more of it than would alarm anybody on a file.
     walBytes: async () => 0,
   }
 }
 
-/** What the vitals are read with; the check uses it too. */
+/** What the vitals are read with, for the check as well. */
 export function vitalParts(connection: Connection): VitalParts {
   const reader = readerOf(connection)
   return {
     readScheduler: schedulerReader(reader, FIRST_AWAKE),
     readPartners: partnersReader(reader, PARTNER_SQL),
-    // A server's disk is for its own monitoring to watch.
+    // The disk of a server is for its own monitoring to see.
     readDisk: async () => null,
   }
 }

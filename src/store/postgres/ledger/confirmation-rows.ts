@@ -49,9 +49,11 @@ const TRADED = {
   recorded_at: 'bigint',
   digest: 'text',
 } satisfies Columns
+// In the order of what there is once: another host that adds some of the same orders waits for this one, or this for it.
 const INSERT_TRADES = query(
   `insert into trades (tenant_id, user_id, ${namesOf(TRADED)})
-   select :tenant, p.user_id, r.* from ${rowsIn(TRADED, 'r')} join plans p on p.plan_id = r.plan_id`,
+   select :tenant, p.user_id, r.* from ${rowsIn(TRADED, 'r')} join plans p on p.plan_id = r.plan_id
+   order by r.partner_order_id`,
 )
 const AMOUNTS = {
   window_id: 'bigint',

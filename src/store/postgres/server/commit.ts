@@ -2,7 +2,7 @@
 // go away in the middle.
 
 import type { ClientBase, Pool } from 'pg'
-import { isLost, OutcomeUnknown } from './errors.ts'
+import { isUndone, OutcomeUnknown, Undone } from './errors.ts'
 import { HISTORY_SQL, type History, type Mark } from './gate.ts'
 import { PATIENCE, type Patience } from './limits.ts'
 import { query } from './statement.ts'
@@ -20,7 +20,7 @@ export async function commit(tx: Pipeline<ClientBase>, patience: Patience = PATI
     await tx.settled()
     // The server answers the commit of a failed transaction with ROLLBACK, not with an error.
     const { command } = await end
-    if (command !== 'COMMIT') throw new Error(`a commit was answered with ${command}`)
+    if (command !== 'COMMIT') throw new Undone(`a commit was answered with ${command}`)
   })
 }
 
@@ -32,7 +32,7 @@ export async function commitAlone(client: ClientBase): Promise<void> {
   try {
     await commit(pipelineOn(client, null), null)
   } catch (error) {
-    throw isLost(error) ? new OutcomeUnknown(error) : error
+    throw isUndone(error) ? error : new OutcomeUnknown(error)
   }
 }
 

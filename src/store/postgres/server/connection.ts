@@ -9,7 +9,7 @@ import { createRefusedWrites } from '../../refused-writes.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
 import { createPlaces, type Whose } from './connection-turns.ts'
-import { explained, isDiskFull, isLost, isSilence, isTransient, noneFree } from './errors.ts'
+import { explained, isDiskFull, isLost, isSilence, isTransient, isUndone, noneFree } from './errors.ts'
 import { type Entered, enter, type Mark, type Scope } from './gate.ts'
 import { CONNECT_MAX_MS, PATIENCE } from './limits.ts'
 import type { Pool } from './pool.ts'
@@ -121,7 +121,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
         return value
       })
     } catch (error) {
-      if (sent && isLost(error) && (await wasCommitted(sent.mark, error, pool))) return sent.value
+      if (sent && !isUndone(error) && (await wasCommitted(sent.mark, error, pool))) return sent.value
       throw error
     }
   }

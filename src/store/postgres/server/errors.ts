@@ -41,6 +41,16 @@ export class OutcomeUnknown extends Error {
   }
 }
 
+/** A commit that the server has answered with another word. */
+export class Undone extends Error {}
+
+/**
+ * Whether it is the server that says that a transaction whose commit was sent is undone. Whatever else has ended one, such as
+ * an answer that the driver cannot read, says nothing of what became of it.
+ */
+export const isUndone = (error: unknown): boolean =>
+  error instanceof Undone || (sqlState(error) !== null && !isLost(error))
+
 /** What the driver and the pool say then. */
 const WAITED = /^Query read timeout$|connection timeout$|^timeout expired$/
 

@@ -11,14 +11,13 @@ import { lockFile } from '../file/own-files.ts'
 import { acquireLock } from '../file/process-lock.ts'
 import type { SandboxDue } from '../sandbox/due-plans.ts'
 import { createDuePlans } from './due-plans.ts'
+import { createPageSize } from './page-size.ts'
 import type { RunPage } from './plan-page.ts'
 import type { PriceBook } from './prices.ts'
 import type { WriteWakeUps } from './wake-ups.ts'
 
 /** How long the write lock is left to others between two pages. */
 const YIELD_MS = 2
-/** Plans in a page while other processes write: these wait a quarter as long, and the pass commits more often. */
-const SHARED_PAGE_PLANS = 250
 
 type Parts = {
   book: PriceBook
@@ -33,6 +32,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
   const { db, read, write } = connection
   const sql = prepare(connection)
   const dueInRealTime = createDuePlans(connection)
+  const pageSize = createPageSize()
 
   /** What is known to a pass at `now`, whose own row is the last of the table. */
   function known(now: Instant): Omit<PassStart, 'passId'> {
@@ -111,18 +111,23 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
       for (let from = 0; from < planIds.length; ) {
         // Between pages, so that another process waiting for the write lock gets its turn.
         if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
-        const until = from + (haveOthersWritten() ? Math.min(pageMax, SHARED_PAGE_PLANS) : pageMax)
+        const until = from + pageSize.next(pageMax, haveOthersWritten())
         yield planIds.slice(from, until)
         from = until
       }
     },
 
-    changeDuePlans: (passId, planIds, decisions) =>
-      write((now) => {
+    async changeDuePlans(passId, planIds, decisions) {
+      let from = 0
+      const page = await write((now) => {
+        from = performance.now()
         const { fired, ...counts } = runPage(planIds, decisions, now)
         writeWakeUps(passId, fired, now)
         return counts
-      }),
+      })
+      pageSize.note({ plans: planIds.length, ms: performance.now() - from })
+      return page
+    },
 
     async previewDuePlans(planIds, decisions) {
       // Done for real and then undone, so that what is shown cannot differ from what would happen.
