@@ -2,7 +2,7 @@
 
 import { Option } from 'commander'
 import type { Machine } from '../machine.ts'
-import type { Seal } from '../store/copying/sealed.ts'
+import type { Seal } from '../store/copying/seal-words.ts'
 import type { Database, OpenOptions } from '../store/database.ts'
 import type { Store } from '../store/store.ts'
 import { tellingOfWaits } from '../store/waiting.ts'

@@ -11,7 +11,7 @@ import type { Cli } from './context.ts'
 import { databaseOf } from './database.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { copyWatched } from './shared/copy-watched.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { print, warn } from './terminal/print.ts'
 
 type Options = { from?: string; to?: string; seal?: boolean; unseal?: boolean }

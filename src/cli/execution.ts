@@ -18,7 +18,7 @@ import { addLateFillCommands } from './execution/late-fills.ts'
 import { environmentOption, reasonOption, slug, time, wholeNumber } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { partnerNamed } from './shared/find-partner.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { print, printList } from './terminal/print.ts'
 import { type Column, renderFields, renderTable } from './terminal/table.ts'
 

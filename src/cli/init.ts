@@ -12,7 +12,7 @@ import type { Outcome } from './init/report.ts'
 import type { Step, Taken } from './init/step.ts'
 import { priceFeedOption } from './options/price-feed.ts'
 import { environmentOption, slug } from './options/values.ts'
-import { confirmOnTerminal, mayAsk } from './terminal/confirm.ts'
+import { confirmOnTerminal, mayAsk } from './terminal/ask.ts'
 import { note, print, warn } from './terminal/print.ts'
 import { pingOption } from './tick/ping.ts'
 

@@ -19,7 +19,7 @@ import type { Cli } from './context.ts'
 import { dollars, month, slug } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { partnerNamed } from './shared/find-partner.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { note, print, printList } from './terminal/print.ts'
 import { type Column, renderFields } from './terminal/table.ts'
 

@@ -3,7 +3,7 @@
 import { Command, CommanderError } from 'commander'
 import { visibleLines } from '../core/visible.ts'
 import { holdsSecret, withoutSecrets } from '../store/address.ts'
-import { type Seal, sealedWords } from '../store/copying/sealed.ts'
+import { type Seal, sealedWords } from '../store/copying/seal-words.ts'
 import { VERSION } from '../version.ts'
 import { auditCommand } from './audit.ts'
 import { backtestCommand } from './backtest.ts'

@@ -10,7 +10,7 @@ import type { Cli } from './context.ts'
 import { databaseOf } from './database.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { copyWatched } from './shared/copy-watched.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { print } from './terminal/print.ts'
 
 export function restoreCommand(cli: Cli): Command {

@@ -7,7 +7,7 @@ import type { Cli } from './context.ts'
 import { correctionJson } from './execution/json.ts'
 import { amount, reasonOption } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { print, warn } from './terminal/print.ts'
 import { renderFields } from './terminal/table.ts'
 

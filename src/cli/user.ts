@@ -10,7 +10,7 @@ import type { Cli } from './context.ts'
 import { environmentOption, slug } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { tenantNamed } from './shared/find-partner.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { note, print, printList, warn } from './terminal/print.ts'
 import { type Column, renderFields, renderTable } from './terminal/table.ts'
 

@@ -3,11 +3,17 @@
 import { z } from 'zod'
 import { assert } from '../core/assert.ts'
 import { confirm } from '../core/confirmation.ts'
+import {
+  FILL_BTC_MAX,
+  FILL_FEE_MAX,
+  FILL_PRICE_MAX,
+  REPORT_STATUSES,
+  type Report,
+} from '../core/confirmation-report.ts'
 import { deliver, type Execution, idempotencyKey } from '../core/execution.ts'
 import { EARLIEST, formatInstant, type Instant } from '../core/instant.ts'
 import { type Btc, btc, formatUsd, type Price, price, usd, ZERO_USD } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
-import { FILL_BTC_MAX, FILL_FEE_MAX, FILL_PRICE_MAX, REPORT_STATUSES, type Report } from '../core/report.ts'
 import { REASON_MAX } from '../core/text.ts'
 import type { ExecutionPlace } from '../store/executions.ts'
 import {

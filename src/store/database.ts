@@ -3,8 +3,8 @@
 import type { Instant } from '../core/instant.ts'
 import type { AuditEntry } from './audit.ts'
 import type { HeldSource, HoldOptions, NewTarget, TargetOptions } from './copying/ends.ts'
-import type { Seal } from './copying/sealed.ts'
-import type { MigrationState } from './migrations.ts'
+import type { Seal } from './copying/seal-words.ts'
+import type { MigrationState } from './schema-version.ts'
 import type { Store } from './store.ts'
 
 export type OpenOptions = {

@@ -3,7 +3,7 @@
 
 import { hash } from 'node:crypto'
 import type { Adjustment } from '../core/adjustment.ts'
-import { type Report, reportFingerprint } from '../core/report.ts'
+import { type Report, reportFingerprint } from '../core/confirmation-report.ts'
 import type { Trade } from '../core/trade.ts'
 
 export const tradeDigest = ({ executionId, recordedAt, report }: Trade): string =>

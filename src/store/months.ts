@@ -1,6 +1,7 @@
 // What the billing of a month reads: statements and exports, all under one fixed period.
 
 import type { Adjustment } from '../core/adjustment.ts'
+import type { Report } from '../core/confirmation-report.ts'
 import type { ExecutionId } from '../core/execution-id.ts'
 import type { Activity } from '../core/fees.ts'
 import type { FixedPeriod } from '../core/fixed-period.ts'
@@ -8,7 +9,6 @@ import type { Instant } from '../core/instant.ts'
 import type { Btc, Usd } from '../core/money.ts'
 import type { Period } from '../core/month.ts'
 import type { Caller, Tenant } from '../core/partner.ts'
-import type { Report } from '../core/report.ts'
 import type { Trade } from '../core/trade.ts'
 import type { TenantFilter } from './partners.ts'
 

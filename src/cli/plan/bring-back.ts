@@ -1,6 +1,6 @@
 // plan bring-back: moves windows that a clock that was ahead rolled into the future back to their place on the grid.
 
-import { clockDisputed } from '../../core/clock.ts'
+import { clockDisputed } from '../../core/clock-dispute.ts'
 import { counted } from '../../core/counted.ts'
 import { formatInstant } from '../../core/instant.ts'
 import { formatUsd } from '../../core/money.ts'
@@ -11,7 +11,7 @@ import type { PlanAhead } from '../../store/windows-ahead.ts'
 import type { Cli } from '../context.ts'
 import { auditEntry } from '../shared/audit-entry.ts'
 import { partnerNamed } from '../shared/find-partner.ts'
-import { confirmOnTerminal } from '../terminal/confirm.ts'
+import { confirmOnTerminal } from '../terminal/ask.ts'
 import { print } from '../terminal/print.ts'
 import { type Column, renderTable } from '../terminal/table.ts'
 

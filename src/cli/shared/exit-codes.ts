@@ -1,7 +1,7 @@
 // Exit codes, and how a failed command says why.
 
 import { Problem, type ProblemCode } from '../../core/problem.ts'
-import { Interrupted } from '../terminal/confirm.ts'
+import { Interrupted } from '../terminal/ask.ts'
 
 export const EXIT = {
   done: 0,

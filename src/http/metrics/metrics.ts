@@ -2,10 +2,10 @@
 // ticks run by cron did it, is read when somebody asks.
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { ClockStore } from '../../store/clock.ts'
+import type { ClockStore } from '../../store/clock-disputes.ts'
 import type { MonitoringStore, PassSpan } from '../../store/monitoring.ts'
 import type { Store } from '../../store/store.ts'
-import { createGauges } from './database-gauges.ts'
+import { createGauges } from './service-gauges.ts'
 
 export type RequestSeen = { method: string; route: string | null; status: number; duration_ms: number }
 

@@ -5,10 +5,10 @@ import type { H3Event } from 'h3'
 import type { Instant } from '../../core/instant.ts'
 import type { Store } from '../../store/store.ts'
 import type { Metrics } from '../metrics/metrics.ts'
-import { createReadiness, keptFor, shared } from '../readiness.ts'
 import { createAccess, type Door, namesThisMachine } from './access.ts'
 import { createPages } from './page-calls.ts'
 import type { OpsAnswer, OpsPath, PagePath } from './paths.ts'
+import { createReadiness, keptFor, shared } from './readiness.ts'
 
 export type OpsOptions = {
   clock: () => Instant

@@ -12,8 +12,8 @@ import type { PartnerSeen, Vitals } from '../../core/vitals.ts'
 import type { FiredTranche, OpenWindow } from '../../store/ops-page.ts'
 import type { Store } from '../../store/store.ts'
 import { createStockTaker } from '../metrics/minutely-stock.ts'
-import { keptFor, shared } from '../readiness.ts'
 import { createDayCounter, type Day } from './day.ts'
+import { keptFor, shared } from './readiness.ts'
 
 export const ROWS_SHOWN = 50
 const MONTHS_SHOWN = 24

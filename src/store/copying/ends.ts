@@ -4,7 +4,7 @@ import type { Instant } from '../../core/instant.ts'
 import type { AuditEntry } from '../audit.ts'
 import type { Store } from '../store.ts'
 import type { Block } from './lines.ts'
-import type { Seal } from './sealed.ts'
+import type { Seal } from './seal-words.ts'
 import type { Table } from './tables.ts'
 
 /**

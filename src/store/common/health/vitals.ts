@@ -3,13 +3,13 @@
 import { FEED_PASSES_SEEN } from '../../../core/alarms.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { DiskSeen, FeedSeen } from '../../../core/vitals.ts'
+import { SEAL, type SealRow, sealIn } from '../../copying/read-seal.ts'
 import type { MonitoringStore, Stock } from '../../monitoring.ts'
 import { type DisputeRow, disputeOf } from '../../rows/dispute.ts'
 import { instant } from '../../rows/instant.ts'
 import { type PriceRow, priceOf } from '../../rows/price.ts'
 import { ask, type Reader, sql } from '../reader.ts'
 import type { partnersReader } from './partners-seen.ts'
-import { SEAL, type SealRow, sealIn } from './seal.ts'
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 

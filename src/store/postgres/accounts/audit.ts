@@ -5,8 +5,8 @@ import type { AuditEntry, AuditFilter, AuditStore } from '../../audit.ts'
 import { type AuditRow, auditEntryOf } from '../../rows/audit.ts'
 import type { Connection } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 /**
  * Entries are numbered in the order in which they are committed, so a reader that goes on after the last one it saw

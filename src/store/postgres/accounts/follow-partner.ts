@@ -6,8 +6,8 @@
 import { IS_AWAKE } from '../../sql/expressions.ts'
 import { lockSchedules } from '../ledger/row-locks.ts'
 import type { Connection } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 /** Plans in one transaction, which holds their schedules for so long. */
 const PLANS_PER_PAGE = 500

@@ -11,8 +11,8 @@ import { type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
 import { tenantOf } from '../../rows/tenant.ts'
 import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
 import { type Connection, callOf, ofTenant } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { addAudit } from './audit.ts'
 
 type SeenRow = KeyRow & { key_sha256: string; partner_name: string; partner_status: string }

@@ -8,8 +8,8 @@ import { type TierRow, tierOf, tierParams } from '../../rows/tier.ts'
 import { PUT_TIER, PUT_TIER_OVERRIDE } from '../../sql/accounts.ts'
 import type { OverrideStart, TierStore } from '../../tiers.ts'
 import { type Connection, callOf } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { addAudit } from './audit.ts'
 
 const PARTNER = query<{ created_at: bigint }>('select created_at from partners where partner_slug = :slug')

@@ -18,8 +18,8 @@ import { SELECT_USER } from '../../sql/expressions.ts'
 import type { UserStore } from '../../users.ts'
 import { createStops, type StopCounts } from '../ledger/disable-user.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { createEraser } from './erase-user.ts'
 
 type Decide = Parameters<UserStore['changeUser']>[2]

@@ -7,8 +7,8 @@ import { type WebhookRow, webhookOf, webhookParams } from '../../rows/webhook.ts
 import { PUT_WEBHOOK } from '../../sql/accounts.ts'
 import type { WebhookStore } from '../../webhooks.ts'
 import { type Connection, callOf, ofTenant } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { addAudit } from './audit.ts'
 
 const LOCK = query('select from tenants where tenant_id = :tenant for no key update')

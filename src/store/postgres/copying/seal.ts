@@ -5,7 +5,7 @@
 import pg, { type ClientBase } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { AuditEntry } from '../../audit.ts'
-import { type Seal, sealedWords } from '../../copying/sealed.ts'
+import { type Seal, sealedWords } from '../../copying/seal-words.ts'
 import { instant } from '../../rows/instant.ts'
 import { SEALED_STATE } from '../server/errors.ts'
 import { LOCK } from '../server/locks.ts'

@@ -3,8 +3,8 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import { IS_OPEN } from '../../sql/expressions.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 /** Found through the windows, which are few compared with all executions that a plan ever had. */
 const RESERVING = 'w.plan_id = any(:plan_ids::bigint[]) and w.reserved > 0'

@@ -1,6 +1,6 @@
 // Jobs that share a transaction: those that arrive while one transaction is running make up the next.
 
-import { COMMIT_SHARE_MAX, gather } from '../../gather.ts'
+import { COMMIT_SHARE_MAX, gather } from '../../commit-share.ts'
 
 /** What became of one job of a batch whose transaction was committed. */
 export type Outcome<A> = { ok: true; value: A } | { ok: false; error: unknown }

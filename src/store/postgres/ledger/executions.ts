@@ -3,8 +3,8 @@
 import type { Execution } from '../../../core/execution.ts'
 import { type Instant, MINUTE_MS, plus } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import type { PollNotes } from '../../common/poll-notes.ts'
 import type { ExecutionStore, ExecutionsPage } from '../../executions.ts'
+import type { PollNotes } from '../../poll-notes.ts'
 import {
   type ExecutionRow,
   executionOf,
@@ -22,8 +22,8 @@ import { OF_TENANT } from '../../sql/expressions.ts'
 import { addAudit } from '../accounts/audit.ts'
 import { timeOf } from '../sandbox/tenant-time.ts'
 import { type Connection, callOf } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { createConfirm } from './confirm.ts'
 import { createStops } from './disable-user.ts'
 import { ledger } from './ledger.ts'

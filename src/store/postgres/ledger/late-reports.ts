@@ -4,8 +4,8 @@ import type { Refused } from '../../../core/confirmation.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { LateFill } from '../../../core/kept-report.ts'
 import { reportDigest } from '../../digests.ts'
+import { reportParams } from '../../rows/confirmation-report.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
-import { reportParams } from '../../rows/report.ts'
 import {
   ACCEPT_REPORT,
   COUNT_NO_REPORTS,
@@ -14,9 +14,9 @@ import {
   DECIDE_REPORTS,
   LATE_REPORTS,
 } from '../../sql/records.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, type Columns, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const OF = query<LateFillRow>(LATE_REPORTS)
 const ACCEPT = query(ACCEPT_REPORT)

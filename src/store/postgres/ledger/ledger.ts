@@ -19,8 +19,8 @@ import { scheduleParams } from '../../rows/schedule.ts'
 import { amountParams, closingParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import { AWAKE } from '../../sql/expressions.ts'
 import { PUT_SCHEDULE, SLOT_USE, WRITE_CLOSED_WINDOW, WRITE_OPEN_WINDOW } from '../../sql/ledger.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const WINDOW = query<WindowRow>('select * from windows where window_id = :window_id')
 const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')

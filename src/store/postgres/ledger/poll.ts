@@ -3,15 +3,15 @@
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
-import type { PollNotes } from '../../common/poll-notes.ts'
-import { sealedProblem } from '../../copying/sealed.ts'
+import { sealedProblem } from '../../copying/seal-words.ts'
+import type { PollNotes } from '../../poll-notes.ts'
 import { instant } from '../../rows/instant.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
 import { arraysOf, type Columns, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
 import type { createStops } from './disable-user.ts'
-import { dueList } from './due-list.ts'
+import { dueList } from './due-executions.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
 type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution }

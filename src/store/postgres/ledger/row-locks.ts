@@ -1,8 +1,8 @@
 // The rows that a write of the ledger depends on, locked in the order of ../server/locks.ts. Each table has a statement
 // of its own, by ascending ids. The reading is done by later statements, which see what was committed meanwhile.
 
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const OF_PLANS = 'plan_id = any(:plan_ids::bigint[])'
 const PLANS = query(`select from plans where ${OF_PLANS} order by plan_id for no key update`)

@@ -4,9 +4,9 @@ import { type Instant, later } from '../../../core/instant.ts'
 import { NEWEST_CHANGE, NEWEST_FINISHED_PASS } from '../../common/months/fixed.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { latestRecordedAt, timeOf } from '../sandbox/tenant-time.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { queryOf } from '../server/reader.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const NEVER = 0 as Instant
 const DISPUTED = query<{ one: bigint }>('select one from clock_disputes')

@@ -1,11 +1,11 @@
 // The single row that says the clock is in doubt, so that every process knows what one pass has found out.
 
-import type { Dispute } from '../../../core/clock.ts'
-import type { ClockStore } from '../../clock.ts'
+import type { Dispute } from '../../../core/clock-dispute.ts'
+import type { ClockStore } from '../../clock-disputes.ts'
 import { type DisputeRow, disputeOf } from '../../rows/dispute.ts'
 import type { Connection } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const STANDING = query<DisputeRow>('select * from clock_disputes')
 // The table is locked, because there may be no row to lock, and this hardly ever happens.

@@ -8,8 +8,8 @@ import type { Connection, Session } from '../server/connection.ts'
 import { explained } from '../server/errors.ts'
 import { PATIENCE } from '../server/limits.ts'
 import { LOCK } from '../server/locks.ts'
+import { firstError, type Pipeline, pipelineOn, type Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import { firstError, type Pipeline, pipelineOn, type Tx } from '../server/transaction.ts'
 
 export type TickRow = { tick_id: bigint; at: bigint }
 

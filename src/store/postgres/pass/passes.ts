@@ -1,15 +1,15 @@
 // Passes: recorded, shared out in pages, and deleted after a week; and what a pass would do now.
 
-import { PASS_GAPS_SEEN } from '../../../core/failsafe.ts'
+import { PASS_GAPS_SEEN } from '../../../core/failsafe-lead.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../../pass-history.ts'
 import type { PassStart, PassStore, Preview } from '../../passes.ts'
 import { instant } from '../../rows/instant.ts'
 import { createFollowing } from '../accounts/follow-partner.ts'
 import type { Connection } from '../server/connection.ts'
 import { isOutage } from '../server/errors.ts'
-import { onceMore } from '../server/once-more.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
+import { onceMore } from '../server/try-again.ts'
 import { claimPage, fillPages, listDuePlans } from './due-plans.ts'
 import { joinPass, type TickRow } from './hands.ts'
 import { PAGE_PLANS, runPage } from './plan-page.ts'

@@ -14,9 +14,9 @@ import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedul
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { amountParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import type { Times } from '../server/gate.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { type Rollable, rollWindows, writeRolled } from './roll-windows.ts'
 
 /**

@@ -7,8 +7,8 @@ import type { ObservedPrice } from '../../prices.ts'
 import { instant } from '../../rows/instant.ts'
 import type { PriceRow } from '../../rows/price.ts'
 import { type VolatilityRow, volatilityOf, volatilityParams } from '../../rows/volatility.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const ADD = query(
   `insert into prices (at, price, source) values (:at, :price, :source)

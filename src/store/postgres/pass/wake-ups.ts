@@ -3,9 +3,9 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { Fired } from '../../passes.ts'
 import { wakeUpsOf } from '../../wake-ups.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const WAKE_UPS = { tenant_id: 'bigint', count: 'bigint', earliest: 'text' } as const
 // One event for each tenant and pass, however many pages and hands it took; none without an active webhook. Several

@@ -4,8 +4,8 @@ import type { Tenant } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Wiped, wipedOf } from '../../sandboxes.ts'
 import { WIPED } from '../../sql/wiped.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const MARK = query('update sandboxes set resetting = :resetting where tenant_id = :tenant')
 const WIPE = WIPED.map(([table, rows]) => ({ table, all: query(`delete from ${table} where ${rows}`) }))

@@ -7,8 +7,8 @@ import { instantOrNull } from '../../rows/instant.ts'
 import { IN_REAL_TIME } from '../../sql/expressions.ts'
 import { NOW_SQL } from '../server/clock.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 export type SandboxTime = { tenantId: number; offsetMs: number; now: Instant }
 type Shift = { tenant_id: bigint; offset_ms: bigint; reported_until: bigint }

@@ -4,17 +4,18 @@ import type { PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
-import { isOtherSchema } from '../../migrations.ts'
 import { createRefusedWrites } from '../../refused-writes.ts'
+import { isOtherSchema } from '../../schema-version.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
 import { createPlaces, type Whose } from './connection-turns.ts'
-import { explained, isDiskFull, isLost, isSilence, isTransient, isUndone, noneFree } from './errors.ts'
+import { explained, isDiskFull, isLost, isUndone, noneFree } from './errors.ts'
 import { type Entered, enter, type Mark, type Scope } from './gate.ts'
 import { CONNECT_MAX_MS, PATIENCE } from './limits.ts'
+import { firstError, type Pipeline, pipelineOn, type Tx } from './pipeline.ts'
 import type { Pool } from './pool.ts'
 import { type SchemaLook, watchSchema } from './schema-watch.ts'
-import { firstError, type Pipeline, pipelineOn, type Tx } from './transaction.ts'
+import { tryAgain } from './try-again.ts'
 
 /** Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited. */
 export type WriteTx = Tx & { times: Promise<Entered> }
@@ -58,10 +59,6 @@ export type Connection = {
   close(): Promise<void>
 }
 
-/** How often a transaction is tried in all, when others made it impossible or its server went away. */
-const TRIES_MAX = 3
-const TRY_AGAIN_MS = 50
-
 export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ tenants: [tenantId] })
 
 /** The same for a call of the tenant, whose write is refused once its key has ended. */
@@ -84,22 +81,16 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     refusal: () => noneFree(server),
   })
 
-  async function onClient<T>(
-    work: (tx: Pipeline) => Promise<T>,
-    { caller, unhurried = false }: Errand,
-  ): Promise<T> {
+  const onClient = <T>(work: (tx: Pipeline) => Promise<T>, { caller, unhurried = false }: Errand) => {
     const patience = unhurried ? null : caller === undefined ? PATIENCE.work : PATIENCE.call
-    for (let tried = 1; ; tried++) {
+    return tryAgain(server, async () => {
       const giveBack = await places.take(caller ?? 'none')
       try {
         return await work(pipelineOn(await pool.connect(), patience))
-      } catch (error) {
-        if (tried === TRIES_MAX || !mayTryAgain(error)) throw explained(error, server)
-        await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS * tried))
       } finally {
         giveBack()
       }
-    }
+    })
   }
 
   async function written<T>(tx: Pipeline, work: (tx: WriteTx) => Promise<T>, scope: Scope): Promise<T> {
@@ -175,9 +166,6 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
 const BEGIN_WRITE = 'begin; set local enable_seqscan = off'
 const BEGIN_READ = 'begin isolation level repeatable read read only'
 const BEGIN_LONG = `${BEGIN_READ}; set local statement_timeout = 0`
-
-/** Whether nothing is known to have been done, and trying again costs little. */
-const mayTryAgain = (error: unknown): boolean => isTransient(error) || (isLost(error) && !isSilence(error))
 
 /** Runs it to its end and gives the connection back, or ends the connection if its state is unknown. */
 async function inTransaction<T>(tx: Pipeline, begin: string, run: () => Promise<T>): Promise<T> {

@@ -11,9 +11,9 @@ import { admit, type KeyLife } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { PRESENT_SQL } from './clock.ts'
 import { LOCK } from './locks.ts'
+import type { Pipeline } from './pipeline.ts'
 import { SCHEMA_SQL, type SchemaSeen } from './schema-watch.ts'
 import { type Query, query } from './statement.ts'
-import type { Pipeline } from './transaction.ts'
 
 /**
  * On whose behalf a write is done. `alone` waits until no other write of the tenants, or of anybody, is under way.

@@ -2,8 +2,8 @@
 
 import type { Params, Reader, Sql } from '../../common/reader.ts'
 import type { Connection, Errand } from './connection.ts'
+import type { Tx } from './pipeline.ts'
 import { type Query, query } from './statement.ts'
-import type { Tx } from './transaction.ts'
 
 /** For the whole process: a statement has the same name on every connection. */
 const queries = new WeakMap<Sql<unknown>, Query<unknown>>()

@@ -7,9 +7,9 @@
 
 import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
-import { createSchemaWatch } from '../../migrations.ts'
+import { createSchemaWatch } from '../../schema-version.ts'
+import type { Tx } from './pipeline.ts'
 import { query } from './statement.ts'
-import type { Tx } from './transaction.ts'
 
 /** `identity` is the schema's own, which it keeps under another name and on a standby. */
 export type SchemaSeen = { last_applied: string | null; identity: bigint }

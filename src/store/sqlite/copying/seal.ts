@@ -4,7 +4,7 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { AuditEntry } from '../../audit.ts'
-import { type Seal, sealedWords } from '../../copying/sealed.ts'
+import { type Seal, sealedWords } from '../../copying/seal-words.ts'
 import { instant } from '../../rows/instant.ts'
 import { createAuditLog } from '../accounts/audit.ts'
 import type { Database } from '../file/connection.ts'

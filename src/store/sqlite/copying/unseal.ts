@@ -3,7 +3,7 @@
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { AuditEntry } from '../../audit.ts'
-import type { Seal } from '../../copying/sealed.ts'
+import type { Seal } from '../../copying/seal-words.ts'
 import { createAuditLog } from '../accounts/audit.ts'
 import { type Database, openFile } from '../file/connection.ts'
 import { isUnreadable } from '../file/errors.ts'

@@ -11,7 +11,7 @@ import { plannedOnce } from './plan-once.ts'
 import { type SchemaLook, UNWATCHED_SCHEMA } from './schema-watch.ts'
 import { onFirstUse } from './statement.ts'
 import { whenFree } from './when-free.ts'
-import { createWriter, type Write } from './writer.ts'
+import { createWriter, type Write } from './write-queue.ts'
 
 export type Database = SQLite.Database
 

@@ -5,7 +5,7 @@ import { devNull } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import SQLite from 'better-sqlite3'
 import { Problem } from '../../../core/problem.ts'
-import { isSealedWords } from '../../copying/sealed.ts'
+import { isSealedWords } from '../../copying/seal-words.ts'
 
 /**
  * Throws bad_file for a name that cannot be a database: a folder, or a path through a folder that may not be entered.

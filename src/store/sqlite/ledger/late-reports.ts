@@ -5,8 +5,8 @@ import type { Instant } from '../../../core/instant.ts'
 import type { LateFill } from '../../../core/kept-report.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { reportDigest } from '../../digests.ts'
+import { reportParams } from '../../rows/confirmation-report.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
-import { reportParams } from '../../rows/report.ts'
 import {
   ACCEPT_REPORT,
   COUNT_NO_REPORTS,

@@ -1,7 +1,7 @@
 // The single row that says the clock is in doubt, so that every process knows what one pass has found out.
 
-import type { Dispute } from '../../../core/clock.ts'
-import type { ClockStore } from '../../clock.ts'
+import type { Dispute } from '../../../core/clock-dispute.ts'
+import type { ClockStore } from '../../clock-disputes.ts'
 import { type DisputeRow, disputeOf } from '../../rows/dispute.ts'
 import type { Connection, Database } from '../file/connection.ts'
 

@@ -6,7 +6,7 @@ import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { DueRanges } from '../../passes.ts'
 import { instantOrNull } from '../../rows/instant.ts'
-import { isDueAt, NEXT_STOP } from '../../sql/due-plans.ts'
+import { isDueAt, NEXT_STOP } from '../../sql/sandbox-due-plans.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from './tenant-time.ts'
 

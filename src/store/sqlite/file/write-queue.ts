@@ -4,7 +4,7 @@
 import type { Database } from 'better-sqlite3'
 import type { Instant } from '../../../core/instant.ts'
 import { createLanes } from '../../../lanes.ts'
-import { COMMIT_SHARE_MAX, gather, nextTurn } from '../../gather.ts'
+import { COMMIT_SHARE_MAX, gather, nextTurn } from '../../commit-share.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { NameWatch } from './name-watch.ts'
 import type { SchemaLook } from './schema-watch.ts'

@@ -1,6 +1,6 @@
 // Whether the clock is in doubt, for every process on the file.
 
-import type { Dispute } from '../core/clock.ts'
+import type { Dispute } from '../core/clock-dispute.ts'
 import type { Instant } from '../core/instant.ts'
 
 export interface ClockStore {

@@ -1,8 +1,8 @@
 // When each tenant last polled. Most polls find nothing and write nothing, so their marks are gathered in memory and
 // written once a minute, for all tenants in one commit, and when the database is closed.
 
-import { type Instant, MINUTE_MS } from '../../core/instant.ts'
-import type { Tenant } from '../../core/partner.ts'
+import { type Instant, MINUTE_MS } from '../core/instant.ts'
+import type { Tenant } from '../core/partner.ts'
 
 /** The marks in the database are as old as this at most while polls go on. */
 const WRITTEN_EVERY_MS = MINUTE_MS

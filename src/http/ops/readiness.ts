@@ -1,11 +1,11 @@
 // Whether the service is ready: its database takes writes, and passes run while there are plans to look at.
 
-import { clockDisputed } from '../core/clock.ts'
-import type { Instant } from '../core/instant.ts'
-import { Problem } from '../core/problem.ts'
-import { latenessInWords, schedulerLateness } from '../core/scheduler-lateness.ts'
-import type { ClockStore } from '../store/clock.ts'
-import type { MonitoringStore } from '../store/monitoring.ts'
+import { clockDisputed } from '../../core/clock-dispute.ts'
+import type { Instant } from '../../core/instant.ts'
+import { Problem } from '../../core/problem.ts'
+import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
+import type { ClockStore } from '../../store/clock-disputes.ts'
+import type { MonitoringStore } from '../../store/monitoring.ts'
 
 /** How long a caller waits for the database: for another process's lock, or for a server that hangs. */
 export const PROBE_TIMEOUT_MS = 2_000

@@ -2,7 +2,7 @@
 // reported once, as the first error that occurred.
 
 import type { ClientBase, PoolClient, QueryResult } from 'pg'
-import { isOtherSchema } from '../../migrations.ts'
+import { isOtherSchema } from '../../schema-version.ts'
 import { watchOver } from './answer-timeout.ts'
 import type { Patience } from './limits.ts'
 import { type Params, type Query, valuesOf } from './statement.ts'

@@ -7,8 +7,8 @@ import type { Tenant } from '../../../core/partner.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import { IS_OPEN, SELECT_EXECUTION, unleasedAt } from '../../sql/expressions.ts'
 import { TENANT_NOW_SQL } from '../sandbox/tenant-time.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 /**
  * How many of those that a poll leaves are counted: the next poll gets far fewer, and counting a million takes time.
