@@ -70,7 +70,7 @@ test('rights that somebody took, policies and triggers that somebody added, tabl
   await assertRefused(
     db,
     failed(
-      /permission denied for table partners: connect as the user that owns the schema tranche, and let it have/,
+      /permission denied for table partners: connect as the user that owns the schema tranche, and give it all/,
     ),
   )
   await ask('grant select on tranche.partners to app; revoke insert on tranche.partners from app')
