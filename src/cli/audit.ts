@@ -17,8 +17,8 @@ export function auditCommand(cli: Cli): Command {
   return new Command('audit')
     .description('what operators changed, when and who')
     .option('--since <time>', 'from this date or time on, in UTC, or 24h ago', time(cli.machine.clock))
-    .option('--until <time>', 'before this date or time, which is not part of it', time(cli.machine.clock))
-    .option('--partner <slug>', 'about this partner, its keys, users, plans and executions', slug)
+    .option('--until <time>', 'before this date or time, which is not included', time(cli.machine.clock))
+    .option('--partner <slug>', 'about this partner and its keys, users, plans and executions', slug)
     .addOption(new Option('--format <format>', 'how').choices(['table', 'csv']).default('table'))
     .action((options: AuditOptions) => {
       if (cli.globals().json && options.format === 'csv')

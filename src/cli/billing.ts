@@ -38,7 +38,7 @@ export function billingCommand(cli: Cli): Command {
   addInvoice(cli, billing)
 
   scoped(addMonthOptions(billing.command('adjustments'), 'the present one'))
-    .description('what was set right, why, and what it corrects')
+    .description('what was corrected, why, and the fill that it corrects')
     .action((scope: Scope) =>
       cli.withStore(async (store) => {
         const { listAdjustments } = await import('./billing/adjustments.ts')
@@ -68,8 +68,8 @@ function addExport(cli: Cli, billing: Command): void {
       ]),
     )
     .option('--totals', 'end with a row of totals')
-    .option('--output <file>', 'write this file, whole or not at all, readable by you alone; - is stdout')
-    .option('--force', 'replace the file if it is there')
+    .option('--output <file>', 'write this file, complete or not at all, readable by you alone; - is stdout')
+    .option('--force', 'replace the file if it exists')
     .option('--bom', 'begin with a byte order mark, for spreadsheets')
     .action((given: Scope & Given<ExportOptions>) => {
       if (!namesMonths(given)) throw new Problem('usage', 'Give --month, --from or --year-to-date.')
@@ -97,8 +97,8 @@ function addInvoice(cli: Cli, billing: Command): void {
       ]),
     )
     .option('--settings <file>', 'JSON with the names and addresses of the issuer and the partners')
-    .option('--output <file>', 'write this file, whole or not at all, readable by you alone; - is stdout')
-    .option('--force', 'replace the file if it is there')
+    .option('--output <file>', 'write this file, complete or not at all, readable by you alone; - is stdout')
+    .option('--force', 'replace the file if it exists')
     .action((given: Given<InvoiceOptions>) =>
       cli.withStore(async (store) => {
         const { writeInvoice } = await import('./billing/invoice.ts')
@@ -138,7 +138,7 @@ const EXPORT_MEMORY = { cacheKib: 4_096 }
 
 const scoped = (command: Command): Command =>
   command
-    .option('--partner <slug>', 'of this partner only', slug)
+    .option('--partner <slug>', 'only of this partner', slug)
     // What nobody pays for is shown only to those who ask for it.
     .addOption(environmentOption().default('live'))
 

@@ -13,7 +13,7 @@ import { note, print } from './terminal/print.ts'
 
 export function checkCommand(cli: Cli): Command {
   return new Command('check')
-    .description('verify the file and recompute the ledger; exits 3 when something is wrong')
+    .description('verify the database and recompute the ledger; exits 3 when something is wrong')
     .option('--strict', 'exit 3 for warnings too')
     .action(async ({ strict = false }: { strict?: boolean }) => {
       const { faults, warnings, sandboxes } = await look(cli)

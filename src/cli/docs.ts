@@ -14,11 +14,11 @@ import { note, print } from './terminal/print.ts'
 import { renderFields } from './terminal/table.ts'
 
 export function docsCommand(cli: Cli, program: Command): Command {
-  const topic = new Argument('[topic]', 'its name, or the beginning of it, with #SECTION for a part')
+  const topic = new Argument('[topic]', 'its name, or the beginning of it; with #SECTION, a part of it')
   // Only help and completion ask: a start reads no page.
   Object.defineProperty(topic, 'argChoices', { get: topicNames })
   return new Command('docs')
-    .description('the guides: without a topic, which there are')
+    .description('show a guide; without a topic, list them')
     .addArgument(topic)
     .addOption(
       new Option('--pager <command>', 'what shows a topic on a terminal').env('PAGER').default('less'),

@@ -15,7 +15,7 @@ type HealthOptions = { url?: string; port: number; ready?: true }
 export function healthCommand(cli: Cli): Command {
   return new Command('health')
     .description('ask a running serve whether it is up, or ready; exits 0 or 1')
-    .option('--ready', 'ask whether it can do its work, which one that waits for its database cannot yet')
+    .option('--ready', 'ask whether it can do its work; while it waits for its database, it cannot')
     .option('--url <url>', 'where it answers (default: this machine, plain HTTP)')
     .addOption(
       new Option('--port <number>', 'its port on this machine')

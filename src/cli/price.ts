@@ -36,7 +36,7 @@ export function priceCommand(cli: Cli): Command {
 
   price
     .command('list')
-    .description('the prices kept, oldest first')
+    .description('the stored prices, oldest first')
     .action(() =>
       cli.withStore((store) =>
         printList(cli, {

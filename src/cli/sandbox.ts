@@ -31,7 +31,7 @@ export function sandboxCommand(cli: Cli): Command {
   const sandbox = new Command('sandbox').description("the time and the data of a partner's test environment")
 
   addWebhookOptions(sandbox.command('advance'))
-    .description('move the clock of the test environment on, firing what falls due on the way')
+    .description('advance the clock of the test environment, firing what falls due on the way')
     .argument('<slug>', 'the partner')
     .argument('<time>', 'how far, such as 12h, 7d or 30d', duration)
     .addOption(priceOption())

@@ -96,7 +96,10 @@ export function serveCommand(cli: Cli): Command {
         .env('TRANCHE_LOG_FORMAT'),
     )
     .addOption(
-      new Option('--log-level <level>', 'the least that is logged; debug adds calls of the ops endpoints')
+      new Option(
+        '--log-level <level>',
+        'the lowest level that is logged; debug adds calls to the ops endpoints',
+      )
         .choices(['debug', 'info', 'warn', 'error'])
         .env('TRANCHE_LOG_LEVEL')
         .default('info'),

@@ -47,7 +47,7 @@ export function tierCommand(cli: Cli): Command {
     )
     .addOption(new Option('--min-volume-usd <usd>', 'the monthly volume it begins at').argParser(dollars))
     .addOption(new Option('--per-active-user-usd <usd>', 'charged for each active user').argParser(dollars))
-    .addOption(new Option('--monthly-minimum-usd <usd>', 'the least a month costs').argParser(dollars))
+    .addOption(new Option('--monthly-minimum-usd <usd>', 'the least that a month costs').argParser(dollars))
     .addOption(
       new Option(
         '--from <month>',

@@ -18,7 +18,7 @@ export function tradeCommand(cli: Cli): Command {
 
   trade
     .command('adjust')
-    .description('set right what an execution comes to, by an entry of its own in the present month')
+    .description('correct what an execution comes to, with an entry of its own in the present month')
     .argument('<execution-id>')
     .requiredOption('--usd <usd>', 'what was really spent', amount)
     .requiredOption('--btc <btc>', 'what was really bought', amount)

@@ -90,7 +90,7 @@ export function webhookCommand(cli: Cli): Command {
     .requiredOption('--key-file <file>', 'a file with an API key of the partner')
     .addOption(serviceOption())
     .addOption(new Option('--secret-file <file>', 'sign with the secret in this file'))
-    .addOption(new Option('--every <time>', 'how often it looks').argParser(interval).default(2_000, '2s'))
+    .addOption(new Option('--every <time>', 'how often to look').argParser(interval).default(2_000, '2s'))
     .addOption(caOption())
     .addOption(headerPrefixOption())
     .addHelpText('after', LISTEN_HELP)

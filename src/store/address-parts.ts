@@ -84,7 +84,7 @@ const FLAW = {
   several: 'names several hosts. Name one: the primary, or a proxy that knows which that is.',
   unbracketed: 'has an IPv6 address without brackets: write [::1].',
   port: `has a port that is not a number from 1 to ${PORT_MAX}.`,
-  sslmode: `has an sslmode that is not taken. These are: ${SSL_MODES.join(', ')}.`,
+  sslmode: `has an sslmode that is not accepted. These are: ${SSL_MODES.join(', ')}.`,
   unreadable:
     'cannot be read: in its password, a character that is not a letter or digit is written as %XX, such as %2F for /, ' +
     '%40 for @ and %25 for %.',
@@ -133,4 +133,4 @@ function flawOfParameters(parameters: readonly string[]): string | null {
 
 /** A password that contains a & continues in what looks like another parameter. */
 const flawOfName = (name: string, besideSecret: boolean): string =>
-  `has a parameter that is not taken${besideSecret ? '' : ` (${name})`}: leave it out. These are taken: ${PARAMETERS.join(', ')}.`
+  `has a parameter that is not accepted${besideSecret ? '' : ` (${name})`}: leave it out. These are accepted: ${PARAMETERS.join(', ')}.`

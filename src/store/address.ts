@@ -77,7 +77,7 @@ export function refuseNoAddress(db: string): void {
   if (!isServer(db))
     throw new Problem(
       'usage',
-      '--db takes a file or an address that begins with postgres://, and this is neither. Of a file that is called like an ' +
+      '--db takes a file or an address that begins with postgres://, and this is neither. For a file that is called like an ' +
         'address, give the path: ./NAME.',
     )
   const flaw = flawOf(db)

@@ -35,11 +35,11 @@ export function noteStage(cli: Cli, { month, stage }: Covered): void {
 }
 
 const notFinal = (month: string): string =>
-  `${month} is over by this clock alone, and so its figures are not final: no tick, trade or change by an operator has been recorded ` +
+  `${month} is over by this clock alone, so its figures are not final: no tick, trade or change by an operator has been recorded ` +
   'since its end. Run tranche tick, then ask again.'
 
 const notFinalHere = (month: string): string =>
-  `${month} was not over when this database moved, and so its figures here are not final: ask the database that it moved to.`
+  `${month} was not over when this database moved, so its figures here are not final: ask the database that it moved to.`
 
 /** What time it is where the report is about. */
 export async function timeFor(

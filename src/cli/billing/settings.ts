@@ -110,7 +110,7 @@ function wordsOf(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_type':
       return issue.input === undefined ? 'is missing' : `must be ${KINDS[issue.expected] ?? issue.expected}`
     case 'unrecognized_keys':
-      return `has what is not a setting: ${issue.keys.join(', ')}`
+      return `has unknown settings: ${issue.keys.join(', ')}`
     case 'too_small':
       return 'must not be empty'
     case 'too_big':

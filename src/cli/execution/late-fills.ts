@@ -57,7 +57,7 @@ export function addLateFillCommands(cli: Cli, execution: Command): void {
     )
     .argument('<execution-id>')
     .addOption(reportOption(execution))
-    .addOption(reasonOption('why, for whoever looks at it later'))
+    .addOption(reasonOption('why, for anyone who looks at it later'))
     .action(async (executionId: string, { report, reason }: { report?: number; reason: string }) => {
       await confirmOnTerminal(cli, `Dismiss what was reported of ${executionId}? It will not be billed.`)
       await cli.withStore(async (store) => {

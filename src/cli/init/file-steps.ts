@@ -54,7 +54,7 @@ export function fileStep(file: string, text: string, access: Access): Step {
   const kept = `${file}.before-init`
   const isOther = seen !== null && seen !== text
   return {
-    what: isOther ? `${file}; what it was is kept as ${kept}` : file,
+    what: isOther ? `${file}; the old one is kept as ${kept}` : file,
     isDone: () => seen === text && hasAccess(lstatSync(file), access),
     async perform() {
       if (isOther) await writeFileWhole(kept, toChunks(seen), { replace: true })

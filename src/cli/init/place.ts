@@ -73,7 +73,7 @@ function refuseClosedFolder({ folder, backups }: Place): void {
     lstatSync(backups)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EACCES') return
-    const hint = 'leave out --db and TRANCHE_DB, or name a file in a folder of yours'
+    const hint = 'leave out --db and TRANCHE_DB, or name a file in a folder of your own'
     throw new Problem('bad_file', `${folder} belongs to another user and may not be entered: ${hint}.`)
   }
 }

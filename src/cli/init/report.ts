@@ -38,7 +38,7 @@ export function reportLines({ place, scheduler, trial, taken, partner, first }: 
     feedWords(trial),
     ...jobLines(place, scheduler),
     '',
-    'For every other command, first take the settings over into the shell:',
+    'For every other command, first load the settings into the shell:',
     indented(`set -a; . ${place.settings}; set +a`),
     indented(`${asUser(place)}${place.program} status`),
     ...(partner ? ['', first ? partnerWords(partner, first) : dryWords(partner)] : []),
@@ -83,7 +83,7 @@ function partnerWords(
   { slug, environment }: FirstPartner,
   { made, key }: NonNullable<Outcome['first']>,
 ): string {
-  const partner = made ? `The partner ${slug} is made.` : `The partner ${slug} was there.`
+  const partner = made ? `The partner ${slug} was created.` : `The partner ${slug} already existed.`
   if (!key) return `${partner} It has a ${environment} key that works; tranche key create makes another.`
   return `${partner} Its ${environment} key (${key.key_id}), which is not shown again:`
 }

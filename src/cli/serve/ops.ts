@@ -47,7 +47,7 @@ export async function opsOf(
   const { createOps } = await import('../../http/ops/endpoints.ts')
   const { isLoopbackAddress, KEY_START } = await import('../../http/ops/access.ts')
   if (opsListen && opsTokenFile === undefined && !isLoopbackAddress(opsListen.host)) {
-    const what = `--ops-listen ${opsListen.host}, which others than this machine may reach,`
+    const what = `--ops-listen ${opsListen.host}, which other machines may reach,`
     throw new Problem('usage', `${what} needs --ops-token-file.`)
   }
   const token = opsTokenFile === undefined ? null : readToken(opsTokenFile, KEY_START)
@@ -57,7 +57,7 @@ export async function opsOf(
     metrics,
     exposition: EXPOSITION_TYPE,
     token,
-    onLocked: () => log.warn({}, 'too many wrong ops tokens: none from there is looked at for a minute'),
+    onLocked: () => log.warn({}, 'too many wrong ops tokens: none from there is checked for a minute'),
   })
   return { ops, metrics }
 }
@@ -68,7 +68,7 @@ function readToken(file: string, keyStart: string): string {
   if (token.startsWith(keyStart))
     throw new Problem(
       'usage',
-      `${file} holds a partner's key. The ops token is another one, such as 32 random characters.`,
+      `${file} holds a partner's key. The ops token must be another one, such as 32 random characters.`,
     )
   if (/^[\x21-\x7e]{16,1024}$/.test(token)) return token
   throw new Problem('usage', `${file} must hold one token: 16 to 1024 printable characters, no blanks.`)

@@ -31,7 +31,7 @@ const HELP: Record<string, Help> = {
       'init --dry-run',
       'init --yes --price-feed median --partner acme --name "Acme Exchange"',
     ],
-    exits: '0 all is there, 1 a step failed: it prints what was done, and how to undo it.',
+    exits: '0 everything is in place, 1 a step failed: it prints what was done, and how to undo it.',
   },
   serve: {
     examples: [
@@ -47,7 +47,7 @@ const HELP: Record<string, Help> = {
   partner: { examples: ['partner list'] },
   'partner create': {
     examples: ['partner create acme --name "Acme Exchange"'],
-    exits: '5 there is one of this name.',
+    exits: '5 this name is taken.',
   },
   'partner list': { examples: ['partner list --json'] },
   'partner show': { examples: ['partner show acme'] },
@@ -112,7 +112,7 @@ const HELP: Record<string, Help> = {
     examples: [
       'trade adjust exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --usd 9.50 --btc 0.00014785 --reason "fee counted twice"',
     ],
-    exits: '5 no report is recorded, or no purchase has such amounts.',
+    exits: '5 no report is recorded, or no purchase can have such amounts.',
   },
   price: { examples: ['price list'] },
   'price fetch': {
@@ -137,7 +137,7 @@ const HELP: Record<string, Help> = {
   },
   'webhook verify': {
     examples: ['webhook verify --signature "$SIGNATURE" --secret-file secret.txt < body.json'],
-    exits: '3 the signature does not fit.',
+    exits: '3 the signature does not match.',
   },
   sandbox: { examples: ['sandbox advance acme 7d'] },
   'sandbox advance': { examples: ['sandbox advance acme 12h', 'sandbox advance acme 7d --price 64000'] },
@@ -159,7 +159,7 @@ const HELP: Record<string, Help> = {
       'billing export --month 2026-01 --report trades --output trades.csv',
       'billing export --from 2026-01 --to 2026-03 --totals',
     ],
-    exits: '5 the file is there and --force is not.',
+    exits: '5 the file exists and --force is missing.',
   },
   'billing invoice': {
     examples: [
@@ -167,7 +167,7 @@ const HELP: Record<string, Help> = {
       'billing invoice --partner acme --month 2026-01 --format md',
     ],
     exits:
-      '1 the settings are wrong, 4 the partner was not there yet, 5 the file is there and --force is not.',
+      '1 the settings are wrong, 4 the partner was not there yet, 5 the file exists and --force is missing.',
   },
   'billing adjustments': { examples: ['billing adjustments --month 2026-01'] },
   'billing reconcile': {
@@ -187,7 +187,7 @@ const HELP: Record<string, Help> = {
   },
   backup: {
     examples: ['backup /var/backups/tranche.db --force'],
-    exits: '1 the copy is damaged, 5 the file is there and --force is not.',
+    exits: '1 the copy is damaged, 5 the file exists and --force is missing.',
   },
   restore: {
     examples: ['restore /var/backups/tranche.db'],

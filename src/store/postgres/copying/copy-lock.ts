@@ -14,5 +14,5 @@ export async function takeCopyLock(
     `select pg_try_advisory_lock${alone ? '' : '_shared'}(${LOCK.copy}, 0) as taken`,
   )
   if ((rows[0] as { taken: boolean }).taken) return
-  throw new Problem('database_in_use', `A copy from ${server} or to it is being made: wait for its end.`)
+  throw new Problem('database_in_use', `A copy from or to ${server} is running: wait until it ends.`)
 }

@@ -63,7 +63,7 @@ const serverLooks = ({ look, server, clock }: Connection): Look[] => {
       ticket(
         'wraparound_near',
         `database ${name}`,
-        `its oldest transaction is ${age} transactions old, and at two billion the server takes no more: is autovacuum held up?`,
+        `its oldest transaction is ${age} transactions old, and at two billion the server stops taking writes: is autovacuum held up?`,
         { next: psql('vacuum (freeze, verbose)') },
       ),
     ),
@@ -79,7 +79,7 @@ const serverLooks = ({ look, server, clock }: Connection): Look[] => {
       ticket(
         'transaction_long',
         `process ${pid}`,
-        `a transaction of ${name || 'a client without a name'} is open for ${spellSpan(Number(ms))} (${state}) and keeps the server from tidying up`,
+        `a transaction of ${name || 'a client without a name'} has been open for ${spellSpan(Number(ms))} (${state}) and keeps the server from cleaning up`,
         { next: psql(`select pg_terminate_backend(${pid})`) },
       ),
     ),
@@ -87,7 +87,7 @@ const serverLooks = ({ look, server, clock }: Connection): Look[] => {
       ticket(
         'deadlocks',
         `database ${name}`,
-        `${counted(Number(n), 'deadlock')} since ${since ?? 'its beginning'}: tranche tries again, but makes none itself; the log of the server names the statements`,
+        `${counted(Number(n), 'deadlock')} since ${since ?? 'its beginning'}: tranche tries again, but should cause none itself; the server's log names the statements`,
         { next: psql('select pg_stat_reset()') },
       ),
     ),

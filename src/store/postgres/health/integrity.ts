@@ -23,7 +23,7 @@ export const INTEGRITY = query<IntegrityRow>(
 const MESSAGES: Record<IntegrityRow['what'], (row: IntegrityRow) => string> = {
   checksums: ({ n }) => `${n} of its pages did not have the checksum they were written with`,
   index: () =>
-    'is not whole: what it keeps unique or finds cannot be relied on until `reindex` has made it anew',
+    'is incomplete: neither its uniqueness nor what it finds can be relied on until `reindex` has rebuilt it',
   constraint: () => 'was never validated: rows may break it',
 }
 export const integrityFault = (row: IntegrityRow): Fault => ({

@@ -93,5 +93,5 @@ function differences(expected: readonly Part[], found: readonly Part[]): Differe
 const faultOf = ({ what, part: { kind, name } }: Difference): Fault => ({
   kind: 'schema',
   subject: `${kind} ${name}`,
-  message: `${what} since the migrations made it: put it back, as whatever relies on it may be wrong`,
+  message: `${what} since the migrations made it: put it back, because whatever relies on it may be wrong`,
 })

@@ -67,7 +67,7 @@ export function createSandboxStore(connection: Connection): SandboxStore {
 
     async beginAdvance(tenant, byMs, entry) {
       const end = await takeSessionLock(connection, LOCK.advance)
-      if (!end) throw new Problem('database_in_use', 'Another advance is running: wait for its end.')
+      if (!end) throw new Problem('database_in_use', 'Another advance is running: wait until it ends.')
       try {
         return await write(async (tx) => {
           const { real } = await tx.times

@@ -101,7 +101,7 @@ const MEANINGS: Meaning[] = [
     is: /^57014$/,
     code: 'database_locked',
     words: (server, message) =>
-      `${server} was not done in time (${message}): see what keeps it busy in pg_stat_activity, and run it again.`,
+      `${server} did not finish in time (${message}): see what keeps it busy in pg_stat_activity, and run it again.`,
   },
   {
     is: /^53300$/,
@@ -117,14 +117,14 @@ const MEANINGS: Meaning[] = [
   {
     is: /^3D000$/,
     code: 'database_not_found',
-    words: (server, message) => `${server}: ${message}: make it with createdb, or name another one.`,
+    words: (server, message) => `${server}: ${message}: create it with createdb, or name another one.`,
   },
   {
     is: /^28/,
     says: /pg_hba\.conf/,
     code: 'storage_failed',
     words: (server, message) =>
-      `${server} lets nobody in from here like this (${message}): add a line to its pg_hba.conf, or ask for TLS with ?sslmode=verify-full where it wants that.`,
+      `${server} accepts no such connection from here (${message}): add a line to its pg_hba.conf, or ask for TLS with ?sslmode=verify-full if it requires that.`,
   },
   {
     is: /^28/,
@@ -150,7 +150,7 @@ const MEANINGS: Meaning[] = [
     is: /^42501$/,
     code: 'storage_failed',
     words: (server, message) =>
-      `${server}: ${message}: connect as the user that owns the schema tranche, and let it have all rights to what is in there.`,
+      `${server}: ${message}: connect as the user that owns the schema tranche, and give it all rights to everything in it.`,
   },
   {
     is: /^25006$/,
@@ -169,7 +169,7 @@ const MEANINGS: Meaning[] = [
     is: /^(3F000|42(P01|P10|703|883|704))$/,
     code: 'database_damaged',
     words: (server, message) =>
-      `The schema of ${server} is not what the migrations of this program make (${message}): if it was upgraded, upgrade this host too; else put back what was changed, or restore a backup.`,
+      `The schema of ${server} is not what the migrations of this program make (${message}): if it was upgraded, upgrade this host too; otherwise put back what was changed, or restore a backup.`,
   },
   {
     is: /^55000$/,
@@ -220,13 +220,13 @@ export function explained(error: unknown, server: string): unknown {
       : 'went away in the middle of a commit'
     return new Problem(
       'storage_failed',
-      `${server} ${what}, and it is not known whether that was recorded: look before it is done again.`,
+      `${server} ${what}, and it is not known whether that was recorded: check before you do it again.`,
     )
   }
   if (error instanceof Silence)
     return new Problem(
       'storage_failed',
-      `${server} hangs, or the network to it is cut (${message}): see to it, and run it again.`,
+      `${server} hangs, or the network to it is cut (${message}): fix that, and run it again.`,
     )
   if (isLost(error))
     return new Problem(
@@ -246,12 +246,12 @@ export function explained(error: unknown, server: string): unknown {
   if (IS_NO_SERVER.test(message))
     return new Problem(
       'storage_failed',
-      `What answers at ${server} is not PostgreSQL, or none that has TLS (${message}): name its host and port.`,
+      `What answers at ${server} is not PostgreSQL, or has no TLS (${message}): check the host and the port.`,
     )
   if (ASKS_OTHERWISE.test(message))
     return new Problem(
       'storage_failed',
-      `${server} asks this user to log in as tranche cannot (${message}): give it scram-sha-256 in its pg_hba.conf.`,
+      `${server} asks this user to log in in a way that tranche does not support (${message}): give it scram-sha-256 in its pg_hba.conf.`,
     )
   if (['ERR_TLS_CERT_ALTNAME_INVALID', 'HOSTNAME_MISMATCH'].includes(codeOf(error)))
     return new Problem(

@@ -63,5 +63,5 @@ export function watchSchema(server: string): SchemaLook {
 const replaced = (server: string): Problem =>
   new Problem(
     'database_gone',
-    `${server} was replaced while it was open, so nothing more is stored: restart this process, should it work on what is there now.`,
+    `${server} was replaced while it was open, so nothing more is stored: restart this process if it is to work on what is there now.`,
   )

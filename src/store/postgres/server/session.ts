@@ -101,7 +101,7 @@ const UNFIT: { is: (seen: Seen) => boolean; words: (seen: Seen) => string }[] = 
   {
     is: ({ encoding }) => encoding !== 'UTF8',
     words: ({ encoding }) =>
-      `keeps its text as ${encoding}, and not as UTF-8: make the database with createdb --encoding UTF8 --template template0`,
+      `stores its text as ${encoding}, not as UTF-8: create the database with createdb --encoding UTF8 --template template0`,
   },
   {
     is: ({ replication }) => replication !== 'origin',
@@ -115,6 +115,6 @@ const UNFIT: { is: (seen: Seen) => boolean; words: (seen: Seen) => string }[] = 
   {
     is: ({ open }) => !open,
     words: () =>
-      'has a schema tranche that this user may not look into: connect as its owner, or let that one GRANT USAGE ON SCHEMA tranche',
+      'has a schema tranche that this user may not use: connect as its owner, or let the owner GRANT USAGE ON SCHEMA tranche',
   },
 ]

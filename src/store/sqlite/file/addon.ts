@@ -138,7 +138,7 @@ function refuseOpenPlace(folder: string): void {
   for (let place = folder; ; place = dirname(place)) {
     const { uid: owner, mode } = lstatSync(place)
     const isOpen = (mode & 0o022) !== 0 && (mode & 0o1000) === 0
-    if ((owner !== uid && owner !== 0) || isOpen) throw new Error(`${place} is in the hands of others`)
+    if ((owner !== uid && owner !== 0) || isOpen) throw new Error(`${place} can be changed by others`)
     if (place === dirname(place)) return
   }
 }

@@ -44,7 +44,7 @@ export async function passesHalted(file: string): Promise<() => void> {
   }
   throw new Problem(
     'database_locked',
-    'The database has to be migrated, and a pass has been running on it for too long.',
+    'The database has to be migrated, but a pass has been running on it for too long.',
   )
 }
 

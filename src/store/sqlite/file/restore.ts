@@ -76,7 +76,7 @@ export function restore(
       : 'run it again'
     throw new Problem(
       'storage_failed',
-      `The restore failed (${message}): ${then}. Until then ${file} is the database that was there, or all of the restored one.`,
+      `The restore failed (${message}): ${then}. Until then ${file} is either the old database or all of the restored one.`,
     )
   } finally {
     for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })

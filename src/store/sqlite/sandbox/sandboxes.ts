@@ -61,7 +61,7 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
 
     async beginAdvance(tenant, byMs, entry) {
       const end = acquireLock(lockFile(file, 'advance'))
-      if (!end) throw new Problem('database_in_use', 'Another advance is running: wait for its end.')
+      if (!end) throw new Problem('database_in_use', 'Another advance is running: wait until it ends.')
       try {
         return await write((real) => {
           const sandbox = open(tenant, real)
