@@ -111,7 +111,7 @@ const RESERVE = query(
 
 export type Page = PassCounts & {
   fired: Fired[]
-  /** What is stored, on its way to the server. A failure fails the commit; only who does not commit need wait for it. */
+  /** What is stored, on its way to the server. Only who does not commit need wait for it. */
   written: Promise<unknown>
 }
 
@@ -148,7 +148,7 @@ export async function runPage(
   })
   const fired = decided.flatMap((one) => one.fired ?? [])
   const written = writePage(tx, decided)
-  written.catch(() => {})
+  tx.unwaited(written)
   return {
     plansEvaluated: seen.length,
     executionsCreated: fired.length,
