@@ -17,7 +17,7 @@ export const month = field({ type: 'string', pattern: MONTH_PATTERN.source }, (i
   return known ? periodOf(input) : new FieldError('value_error', 'Value error, month must be written YYYY-MM')
 })
 
-/** Where a listing goes on: what it covers ends there, and this is the last user of the page before. */
+/** Where a listing goes on: the end of the period that it covers, and the last user of the page before. */
 type Place = { end: Instant; after: string }
 
 const places: Places<Place> = {

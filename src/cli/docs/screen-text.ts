@@ -14,7 +14,7 @@ export function screenText(page: Page, pages: readonly Page[], paint: Paint, col
   const width = Math.min(columns, WIDTH_MAX)
   const as = inlineFor(paint, (target) => linkOf(page, target, pages))
   const body = layBlocks(blocksOf(page.text), as, paint, width)
-  const hint = paint('dim', 'In brackets is what to read there: tranche docs NAME')
+  const hint = paint('dim', 'Brackets name the page to read: tranche docs NAME')
   return body.some((line) => TOPIC_MARK.test(stripVTControlCharacters(line)))
     ? [...body, '', hint].join('\n')
     : body.join('\n')

@@ -1,8 +1,8 @@
-// One transaction on one connection. Statements are sent without waiting for each other's answers; what fails is told
-// once, as the first thing that failed.
+// One transaction on one connection. Statements are sent without waiting for each other's answers; a failure is
+// reported once, as the first error that occurred.
 
 import type { ClientBase, PoolClient, QueryResult } from 'pg'
-import { isOtherSchema } from '../../migrations.ts'
+import { isOtherSchema } from '../../schema-version.ts'
 import { watchOver } from './answer-timeout.ts'
 import type { Patience } from './limits.ts'
 import { type Params, type Query, valuesOf } from './statement.ts'
@@ -14,7 +14,7 @@ export type Tx = {
   get<Row>(query: Query<Row>, params?: Params): Promise<Row | undefined>
   /** How many rows were touched. */
   run(query: Query<unknown>, params?: Params): Promise<number>
-  /** What nobody waits for: it is sent before the commit, which throws what fails of it. */
+  /** For work that nobody waits for: it is sent before the commit, which throws if any of it fails. */
   unwaited(work: Promise<unknown>): void
 }
 
@@ -24,7 +24,7 @@ export type Pipeline<Client extends ClientBase = PoolClient> = Tx & {
   send(text: string, patience?: Patience): Promise<QueryResult>
   /** Resolves when everything that was asked is answered. Throws the first error there was. */
   settled(): Promise<void>
-  /** Whether a statement has failed: then nobody knows which ones this connection has prepared. */
+  /** Whether a statement has failed: it is then unknown which ones this connection has prepared. */
   hasFailed(): boolean
 }
 
@@ -50,7 +50,7 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
     track(answer, watch.answered)
     return answer
   }
-  // What cannot be sent fails like what the server refuses: the server knows nothing of it, and would commit the rest.
+  // What cannot be sent counts as failed too: the server does not know of it, and would commit the rest.
   const send = async (query: Query<unknown>, params: Params): Promise<QueryResult> =>
     client.query({ name: query.name, text: query.text, values: valuesOf(query, params) })
   const ask = (query: Query<unknown>, params: Params): Promise<QueryResult> => follow(send(query, params))
@@ -70,7 +70,7 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
   }
 }
 
-/** What failed first on the connection is why anything else did, but that the schema is none of ours. */
+/** The first failure on the connection explains all others, except when the schema is not one of ours. */
 export async function firstError(pipeline: Pipeline, error: unknown): Promise<unknown> {
   if (!pipeline.hasFailed() || isOtherSchema(error)) return error
   return pipeline.settled().then(
