@@ -84,7 +84,7 @@ async function draw(store: CallStore, tenant: Tenant, period: FixedPeriod): Prom
   return { users, totals: totalsJson(users) }
 }
 
-/** The place of the first user behind an id, among users in the order of their ids. */
+/** The place of the first user after an id, among users in the order of their ids. */
 function firstAfter(users: readonly { partnerUserId: string }[], id: string): number {
   let [low, high] = [0, users.length]
   while (low < high) {

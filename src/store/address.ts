@@ -12,7 +12,7 @@ const OF_ANY_KIND = [
   // A login without the beginning of its URL: user:password@h/db, //user@h/db. A file of such a name is ./user:password@h.
   /(^|\/\/)[^/]+:.*@/s,
   /^["'\s]*\/\/[^/]*@/,
-  // Parameters, behind a question mark or as PostgreSQL's own programs take them.
+  // Parameters, after a question mark or as PostgreSQL's own programs accept them.
   /\?[^/]*=/,
   /(^|["'\s?&;])(host|hostaddr|port|user|dbname|service|options|ssl[a-z]+|pass[a-z]*|pwd)\s*=/i,
 ]

@@ -55,8 +55,8 @@ const NEWEST = `select usd_amount from trades d where d.tenant_id = t.tenant_id
   order by d.recorded_at desc, d.execution_id desc limit ${FAILED_ORDERS_MIN}`
 
 /**
- * A page of partners. `orders` are the sums `filled` and `failed` of a tenant `t` behind `:hour`, as SQL, and what they need
- * beside the other tables.
+ * A page of partners. `orders` is SQL for the sums `filled` and `failed` of a tenant `t` after `:hour`, and for what
+ * they need besides the other tables.
  */
 export const partnersPage = (orders: { filled: string; failed: string; from?: string }): Sql<PartnerRow> =>
   sql(
@@ -72,7 +72,7 @@ export const partnersPage = (orders: { filled: string; failed: string; from?: st
   )
 
 /**
- * Few by nature: each waits for an operator. Of a test environment, which nobody looks after, there may be any number.
+ * Few by nature: each waits for an operator. In a test environment, which nobody looks after, there may be any number.
  * `executions` is that table, with what a store adds to it.
  */
 export const lateFills = (executions: string): Sql<LateRow> =>

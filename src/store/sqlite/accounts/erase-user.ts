@@ -41,8 +41,8 @@ export function createEraser({ db, read, write }: Connection, place: Place): Use
 }
 
 /**
- * Moves the log into the file and empties it. What the update left behind is zeros (secure_delete); should the text
- * still be there, left by a version that did not write zeros, the whole file is written anew.
+ * Moves the log into the file and empties it. What the update left behind is zeros (secure_delete); if the text is
+ * still there, left by a version that did not write zeros, the whole file is rewritten.
  */
 async function overwrite(db: Database, file: string, text: string | null): Promise<boolean> {
   if (file === ':memory:') return true

@@ -1,4 +1,4 @@
-// A copy put in the place of a database.
+// Puts a copy in place of a database.
 
 import {
   chmodSync,
@@ -35,7 +35,7 @@ import { canSeeLocks, isLockedByAnother } from './process-lock.ts'
 import { assertWhole } from './vacuum-copy.ts'
 
 /**
- * Puts a copy in the place of `file`. The copy is verified first and not touched; what it replaces is kept. At every
+ * Puts a copy in place of `file`. The copy is verified first and not touched; what it replaces is kept. At every
  * moment, there is one whole database. The new one gets the owner and the mode of what it replaces. A kill leaves at
  * most a `.partial-` file, which the next restore removes. Throws bad_file, storage_failed, schema_newer, usage for a
  * file with second names, and database_in_use while another process has the database open.
