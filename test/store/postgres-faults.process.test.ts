@@ -163,6 +163,23 @@ test('a statement whose failure the work overlooks undoes it all the same', asyn
   assert.equal(await marks(), 0)
 })
 
+test('a statement that could not even be sent undoes it as well', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { url, marks } = await stage(t)
+  const connection = connectTo(t, url)
+  const work = connection.write(async (tx) => {
+    await tx.run(MARK, { mark: 1 })
+    tx.unwaited(tx.run(MARK, {}))
+  })
+  await assert.rejects(work, /no value for :mark/)
+  const another = connection.write(async (tx) => {
+    tx.unwaited(Promise.reject(new Error('no row to send')))
+    await tx.run(MARK, { mark: 1 })
+  })
+  await assert.rejects(another, /no row to send/)
+  assert.equal(await marks(), 0)
+})
+
 /** A server of its own with a standby; a commit is lost on the way, and then `change` takes place. */
 async function lostCommit(t: TestContext, change: (server: Server, standby: Server) => Promise<Server>) {
   const server = await startServer({ wal_level: 'replica' })

@@ -35,8 +35,7 @@ export function createConfirm(connection: Connection) {
         ])
         const now = times.of(tenantId)
         const outcomes = jobs.map((job) => attempt(job, batch, { times, now }))
-        // Sent with the commit, which throws if any of it fails.
-        writeBatch(tx, tenantId, batch, now).catch(() => {})
+        tx.unwaited(writeBatch(tx, tenantId, batch, now))
         return outcomes
       },
       { ...callOf({ tenantId }), keys },

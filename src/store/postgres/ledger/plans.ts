@@ -161,10 +161,7 @@ async function updated(tx: Tx, planId: number, params: Record<string, unknown>):
   return planId
 }
 
-/**
- * What a change of a plan does to its executions, its window and its schedule. The last of it is sent with the commit,
- * which throws what fails.
- */
+/** What a change of a plan does to its executions, its window and its schedule. */
 async function follow(
   tx: Tx,
   { planId, windowId }: { planId: number; windowId: number },
@@ -175,6 +172,6 @@ async function follow(
   if (close && open)
     await ledger.replaceCurrent(tx, { reason: close, now }, { planId, windowId, opening: open, minTranche })
   else if (close) await ledger.closeCurrent(tx, planId, close, now)
-  else if (open) ledger.open(tx, { planId, windowId, opening: open, minTranche }).catch(() => {})
-  ledger.wake(tx, [planId]).catch(() => {})
+  else if (open) tx.unwaited(ledger.open(tx, { planId, windowId, opening: open, minTranche }))
+  tx.unwaited(ledger.wake(tx, [planId]))
 }

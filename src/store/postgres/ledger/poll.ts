@@ -55,9 +55,8 @@ export function createPoll(
     ])
     if (isStopping) return null
     const executions = due.map((one) => deliver(one, now))
-    // Sent with the count; the commit throws if it fails.
     const leased = { tenant: tenantId, ...arraysOf(LEASED, executions.map(leasedRow)) }
-    if (executions.length > 0) tx.run(LEASE, leased).catch(() => {})
+    if (executions.length > 0) tx.unwaited(tx.run(LEASE, leased))
     return { executions, remaining: await dueList.count(tx, tenant, now) }
   }
 

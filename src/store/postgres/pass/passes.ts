@@ -113,7 +113,7 @@ export function createPassStore(connection: Connection): PassStore {
         write(
           async (tx) => {
             const { fired, written, ...counts } = await runPage(tx, planIds, decisions, tx.times)
-            writeWakeUps(tx, passId, fired, (await tx.times).real).catch(() => {})
+            tx.unwaited(writeWakeUps(tx, passId, fired, (await tx.times).real))
             return counts
           },
           { tenants },

@@ -114,10 +114,7 @@ const RESERVE = query(
 
 export type Page = PassCounts & {
   fired: Fired[]
-  /**
-   * What is being stored, on its way to the server. A failure makes the commit fail; only a caller that does not commit
-   * has to wait for this.
-   */
+  /** What is being stored, on its way to the server. Only a caller that does not commit has to wait for this. */
   written: Promise<unknown>
 }
 
@@ -154,7 +151,7 @@ export async function runPage(
   })
   const fired = decided.flatMap((one) => one.fired ?? [])
   const written = writePage(tx, decided)
-  written.catch(() => {})
+  tx.unwaited(written)
   return {
     plansEvaluated: seen.length,
     executionsCreated: fired.length,

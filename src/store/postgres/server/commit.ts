@@ -15,6 +15,7 @@ const ASK_AGAIN_MS = 50
 /** Commits, and throws whatever has failed before it. */
 export async function commit(tx: Pipeline<ClientBase>, patience: Patience = PATIENCE.commit): Promise<void> {
   await unwarned(tx, patience, async () => {
+    if (tx.hasFailed()) await tx.settled()
     const end = tx.send('commit', patience)
     end.catch(() => {})
     await tx.settled()
