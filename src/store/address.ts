@@ -71,7 +71,7 @@ export function refuseNoAddress(db: string): void {
   if (!isServer(db))
     throw new Problem(
       'usage',
-      '--db takes a file or an address that begins with postgres://, and this is neither. Of a file that is called like an ' +
+      '--db and TRANCHE_DB take a file or an address that begins with postgres://, and this is neither. Of a file that is called like an ' +
         'address, give the path: ./NAME.',
     )
   const flaw = flawOf(db)
