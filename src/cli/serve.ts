@@ -239,6 +239,8 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   const partners = await store.listPartners().catch(() => null)
   if (partners?.length === 0)
     log.warn({ db: where.db }, options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER)
+  const seal = await store.readSeal().catch(() => null)
+  if (seal) log.warn({ db: where.db }, (await import('../store/copying/seal-words.ts')).sealedWords(seal))
 
   const signal = await options.stopped
   log.info({ signal }, 'stopping: finishing what is in flight')

@@ -77,8 +77,8 @@ export function refuseNoAddress(db: string): void {
   if (!isServer(db))
     throw new Problem(
       'usage',
-      '--db takes a file or an address that begins with postgres://, and this is neither. For a file that is called like an ' +
-        'address, give the path: ./NAME.',
+      '--db and TRANCHE_DB take a file or an address that begins with postgres://, and this is neither. ' +
+        'For a file that is called like an address, give the path: ./NAME.',
     )
   const flaw = flawOf(db)
   if (flaw) throw new Problem('usage', `The address of the database ${flaw}`)

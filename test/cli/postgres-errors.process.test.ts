@@ -77,10 +77,16 @@ test('no right to make the schema, a database that takes no writes, commits that
     {
       exit: 1,
       code: 'storage_failed',
-      says: /permission denied for database other: .*GRANT CREATE ON DATABASE/,
+      says: /permission denied for database other: .*GRANT CONNECT, CREATE ON DATABASE/,
     },
     ['migrate'],
   )
+  await server.ask('revoke all on database other from public')
+  await assertRefused(url(PASSWORD, 'other'), {
+    exit: 1,
+    code: 'storage_failed',
+    says: /permission denied for database "other": .*GRANT CONNECT, CREATE ON DATABASE/,
+  })
   await migrated(url(PASSWORD))
   await server.ask('alter role app set default_transaction_read_only = on')
   await assertRefused(

@@ -144,7 +144,7 @@ const MEANINGS: Meaning[] = [
     says: / database /,
     code: 'storage_failed',
     words: (server, message) =>
-      `${server}: ${message}: tranche needs a schema of its own there, so let the owner of the database GRANT CREATE ON DATABASE to its user.`,
+      `${server}: ${message}: tranche connects there and needs a schema of its own, so let the owner of the database GRANT CONNECT, CREATE ON DATABASE to its user.`,
   },
   {
     is: /^42501$/,
