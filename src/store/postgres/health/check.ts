@@ -39,7 +39,7 @@ function createFaults(connection: Connection): CheckStore['findFaults'] {
    * Each on a snapshot of its own: one snapshot for the whole check would keep the server from cleaning up meanwhile.
    */
   const unhurried = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
-    read((tx) => tx.all(statement, params), { unhurried: true })
+    read((tx) => tx.all(statement, params), { reads: 'whole' })
 
   /** Looks at all rows of a table, in the order of their key. */
   async function paged<Row, Key>(

@@ -87,19 +87,25 @@ export function createExecutionStore(connection: Connection, notes: PollNotes): 
     },
 
     listExecutions: (filter, { after, limit }) =>
-      read(async (tx) => {
-        const params = { ...listingParams(filter, await clock.now(tx)), limit }
-        const start = after ?? (await begin(tx, params))
-        return start === null ? [] : (await tx.all(LIST, { ...params, after: start })).map(listedExecution)
-      }),
+      read(
+        async (tx) => {
+          const params = { ...listingParams(filter, await clock.now(tx)), limit }
+          const start = after ?? (await begin(tx, params))
+          return start === null ? [] : (await tx.all(LIST, { ...params, after: start })).map(listedExecution)
+        },
+        { reads: 'large' },
+      ),
 
     cursorOfNewest: (filter, count) =>
-      read(async (tx) => {
-        const params = { ...listingParams(filter, await clock.now(tx)), skipped: count }
-        const start = await begin(tx, params)
-        if (start === null) return null
-        return (await tx.get(NEWEST, { ...params, after: start }))?.execution_id ?? null
-      }),
+      read(
+        async (tx) => {
+          const params = { ...listingParams(filter, await clock.now(tx)), skipped: count }
+          const start = await begin(tx, params)
+          if (start === null) return null
+          return (await tx.get(NEWEST, { ...params, after: start }))?.execution_id ?? null
+        },
+        { reads: 'large' },
+      ),
 
     findExecution: (executionId) => read((tx) => records.find(tx, executionId)),
   }

@@ -44,7 +44,7 @@ type ForCall = Pick<Scope, 'key'> & Errand
 
 export function createMonthStore(connection: Connection): MonthStore {
   const { read, write, clock } = connection
-  const reader = readerOf(connection)
+  const reader = readerOf(connection, { reads: 'large' })
   const closeInTurn = createTurn()
   let triesFrom = Number.NEGATIVE_INFINITY
 

@@ -40,10 +40,13 @@ const rangesOf = ({ now, livePrice, leadMs }: DueRanges) => ({ now, price: liveP
 
 /** In the order of their numbers. */
 export const listDuePlans = (connection: Connection, due: DueRanges): Promise<number[]> =>
-  connection.read(async (tx) => {
-    const [, rows] = await Promise.all([tx.run(PLAN_ANEW), tx.all(LIST, rangesOf(due))])
-    return rows.map(({ plan_id }) => Number(plan_id))
-  })
+  connection.read(
+    async (tx) => {
+      const [, rows] = await Promise.all([tx.run(PLAN_ANEW), tx.all(LIST, rangesOf(due))])
+      return rows.map(({ plan_id }) => Number(plan_id))
+    },
+    { reads: 'large' },
+  )
 
 /** Lists the due plans of a pass for all its hands. */
 export const fillPages = (
@@ -52,8 +55,9 @@ export const fillPages = (
   due: DueRanges,
   plans: number,
 ): Promise<unknown> =>
-  connection.write((tx) =>
-    Promise.all([tx.run(PLAN_ANEW), tx.run(FILL, { ...rangesOf(due), tick_id: passId, plans })]),
+  connection.write(
+    (tx) => Promise.all([tx.run(PLAN_ANEW), tx.run(FILL, { ...rangesOf(due), tick_id: passId, plans })]),
+    { reads: 'large' },
   )
 
 /**

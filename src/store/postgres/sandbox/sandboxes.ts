@@ -88,17 +88,23 @@ export function createSandboxStore(connection: Connection): SandboxStore {
     async moveSandbox(tenant, byMs, { wakeUpId, planIds, decisions }) {
       refuseLive(tenant)
       return onceMore(() =>
-        write(async (tx) => {
-          const { real } = await tx.times
-          // The gate has read the tenant's time as it was before.
-          const [, now] = await Promise.all([
-            tx.run(MOVE, { tenant: tenant.tenantId, by: byMs }),
-            timeOf(tx, tenant.tenantId, real),
-          ])
-          const { fired, written, ...counts } = await runPage(tx, planIds, decisions, { real, of: () => now })
-          await writeWakeUps(tx, wakeUpId, fired, real)
-          return counts
-        }, ofTenant(tenant)),
+        write(
+          async (tx) => {
+            const { real } = await tx.times
+            // The gate has read the tenant's time as it was before.
+            const [, now] = await Promise.all([
+              tx.run(MOVE, { tenant: tenant.tenantId, by: byMs }),
+              timeOf(tx, tenant.tenantId, real),
+            ])
+            const { fired, written, ...counts } = await runPage(tx, planIds, decisions, {
+              real,
+              of: () => now,
+            })
+            await writeWakeUps(tx, wakeUpId, fired, real)
+            return counts
+          },
+          { ...ofTenant(tenant), alone: 'tenants' },
+        ),
       )
     },
 

@@ -11,7 +11,7 @@ import { commit, wasCommitted } from './commit.ts'
 import { createPlaces, type Whose } from './connection-turns.ts'
 import { explained, isDiskFull, isLost, isUndone, noneFree } from './errors.ts'
 import { type Entered, enter, type Mark, type Scope } from './gate.ts'
-import { CONNECT_MAX_MS, PATIENCE } from './limits.ts'
+import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './limits.ts'
 import { firstError, type Pipeline, pipelineOn, type Tx } from './pipeline.ts'
 import type { Pool } from './pool.ts'
 import { type SchemaLook, watchSchema } from './schema-watch.ts'
@@ -27,8 +27,11 @@ export type Errand = {
    * background work.
    */
   caller?: Exclude<Whose, 'none'>
-  /** For work that reads whole tables, however long that takes. */
-  unhurried?: boolean
+  /**
+   * What a statement has to read where that is a lot: `large` is what grows with a month or with the plans that are due, and
+   * may take minutes; `whole` is whole tables, however long that takes.
+   */
+  reads?: 'large' | 'whole'
 }
 
 /** A connection for the caller alone, until it is given back. */
@@ -81,8 +84,8 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     refusal: () => noneFree(server),
   })
 
-  const onClient = <T>(work: (tx: Pipeline) => Promise<T>, { caller, unhurried = false }: Errand) => {
-    const patience = unhurried ? null : caller === undefined ? PATIENCE.work : PATIENCE.call
+  const onClient = <T>(work: (tx: Pipeline) => Promise<T>, { caller, reads }: Errand) => {
+    const patience = reads ? PATIENCE_OF[reads] : caller === undefined ? PATIENCE.work : PATIENCE.call
     return tryAgain(server, async () => {
       const giveBack = await places.take(caller ?? 'none')
       try {
@@ -93,10 +96,14 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     })
   }
 
-  async function written<T>(tx: Pipeline, work: (tx: WriteTx) => Promise<T>, scope: Scope): Promise<T> {
+  async function written<T>(
+    tx: Pipeline,
+    work: (tx: WriteTx) => Promise<T>,
+    scope: Scope & Errand,
+  ): Promise<T> {
     let sent: { value: T; mark: Mark } | undefined
     try {
-      return await inTransaction(tx, BEGIN_WRITE, async () => {
+      return await inTransaction(tx, `${BEGIN_WRITE}${limitOf(scope)}`, async () => {
         const entered = enter(tx, scope, { clock: clock.parameter(), found: schema.found })
         const times = entered.then((gate) => gate.times)
         times.catch(() => {})
@@ -126,7 +133,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     read: (work, errand = {}) =>
       onClient(
         (tx) =>
-          inTransaction(tx, errand.unhurried ? BEGIN_LONG : BEGIN_READ, async () => {
+          inTransaction(tx, `${BEGIN_READ}${limitOf(errand)}`, async () => {
             const value = await schema.beside(tx, () => work(tx))
             await commit(tx)
             return value
@@ -165,7 +172,11 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
 // when the table is large; and everything that a write reads lies along indexes.
 const BEGIN_WRITE = 'begin; set local enable_seqscan = off'
 const BEGIN_READ = 'begin isolation level repeatable read read only'
-const BEGIN_LONG = `${BEGIN_READ}; set local statement_timeout = 0`
+
+const PATIENCE_OF = { large: PATIENCE.large, whole: null }
+const LIMITS_MS = { large: LARGE_STATEMENT_MAX_MS, whole: 0 }
+const limitOf = ({ reads }: Errand): string =>
+  reads ? `; set local statement_timeout = ${LIMITS_MS[reads]}` : ''
 
 /** Runs it to its end and gives the connection back, or ends the connection if its state is unknown. */
 async function inTransaction<T>(tx: Pipeline, begin: string, run: () => Promise<T>): Promise<T> {

@@ -3,6 +3,8 @@
 /** How long a statement waits for a lock, or for its own end, before the server gives it up: as long as on a file. */
 export const LOCK_WAIT_MAX_MS = 15_000
 export const STATEMENT_MAX_MS = 60_000
+/** The same for one that reads all of a month or lists every plan that is due: a hundred million rows take minutes. */
+export const LARGE_STATEMENT_MAX_MS = 10 * 60_000
 /** How long a transaction that its process has forgotten holds its locks. */
 export const IDLE_TRANSACTION_MAX_MS = 10_000
 /** How long anybody waits for a connection, new or in use by others. */
@@ -16,6 +18,7 @@ export type Patience = number | null
 export const PATIENCE = {
   /** For what ends by itself. */
   work: STATEMENT_MAX_MS + SLACK_MS,
+  large: LARGE_STATEMENT_MAX_MS + SLACK_MS,
   /** For what a call waits for: the longest wait is for a lock. */
   call: LOCK_WAIT_MAX_MS + SLACK_MS,
   /**

@@ -16,10 +16,12 @@ export function queryOf<Row>(statement: Sql<Row>): Query<Row> {
 }
 
 export function readerOf({ look, read }: Pick<Connection, 'look' | 'read'>, errand: Errand = {}): Reader {
+  // Only a transaction has a time limit of its own.
+  const ask = errand.reads ? read : look
   const all = <Row>(tx: Tx, statement: Sql<Row>, params: Params) => tx.all(queryOf(statement), params)
   return {
-    all: (statement, params = {}) => look((tx) => all(tx, statement, params), errand),
-    get: (statement, params = {}) => look((tx) => tx.get(queryOf(statement), params), errand),
+    all: (statement, params = {}) => ask((tx) => all(tx, statement, params), errand),
+    get: (statement, params = {}) => ask((tx) => tx.get(queryOf(statement), params), errand),
     together: (...questions) =>
       read(
         (tx) => Promise.all(questions.map(({ statement, params }) => all(tx, statement, params))),
