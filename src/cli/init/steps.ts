@@ -1,4 +1,4 @@
-// What init does, one step after the other: each knows whether it is done, how to do it and how to take it back.
+// What init does, one step after the other: each knows whether it is done, how to do it and how to undo it.
 
 import { chmodSync, copyFileSync, existsSync, lstatSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -63,7 +63,7 @@ const userStep = (user: string): Step => ({
   undo: `userdel ${user}`,
 })
 
-/** What else goes with the folder. */
+/** What else is removed with the folder. */
 const lostWith = ({ database }: Place): string =>
   isServer(database)
     ? '   # with the backups; the database stays on its server'
@@ -104,7 +104,7 @@ function settingsStep(place: Place, settings: Settings): Step {
   }
 }
 
-/** The settings with those that were chosen in the place of what was there; every other line stays. */
+/** The settings, with those that were chosen replaced; every other line stays. */
 function withSettings(text: string, place: Place, { priceFeed, ping }: Settings): string {
   // That of a file is root's to change.
   const isChosen = isServer(place.database) || formerDatabase(place) !== null
@@ -119,7 +119,7 @@ function withSettings(text: string, place: Place, { priceFeed, ping }: Settings)
   }, text)
 }
 
-/** Its schema is not taken back: what it holds is on another machine, and may be others' too. */
+/** Its schema is not undone: its data is on another machine, and others may use it too. */
 function schemaStep(place: Place): Step {
   return {
     what: `${shownAddress(place.database)}, the database`,
