@@ -6,6 +6,7 @@ import { createProgram, VERSION_ASKED } from './cli/program.ts'
 import { askedHelp } from './cli/shared/asked-help.ts'
 import { EXIT, failureOf } from './cli/shared/exit-codes.ts'
 import { misspelt, refuseEmptyVariables, unknownVariables } from './cli/shared/misspelt.ts'
+import { wholeOutput } from './cli/shared/whole-output.ts'
 import { versionJson } from './cli/version.ts'
 import { visible } from './core/visible.ts'
 import { type Machine, machine as realMachine } from './machine.ts'
@@ -70,7 +71,8 @@ function report(error: unknown, { json, warnings }: Reporting, { err }: Pick<Str
 export async function main(): Promise<void> {
   // Node's own answer is to open its debugger, through which anybody on the machine runs code in this process.
   process.on('SIGUSR1', () => {})
-  const { stdout: out, stderr: err } = process
+  const out = wholeOutput(() => process.stdout, 1)
+  const { stderr: err } = process
   const argv = process.argv.slice(2)
   let loss: Loss | null = null
   out.on('error', (error: NodeJS.ErrnoException) => {

@@ -112,3 +112,42 @@ test('for systemd root is shown units that do not hold the password, one of whic
   assert.match(out, /would.*tranche-backup\.timer/)
   assert.doesNotMatch(out, /^\/(etc|var)/m)
 })
+
+test('the jobs go from a file to a server and back only when the former one is sealed', async (t) => {
+  if (!hasTool(t, 'postgres') || !hasOwnMachine(t)) return
+  const { server, port } = await withPasswords(t)
+  chmodSync(server.folder, 0o755)
+  const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
+  const file = '/var/lib/tranche/tranche.db'
+  const script = `
+    init() { "$TRANCHE" init --yes --price-feed static:60000 --scheduler cron "$@" 2>&1; }
+    copy() { runuser -u tranche -- tranche copy --seal "$@" > /dev/null; }
+    used() { grep '^TRANCHE_DB=' /etc/tranche/tranche.env | cut -c-15; }
+    init --partner acme --name Acme > /dev/null
+    export TRANCHE_DB='${db}'
+    init || echo "exit $?"
+    used
+    psql -Atqc "select 'schemas: ' || count(*) from pg_namespace where nspname = 'tranche'" "$TRANCHE_DB"
+    echo ---
+    copy --from ${file}
+    init > /dev/null
+    used
+    runuser -u tranche -- tranche partner list --json
+    echo ---
+    mv ${file} ${file}.old
+    TRANCHE_DB=${file} init || echo "exit $?"
+    copy --to ${file}
+    TRANCHE_DB=${file} init > /dev/null
+    used
+    unset TRANCHE_DB
+    set -a; . /etc/tranche/tranche.env; set +a
+    runuser -u tranche -- tranche tick`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  assert.doesNotMatch(out, new RegExp(PASSWORD))
+  const [refused = '', moved = '', back = ''] = out.split('---\n')
+  assert.match(refused, /^error: The jobs use \/var\/lib\/tranche\/tranche\.db, which has partners .*--seal/)
+  assert.match(refused, /\nexit 5\nTRANCHE_DB=\/var\nschemas: 0\n$/)
+  assert.match(moved, /^TRANCHE_DB='pos\n.*acme/)
+  assert.match(back, /^error: The jobs use postgres:\/\/app:\*\*\*@.*\nexit 5\nTRANCHE_DB=\/var\n$/)
+})

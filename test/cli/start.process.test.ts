@@ -89,6 +89,16 @@ suite('process', { concurrency: 4 }, () => {
     assert.deepEqual(await ended, [1, null])
   })
 
+  test('a result of which a part fits into a file is no success', async (t) => {
+    const cwd = temporaryFolder(t)
+    // A write that meets the limit writes what is below it, as it does on a disk that fills up.
+    const script = `trap '' XFSZ; ulimit -f 8; exec ${JSON.stringify(PROGRAM[0])} openapi > whole.json`
+    const shell = spawn('sh', ['-c', script], { cwd, stdio: ['ignore', 'ignore', 'pipe'] })
+    const ended = once(shell, 'close')
+    assert.match(await text(shell.stderr), /^error: the result could not be written \(EFBIG/m)
+    assert.deepEqual(await ended, [1, null])
+  })
+
   test('a key that nobody can read is no success, and any other unread result is none of our business', async (t) => {
     const cwd = temporaryFolder(t)
     const unread = async (...argv: string[]) => {

@@ -34,6 +34,7 @@ test('the five-minute start works by copy and paste, and so does what a monitor 
   const start = blocksOf(sectionOf('A five-minute start'), 'sh').join('\n')
   const asked = blocksOf(sectionOf('Monitoring'), 'sql')
   assert.equal(asked.length, 6)
+  const [reader = ''] = blocksOf(sectionOf('Rights, passwords and TLS'), 'sql')
   const { code, out, err } = await onOwnMachine(
     t,
     `${PACKAGE}
@@ -43,12 +44,26 @@ test('the five-minute start works by copy and paste, and so does what a monitor 
      psql -q -v ON_ERROR_STOP=1 "$TRANCHE_DB" > /dev/null <<'END'
      ${asked.join('\n')}
 END
-     echo asked`,
+     echo asked
+     runuser -u postgres -- psql -q -v ON_ERROR_STOP=1 -d tranche <<'END'
+     ${reader}
+     alter role finance password 'reads';
+END
+     runuser -u tranche -- tranche tick --price 60000
+     export TRANCHE_DB=postgres://finance:reads@127.0.0.1/tranche
+     for month in $(date -u +%Y-%m) 2025-12; do
+       runuser -u tranche -- tranche billing export --month $month --report trades 2> /dev/null | cut -c-11
+     done
+     psql -Atqc 'select count(*) from tranche.closed_months' "$TRANCHE_DB"
+     runuser -u tranche -- tranche partner disable acme 2>&1 | grep -o 'permission denied for table partners' || true`,
   )
   assert.deepEqual([code, err], [0, ''], out)
   assert.match(out, /^sse_test_\w+$/m)
   assert.match(out, /^warning {2}standby_missing {2}server$/m)
-  assert.match(out, /\n0 errors, 1 warning\n640 root:tranche\nbackups\nasked\n$/)
+  assert.match(
+    out,
+    /\n0 errors, 1 warning\n640 root:tranche\nbackups\nasked\n(recorded_at\n){2}1\npermission denied for table partners\n$/,
+  )
 })
 
 test('a file moves to a server by copy and paste, practised once, and is sealed', async (t) => {

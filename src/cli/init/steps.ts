@@ -8,6 +8,7 @@ import { readDeployed } from '../../resources.ts'
 import { isServer, shownAddress } from '../../store/address.ts'
 import { giveName, nameAside } from '../../whole-file.ts'
 import { fileStep, folderStep, ownFolderStep, readOwn, undoOf } from './file-steps.ts'
+import { formerDatabase, refuseUnsealed } from './former-database.ts'
 import { jobSteps, relocated } from './job-steps.ts'
 import {
   type Ids,
@@ -93,13 +94,22 @@ function settingsStep(place: Place, settings: Settings): Step {
     mode,
     owner: () => readableBy(place),
   })
-  return { ...step, what: `${step.what}, the settings of all jobs` }
+  return {
+    ...step,
+    what: `${step.what}, the settings of all jobs`,
+    isDone() {
+      refuseUnsealed(place)
+      return step.isDone()
+    },
+  }
 }
 
 /** The settings, with those that were chosen replaced; every other line stays. */
-function withSettings(text: string, { database }: Place, { priceFeed, ping }: Settings): string {
-  const server = isServer(database) ? database : undefined
-  const chosen = { TRANCHE_DB: server, TRANCHE_PRICE_FEED: priceFeed, TRANCHE_PING_URL: ping?.href }
+function withSettings(text: string, place: Place, { priceFeed, ping }: Settings): string {
+  // That of a file is root's to change.
+  const isChosen = isServer(place.database) || formerDatabase(place) !== null
+  const database = isChosen ? place.database : undefined
+  const chosen = { TRANCHE_DB: database, TRANCHE_PRICE_FEED: priceFeed, TRANCHE_PING_URL: ping?.href }
   return Object.entries(chosen).reduce((settled, [name, value]) => {
     if (value === undefined) return settled
     const line = `${name}=${quoted(value)}`

@@ -261,7 +261,8 @@ export function explained(error: unknown, server: string): unknown {
   if (OF_CERTIFICATES.test(codeOf(error)))
     return new Problem(
       'storage_failed',
-      `There is no safe connection to ${server} (${message}): name its certificate authority with ?sslrootcert=FILE.`,
+      // After the semicolon Node names an option of its own, which the executable does not take.
+      `There is no safe connection to ${server} (${message.replace(/; if .*/, '')}): name its certificate authority with ?sslrootcert=FILE.`,
     )
   return error
 }
