@@ -164,6 +164,8 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const { outliveSignals, stopSignal } = await import('./serve/signals.ts')
   const { noteSelfSigned, renewCertificate } = await import('./serve/tls.ts')
   const { log, tls } = options
+  // An address that cannot be one is refused before there is anything to end.
+  const database = await cli.database()
   keepCallsYoung()
   const renewal = { now: () => {} }
   outliveSignals(() => renewal.now())
@@ -175,7 +177,6 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const listeners = await openListeners(answering, { ...options, uuid: cli.machine.uuid })
   if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listeners.api)
   renewal.now = () => renewCertificate(log, listeners.api, options)
-  const database = await cli.database()
   const db = database.shownInFull
   // As a rule the first line says that all is ready. Only whoever has to wait is told what for.
   const waiting = setTimeout(
