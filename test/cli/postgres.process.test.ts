@@ -180,3 +180,23 @@ test('what month it is the server says, whatever the clock of the machine that a
     assert.equal(await asked('--json', 'partner', 'show', 'acme'), shown)
   }
 })
+
+test('what an operator did is dated by the server, whatever the clock of the machine', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { succeed, cwd, env, server } = await onServer(t)
+  await succeed('partner', 'create', 'acme', '--name', 'Acme')
+  await succeed('copy', '--to', 'copy.db', '--seal')
+  for (const argv of [
+    ['copy', '--unseal'],
+    ['restore', 'copy.db', '--force'],
+  ]) {
+    const off = { ...env, SHIFT_MS: String(40 * DAY_MS) }
+    const { code, err } = await finish(t, argv, { cwd, env: off, program: SHIFTED })
+    assert.equal(code, 0, err)
+    const ahead = await server.ask(
+      'select action from tranche.audit where at > extract(epoch from now()) * 1000',
+      'app',
+    )
+    assert.deepEqual(ahead, [])
+  }
+})
