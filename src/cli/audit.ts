@@ -17,8 +17,8 @@ export function auditCommand(cli: Cli): Command {
   return new Command('audit')
     .description('what operators changed, when and who')
     .option('--since <time>', 'from this date or time on, in UTC, or 24h ago', time(cli.machine.clock))
-    .option('--until <time>', 'before this date or time, which is not part of it', time(cli.machine.clock))
-    .option('--partner <slug>', 'about this partner, its keys, users, plans and executions', slug)
+    .option('--until <time>', 'before this date or time, which is not included', time(cli.machine.clock))
+    .option('--partner <slug>', 'about this partner and its keys, users, plans and executions', slug)
     .addOption(new Option('--format <format>', 'how').choices(['table', 'csv']).default('table'))
     .action((options: AuditOptions) => {
       if (cli.globals().json && options.format === 'csv')
@@ -38,7 +38,7 @@ async function list(cli: Cli, store: Store, { since, until, partner, format }: A
   await printList(cli, { ...listing, json, columns: COLUMNS })
 }
 
-/** Every cell is somebody's words but the first: guarded as those of an export are. */
+/** Every cell except the first may hold anybody's words, so they are guarded as in an export. */
 async function writeCsv(cli: Cli, listing: Listing<ListedAuditEntry>): Promise<void> {
   const { csvHeader, csvRow } = await import('../billing/csv.ts')
   const columns = [

@@ -51,17 +51,20 @@ async function run(cli: Cli, file: string, { frequency, tranches, chart }: Optio
   for (const { results, report } of runs) {
     const { count, days } = blocksOf(results, report.frequency)
     if (count < BLOCKS_MIN)
-      note(cli, `Few ${days}-day blocks (${count}): lean on no interval of ${report.frequency} windows.`)
+      note(
+        cli,
+        `Few ${days}-day blocks (${count}): do not rely on the intervals of ${report.frequency} windows.`,
+      )
   }
   print(cli, frequency ? reports[0] : reports, () => `${table}\n\n${READING}`)
 }
 
-/** Writes over a chart that is there already, and over nothing else: not the prices, not a database. */
+/** Replaces a chart that is already there, but nothing else: neither the prices nor a database. */
 async function writeChart(chart: string, svg: string): Promise<void> {
   const { open, readFile, writeFile } = await import('node:fs/promises')
   try {
     const existing = await readFile(chart, 'latin1').catch(() => null)
-    if (existing !== null && !existing.startsWith('<svg')) throw new Error('it is there already and no chart')
+    if (existing !== null && !existing.startsWith('<svg')) throw new Error('it exists and is not a chart')
     if (existing === null) await (await open(chart, 'wx')).close()
     await writeFile(chart, svg)
   } catch (error) {

@@ -38,7 +38,7 @@ export function billingCommand(cli: Cli): Command {
   addInvoice(cli, billing)
 
   scoped(addMonthOptions(billing.command('adjustments'), 'the present one'))
-    .description('what was set right, why, and what it corrects')
+    .description('what was corrected, why, and the fill that it corrects')
     .action((scope: Scope) =>
       cli.withStore(async (store) => {
         const { listAdjustments } = await import('./billing/adjustments.ts')
@@ -68,8 +68,8 @@ function addExport(cli: Cli, billing: Command): void {
       ]),
     )
     .option('--totals', 'end with a row of totals')
-    .option('--output <file>', 'write this file, whole or not at all, readable by you alone; - is stdout')
-    .option('--force', 'replace the file if it is there')
+    .option('--output <file>', 'write this file, complete or not at all, readable by you alone; - is stdout')
+    .option('--force', 'replace the file if it exists')
     .option('--bom', 'begin with a byte order mark, for spreadsheets')
     .action((given: Scope & Given<ExportOptions>) => {
       if (!namesMonths(given)) throw new Problem('usage', 'Give --month, --from or --year-to-date.')
@@ -97,8 +97,8 @@ function addInvoice(cli: Cli, billing: Command): void {
       ]),
     )
     .option('--settings <file>', 'JSON with the names and addresses of the issuer and the partners')
-    .option('--output <file>', 'write this file, whole or not at all, readable by you alone; - is stdout')
-    .option('--force', 'replace the file if it is there')
+    .option('--output <file>', 'write this file, complete or not at all, readable by you alone; - is stdout')
+    .option('--force', 'replace the file if it exists')
     .action((given: Given<InvoiceOptions>) =>
       cli.withStore(async (store) => {
         const { writeInvoice } = await import('./billing/invoice.ts')
@@ -117,7 +117,7 @@ type Given<T extends { format: string }> = Omit<T, 'format' | 'output'> & {
   output?: string
 }
 
-/** Where to, and in which format. Throws usage for words that do not go together. */
+/** Where to write, and in which format. Throws usage for options that contradict each other. */
 function outputOptions<F extends string, T extends { format?: F | 'json'; output?: string }>(
   cli: Cli,
   given: T,
@@ -133,12 +133,12 @@ function outputOptions<F extends string, T extends { format?: F | 'json'; output
   return { ...given, output, format }
 }
 
-/** An export reads each page once: what SQLite kept of it would be memory for nothing. */
+/** An export reads each page of the file once: caching it would waste memory. */
 const EXPORT_MEMORY = { cacheKib: 4_096 }
 
 const scoped = (command: Command): Command =>
   command
-    .option('--partner <slug>', 'of this partner only', slug)
+    .option('--partner <slug>', 'only of this partner', slug)
     // What nobody pays for is shown only to those who ask for it.
     .addOption(environmentOption().default('live'))
 
@@ -147,7 +147,7 @@ async function filterOf(store: Store, { partner, env }: Whose): Promise<TenantFi
   return { slug: partner ?? null, environment: env }
 }
 
-/** Whose months a command line names, and which: the present one is that of whom it is about. */
+/** Whose months a command line names, and which: the present month is that of the environment it is about. */
 async function resolved(store: Store, scope: Scope) {
   const filter = await filterOf(store, scope)
   const present = async () => monthOf(await timeFor(store, filter))

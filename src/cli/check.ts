@@ -1,4 +1,4 @@
-// check: faults of the file and the ledger, and what an operator should look after before it becomes one.
+// check: faults in the database and the ledger, and what an operator should look after before it becomes a fault.
 
 import { Command } from 'commander'
 import { counted } from '../core/counted.ts'
@@ -13,7 +13,7 @@ import { note, print } from './terminal/print.ts'
 
 export function checkCommand(cli: Cli): Command {
   return new Command('check')
-    .description('verify the file and recompute the ledger; exits 3 when something is wrong')
+    .description('verify the database and recompute the ledger; exits 3 when something is wrong')
     .option('--strict', 'exit 3 for warnings too')
     .action(async ({ strict = false }: { strict?: boolean }) => {
       const { faults, warnings, sandboxes } = await look(cli)
@@ -23,7 +23,7 @@ export function checkCommand(cli: Cli): Command {
         ...warnings.map((finding) => findingJson(cli, finding, 'warning')),
       ]
       print(cli, { ok, findings }, () => inWords(findings))
-      // For a person only: what cron mails is worth reading.
+      // For a person only: what cron mails should be worth reading.
       if (cli.streams.err.isTTY) for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
       if (!ok) cli.exitWith(EXIT.found)
     })
@@ -44,14 +44,14 @@ async function look(cli: Cli): Promise<Seen> {
       { saysSeal: true },
     )
   } catch (error) {
-    // So damaged that it cannot even be opened: that is what was to be found out.
+    // So damaged that it cannot even be opened: that is the finding.
     if (!(error instanceof Problem && error.code === 'database_damaged')) throw error
     const fault = { kind: 'integrity', subject: 'database', message: error.message }
     return { faults: [fault], warnings: [], sandboxes: [] }
   }
 }
 
-/** Where what is damaged is known already, it may well keep warnings from being looked for. */
+/** Once damage has been found, it may well keep warnings from being read. */
 async function unlessFound(faults: readonly Fault[], looking: Promise<Finding[]>): Promise<Finding[]> {
   try {
     return await looking
@@ -61,7 +61,7 @@ async function unlessFound(faults: readonly Fault[], looking: Promise<Finding[]>
   }
 }
 
-/** Wrong books are as urgent as it gets. */
+/** Nothing is more urgent than wrong books. */
 const faultFound = (fault: Fault): Finding => ({
   ...fault,
   severity: 'page',

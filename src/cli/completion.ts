@@ -1,4 +1,4 @@
-// Completion scripts, made from the command tree. A script holds all it needs: completing never starts the program.
+// Completion scripts, made from the command tree. A script is self-contained: completing never starts the program.
 
 import { Argument, Command } from 'commander'
 import { unreachable } from '../core/assert.ts'

@@ -1,8 +1,8 @@
-// What every command is handed: where to write, which database, which world.
+// What every command is given: where to write, which database, and the outside world.
 
 import { Option } from 'commander'
 import type { Machine } from '../machine.ts'
-import type { Seal } from '../store/copying/sealed.ts'
+import type { Seal } from '../store/copying/seal-words.ts'
 import type { Database, OpenOptions } from '../store/database.ts'
 import type { Store } from '../store/store.ts'
 import { tellingOfWaits } from '../store/waiting.ts'
@@ -13,8 +13,8 @@ export type Streams = {
   err: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   in: NodeJS.ReadableStream & { isTTY?: boolean }
   /**
-   * Says that `out` now gets what cannot be shown again. If it cannot be written, the command fails and says so, also
-   * when the reader has merely gone away. Where nobody watches `out`, there is none.
+   * Announces that `out` now gets what cannot be shown again. If it cannot be written, the command fails and says so,
+   * even when the reader has merely gone away. Absent where nobody watches `out`.
    */
   shownOnce?: (loss: Loss) => void
 }
@@ -31,11 +31,11 @@ export type Cli = {
   /** What --db names, not opened yet. */
   database(): Promise<Database>
   /**
-   * Opens the database, runs, closes. Only commands that start something new create a missing one. Whoever watches is told
-   * what holds it up, and that a database has moved.
+   * Opens the database, runs, closes. Only commands that start something new create a missing database. A person who
+   * watches is told what holds the command up, and that a database has moved.
    */
   withStore<T>(run: (store: Store) => Promise<T>, options?: Partial<OpenOptions> & Said): Promise<T>
-  /** How a command line for the same database begins: it names what --db has named. */
+  /** How a command line for the same database begins: it repeats what --db has named. */
   self: () => string
   /** What is not as it should be, gathered for --json. */
   warnings: string[]
@@ -43,7 +43,10 @@ export type Cli = {
   exitWith(code: number): void
 }
 
-/** For a command that says by itself that a database has moved, and for one that `runsOn` and says in its log what it waits for. */
+/**
+ * For a command that itself says that a database has moved, and for one that `runsOn` and says in its log what it waits
+ * for.
+ */
 type Said = { saysSeal?: boolean; runsOn?: boolean }
 
 export const dbOption = () =>
@@ -52,14 +55,14 @@ export const dbOption = () =>
     .default('tranche.db')
 
 type Given = Pick<Cli, 'streams' | 'machine' | 'globals' | 'self' | 'exitWith'> & {
-  /** Told when a command has read a database that has moved. */
+  /** Called when a command has read a database that has moved. */
   onSealed: (cli: Cli, seal: Seal) => void
 }
 
 export function createCli({ onSealed, ...options }: Given): Cli {
   const database = () => databaseOf(options.globals().db, options.machine)
 
-  /** Runs, and tells whoever has read a database that has moved. Whoever would write to it is refused in the same words. */
+  /** Runs, and says so if the database that was read has moved. A write to it is refused in the same words. */
   async function heeding<T>(store: Store, saysSeal: boolean, run: (store: Store) => Promise<T>): Promise<T> {
     let isTold = saysSeal
     try {
@@ -68,7 +71,7 @@ export function createCli({ onSealed, ...options }: Given): Cli {
       isTold ||= (error as { code?: unknown }).code === 'database_sealed'
       throw error
     } finally {
-      // A database that cannot say it has other troubles, which are told.
+      // A database that cannot say has other problems, and those are reported.
       const seal = isTold ? null : await store.readSeal().catch(() => null)
       if (seal) onSealed(cli, seal)
     }

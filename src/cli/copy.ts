@@ -11,7 +11,7 @@ import type { Cli } from './context.ts'
 import { databaseOf } from './database.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { copyWatched } from './shared/copy-watched.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { print, warn } from './terminal/print.ts'
 
 type Options = { from?: string; to?: string; seal?: boolean; unseal?: boolean }
@@ -76,7 +76,7 @@ async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> 
   print(cli, json, () => visible(`${from.shown} copied to ${to.shown}: ${proof}${kept}`))
 }
 
-/** Two databases that both take writes are two truths about the same money. */
+/** Two databases that both take writes are two versions of the truth about the same money. */
 async function takeSealOff(cli: Cli, { from, to, seal }: Options): Promise<void> {
   if (from !== undefined || to !== undefined || seal)
     throw new Problem('usage', '--unseal takes the database of --db, and none of --from, --to and --seal.')

@@ -5,7 +5,7 @@ import { isServer, refuseNoAddress } from '../store/address.ts'
 import type { Database } from '../store/database.ts'
 
 /**
- * Throws usage for an address that cannot be one. The clock of a server is everybody's who uses it; a machine of a test brings its own.
+ * Throws usage for an impossible address. Everyone who uses a server shares its clock; a test's machine brings its own.
  */
 export async function databaseOf(address: string, { clock }: Pick<Machine, 'clock'>): Promise<Database> {
   refuseNoAddress(address)

@@ -1,4 +1,4 @@
-// demo: what a newcomer runs first. Some simulated weeks against the real service, and a summary.
+// demo: what a newcomer runs first: some simulated weeks against the real service, and a summary.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// docs: the guides, read from the executable itself; also as man pages, with those of the commands.
+// docs: the guides, read from the executable itself; also as man pages, together with those of the commands.
 
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -14,11 +14,11 @@ import { note, print } from './terminal/print.ts'
 import { renderFields } from './terminal/table.ts'
 
 export function docsCommand(cli: Cli, program: Command): Command {
-  const topic = new Argument('[topic]', 'its name, or the beginning of it, with #SECTION for a part')
+  const topic = new Argument('[topic]', 'its name, or the beginning of it; with #SECTION, a part of it')
   // Only help and completion ask: a start reads no page.
   Object.defineProperty(topic, 'argChoices', { get: topicNames })
   return new Command('docs')
-    .description('the guides: without a topic, which there are')
+    .description('show a guide; without a topic, list them')
     .addArgument(topic)
     .addOption(
       new Option('--pager <command>', 'what shows a topic on a terminal').env('PAGER').default('less'),
@@ -58,7 +58,7 @@ async function writeManPages(cli: Cli, program: Command, folder: string): Promis
     const file = join(folder, `man${section}`, `${name}.${section}`)
     try {
       mkdirSync(dirname(file), { recursive: true })
-      // A page that is there is replaced and not written into: it may be a link to what root must not lose.
+      // An existing page is replaced, not written into: it may be a link to something that root must not lose.
       rmSync(file, { force: true })
       writeFileSync(file, text, { flag: 'wx' })
     } catch (error) {

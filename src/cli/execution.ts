@@ -18,7 +18,7 @@ import { addLateFillCommands } from './execution/late-fills.ts'
 import { environmentOption, reasonOption, slug, time, wholeNumber } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { partnerNamed } from './shared/find-partner.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { print, printList } from './terminal/print.ts'
 import { type Column, renderFields, renderTable } from './terminal/table.ts'
 
@@ -41,9 +41,9 @@ export function executionCommand(cli: Cli): Command {
       '--stuck',
       `only those due for more than ${DUE_LATE_MS / MINUTE_MS} minutes, or delivered ${STUCK_DELIVERIES} times or more and never confirmed`,
     )
-    .option('--partner <slug>', 'of this partner only', slug)
+    .option('--partner <slug>', 'only of this partner', slug)
     .addOption(environmentOption())
-    .addOption(new Option('--status <status>', 'in this state only').choices(EXECUTION_STATUSES))
+    .addOption(new Option('--status <status>', 'only in this state').choices(EXECUTION_STATUSES))
     .addOption(
       new Option(
         '--since <time>',
@@ -93,9 +93,9 @@ export function executionCommand(cli: Cli): Command {
 
   execution
     .command('cancel')
-    .description('end an instruction nobody will ever confirm; its reservation goes back to its window')
+    .description('end an instruction that nobody will ever confirm; its reservation goes back to its window')
     .argument('<execution-id>')
-    .addOption(reasonOption('why, for whoever looks at it later'))
+    .addOption(reasonOption('why, for anyone who looks at it later'))
     .action(async (executionId: string, { reason }: { reason: string }) => {
       await confirmOnTerminal(
         cli,

@@ -15,7 +15,7 @@ type HealthOptions = { url?: string; port: number; ready?: true }
 export function healthCommand(cli: Cli): Command {
   return new Command('health')
     .description('ask a running serve whether it is up, or ready; exits 0 or 1')
-    .option('--ready', 'ask whether it can do its work, which one that waits for its database cannot yet')
+    .option('--ready', 'ask whether it can do its work; while it waits for its database, it cannot')
     .option('--url <url>', 'where it answers (default: this machine, plain HTTP)')
     .addOption(
       new Option('--port <number>', 'its port on this machine')
@@ -40,19 +40,19 @@ function addressOf({ url, port }: HealthOptions): URL {
   throw new Problem('usage', `${url} is not an http or https address.`)
 }
 
-/** What a service answers, or why there is no answer, and whether that is well. Nothing secret is sent. */
+/** What a service answers, or why there is no answer, and whether that is good. Nothing secret is sent. */
 async function ask(url: URL, isWell: (status: number) => boolean): Promise<{ ok: boolean; text: string }> {
   const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
   const options = {
     signal: AbortSignal.timeout(ANSWER_WAIT_MS),
-    // Its certificate names the world's name for it, and on this machine it is asked by another.
+    // Its certificate has its public name, but on this machine it is called by another.
     rejectUnauthorized: !isLoopback(url.hostname),
   }
   return new Promise((resolve) => {
     const asked = request(url, options, (response) => {
       const status = response.statusCode ?? 0
       resolve({ ok: isWell(status), text: `HTTP ${status}` })
-      // What it says besides is of no use here, and waiting for the end of it could take forever.
+      // The rest of the answer is not needed, and waiting for its end could take forever.
       asked.destroy()
     })
     asked.on('error', (error: NodeJS.ErrnoException) => {
@@ -63,7 +63,7 @@ async function ask(url: URL, isWell: (status: number) => boolean): Promise<{ ok:
   })
 }
 
-/** A refusal is an answer too: by a process that is up, and wants a token for more. */
+/** A refusal is an answer too: from a process that is up, and wants a token for more. */
 const isUp = (status: number): boolean => status >= 200 && status < 500
 
 const isReady = (status: number): boolean => status >= 200 && status < 300

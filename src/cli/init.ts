@@ -1,4 +1,4 @@
-// init: a server set up in one go: user, folders, settings, database, jobs, and the first partner with its key.
+// init: sets a server up in one go: user, folders, settings, database, jobs, and the first partner with its key.
 
 import { Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
@@ -12,7 +12,7 @@ import type { Outcome } from './init/report.ts'
 import type { Step, Taken } from './init/step.ts'
 import { priceFeedOption } from './options/price-feed.ts'
 import { environmentOption, slug } from './options/values.ts'
-import { confirmOnTerminal, mayAsk } from './terminal/confirm.ts'
+import { confirmOnTerminal, mayAsk } from './terminal/ask.ts'
 import { note, print, warn } from './terminal/print.ts'
 import { pingOption } from './tick/ping.ts'
 
@@ -37,7 +37,7 @@ export function initCommand(cli: Cli): Command {
     })
 }
 
-/** What is not named is where the jobs of this machine have it already. */
+/** What is not named is where this machine's jobs already have it. */
 async function placeOf(db: string | null): Promise<Place> {
   const { placeFor } = await import('./init/place.ts')
   const { readSetting } = await import('./init/settings.ts')
@@ -62,7 +62,7 @@ async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
   if (scheduler === 'systemd' && ofMachine !== 'systemd')
     throw new Problem('usage', 'systemd does not run this machine: choose --scheduler cron or none.')
   const trial = await tryFeed(cli, options.priceFeed ?? readFeed(place))
-  // What stands in the way of any step is told before the first one is taken.
+  // Anything that stands in the way of a step is reported before the first step is taken.
   const steps = stepsFor(place, scheduler, options).map((step) => ({ ...step, isTaken: step.isDone() }))
   if (asks) {
     for (const { isTaken, what } of steps) note(cli, `${isTaken ? 'as it is' : 'to do   '} ${what}`)
@@ -75,7 +75,7 @@ async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
   await report(cli, { place, scheduler, trial, taken, partner, first })
 }
 
-/** A file is left alone: whatever it needs is made by the steps. */
+/** Does nothing for a file: the steps make whatever it needs. */
 async function tellingOfServer<T>(cli: Cli, { database }: Place, work: () => Promise<T>): Promise<T> {
   if (!isServer(database)) return work()
   const { tellingOfWaits } = await import('../store/waiting.ts')
@@ -89,7 +89,7 @@ function partnerOf({ partner, name, env }: InitOptions): FirstPartner | null {
   throw new Problem('usage', '--partner and --name go together.')
 }
 
-/** Takes the steps that are not taken. When one fails, those before it are told, and how to undo them. */
+/** Takes the steps that are not taken yet. When one fails, says which were taken before it and how to undo them. */
 async function takeAll(
   cli: Cli,
   steps: readonly (Step & { isTaken: boolean })[],

@@ -12,7 +12,7 @@ import type { Cli } from './context.ts'
 import { duration, environmentOption } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { partnerNamed, tenantNamed } from './shared/find-partner.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { note, print, printList } from './terminal/print.ts'
 import { type Column, renderFields } from './terminal/table.ts'
 
@@ -23,7 +23,7 @@ export function keyCommand(cli: Cli): Command {
 
   key
     .command('create')
-    .description('issue a key; prints it on stdout, this once')
+    .description('issue a key; prints it on stdout, only this once')
     .argument('<slug>', 'the partner')
     .addOption(environmentOption().makeOptionMandatory())
     .option('--label <text>', 'what it is for')
@@ -65,7 +65,7 @@ export function keyCommand(cli: Cli): Command {
   key
     .command('rotate')
     .description(
-      'issue a successor and set when the old key expires; prints the new key on stdout, this once',
+      'issue a successor and set when the old key expires; prints the new key on stdout, only this once',
     )
     .argument('<key-id>')
     .addOption(

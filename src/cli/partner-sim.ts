@@ -27,7 +27,7 @@ export function partnerSimCommand(cli: Cli): Command {
       new Option('--fail <share>', 'how many fail; what is left stays silent').argParser(share).default(0.1),
     )
     .addOption(
-      new Option('--price <usd>', 'what its venue asks, by default the newest price stored').argParser(
+      new Option('--price <usd>', 'the price its venue asks, by default the newest one stored').argParser(
         positivePrice,
       ),
     )
@@ -108,10 +108,10 @@ const reasonOf = (error: unknown): string => {
   return cause instanceof Error && cause.message !== '' ? `${message}: ${cause.message}` : message
 }
 
-/** Whoever holds the key of another partner would confirm in its name. */
+/** With another partner's key, it would confirm in that partner's name. */
 async function refuseStranger(partner: Partner, partnerSlug: string, live: boolean): Promise<void> {
   const me = (await partner.call('GET', '/me').catch((error) => {
-    throw new Error(`The service did not say who this key is: ${reasonOf(error)}`)
+    throw new Error(`The service did not say whose key this is: ${reasonOf(error)}`)
   })) as { partner_slug: string; environment: string }
   if (me.partner_slug !== partnerSlug) {
     throw new Problem('usage', `The key belongs to ${me.partner_slug}, not to ${partnerSlug}.`)
@@ -130,7 +130,7 @@ async function askingPrice(cli: Cli, options: SimOptions): Promise<Price> {
       throw error
     })
   if (newest === null)
-    throw new Problem('no_price', 'No price is stored: say with --price what the venue asks.')
+    throw new Problem('no_price', 'No price is stored: give the price the venue asks with --price.')
   return newest
 }
 

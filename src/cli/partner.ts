@@ -20,7 +20,7 @@ import { dollars, month, slug } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { partnerNamed } from './shared/find-partner.ts'
 import { presentMonth } from './shared/present-month.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { note, print, printList } from './terminal/print.ts'
 import { type Column, renderFields } from './terminal/table.ts'
 
@@ -98,7 +98,7 @@ export function partnerCommand(cli: Cli): Command {
       .command(verb)
       .description(
         held
-          ? 'fire no new tranches of it; polls, confirmations and billing go on'
+          ? 'fire no new tranches for it; polls, confirmations and billing go on'
           : 'go on with the plans of a held partner',
       )
       .argument('<slug>')
@@ -151,7 +151,7 @@ export function partnerCommand(cli: Cli): Command {
   return partner
 }
 
-/** What a partner is charged by from a month on and until when, and what by before, where that is still to come. */
+/** The tier that a partner is charged by, from when until when, and the one before while that month is still to come. */
 async function chargedWords(
   store: Store,
   { partnerSlug, tierName, begins }: { partnerSlug: string; tierName: string | null; begins: string },

@@ -24,7 +24,7 @@ export function planCommand(cli: Cli): Command {
   plan
     .command('list')
     .description('all plans, with their current window')
-    .option('--partner <slug>', 'of this partner only', slug)
+    .option('--partner <slug>', 'only of this partner', slug)
     .addOption(environmentOption())
     .action(({ partner, env }: Filter) =>
       cli.withStore(async (store) => {
@@ -70,9 +70,9 @@ export function planCommand(cli: Cli): Command {
   plan
     .command('bring-back')
     .description(
-      'after the clock was ahead: give plans whose window was rolled into the future their present one',
+      'after the clock was ahead: bring windows that were rolled into the future back to the present',
     )
-    .option('--partner <slug>', 'of this partner only', slug)
+    .option('--partner <slug>', 'only of this partner', slug)
     .addOption(environmentOption())
     .option('--dry-run', 'say what would be done; change nothing', false)
     .action(async ({ partner, env, dryRun }: Filter & { dryRun: boolean }) => {
@@ -90,7 +90,7 @@ const listJson = (row: ListedPlan) => ({
   window: row.window && ledgerJson(row.window),
 })
 
-/** Of a window that is closed nothing is left: what it did not spend is released. */
+/** Nothing is left of a closed window: what it did not spend is released. */
 function ledgerJson(window: Window) {
   const { left_usd, ...amounts } = windowJson(window)
   const { closed, released } = window

@@ -1,7 +1,7 @@
 // price: the prices that are kept, listed, fetched and imported.
 
 import { Command } from 'commander'
-import { clockDisputed, judgeClock } from '../core/clock.ts'
+import { clockDisputed, judgeClock } from '../core/clock-dispute.ts'
 import { formatInstant } from '../core/instant.ts'
 import { formatPrice } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
@@ -36,7 +36,7 @@ export function priceCommand(cli: Cli): Command {
 
   price
     .command('list')
-    .description('the prices kept, oldest first')
+    .description('the stored prices, oldest first')
     .action(() =>
       cli.withStore((store) =>
         printList(cli, {

@@ -3,7 +3,7 @@
 import { Command, CommanderError } from 'commander'
 import { visibleLines } from '../core/visible.ts'
 import { holdsSecret, withoutSecrets } from '../store/address.ts'
-import { type Seal, sealedWords } from '../store/copying/sealed.ts'
+import { type Seal, sealedWords } from '../store/copying/seal-words.ts'
 import { VERSION } from '../version.ts'
 import { auditCommand } from './audit.ts'
 import { backtestCommand } from './backtest.ts'
@@ -45,7 +45,7 @@ import { webhookCommand } from './webhook.ts'
 /** The code of the error that --version ends the parsing with. */
 export const VERSION_ASKED = 'tranche.version'
 
-/** `remark` is added to what the parser complains of; nothing else is said of that where one JSON document was asked for. */
+/** `remark` is added to the parser's complaint; with --json, that complaint is one JSON document and nothing else. */
 export function createProgram(
   options: Pick<Cli, 'streams' | 'machine' | 'exitWith'>,
   { remark, json }: { remark: (complaint: string) => string; json: boolean },
@@ -108,10 +108,10 @@ export function createProgram(
     refuseEmpty(command)
     command.exitOverride().configureOutput({
       writeOut: (text) => out.write(text),
-      // Text wraps by the stream it goes to, which is not always this process's own.
+      // Text wraps to the width of its stream, which is not always this process's own.
       getOutHelpWidth: () => widthOf(out),
       getErrHelpWidth: () => widthOf(err),
-      // A word that was pasted may be anybody's, and begin like an option.
+      // A pasted word may be anything, and may begin like an option.
       outputError: (text, write) =>
         write(visibleLines(withoutSecrets(text.replace(/\n$/, (end) => remark(text) + end)))),
       writeErr: (text) => {

@@ -10,12 +10,12 @@ import type { Cli } from './context.ts'
 import { databaseOf } from './database.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { copyWatched } from './shared/copy-watched.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { print } from './terminal/print.ts'
 
 export function restoreCommand(cli: Cli): Command {
   return new Command('restore')
-    .description('put a copy in the place of the database; the old one is kept next to it')
+    .description('put a copy in place of the database; the old one is kept next to it')
     .argument('<file>', 'the copy')
     .option('--force', 'replace a database even if it is sealed or on a server')
     .action(async (copy: string, { force = false }: { force?: boolean }) => {

@@ -14,7 +14,7 @@ import { duration, positivePrice } from './options/values.ts'
 import { addWebhookOptions, lazyWebhooks, type WebhookOptions } from './options/webhooks.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { tenantNamed } from './shared/find-partner.ts'
-import { confirmOnTerminal, mayAsk } from './terminal/confirm.ts'
+import { confirmOnTerminal, mayAsk } from './terminal/ask.ts'
 import { note, print } from './terminal/print.ts'
 import { createProgress } from './terminal/progress.ts'
 import { renderFields } from './terminal/table.ts'
@@ -31,7 +31,7 @@ export function sandboxCommand(cli: Cli): Command {
   const sandbox = new Command('sandbox').description("the time and the data of a partner's test environment")
 
   addWebhookOptions(sandbox.command('advance'))
-    .description('move the clock of the test environment on, firing what falls due on the way')
+    .description('advance the clock of the test environment, firing what falls due on the way')
     .argument('<slug>', 'the partner')
     .argument('<time>', 'how far, such as 12h, 7d or 30d', duration)
     .addOption(priceOption())

@@ -27,7 +27,7 @@ const DRAIN_LIMIT_MS = 30_000
 const OPENING_UNSAID_MS = 2_000
 /** What the store may keep of a file: calls touch few pages each, and the system has the others in its own memory. */
 const CACHE_KIB = 8_192
-/** How long what was given up on may still take to come to its end by itself. */
+/** How long work that was given up on may still take to end by itself. */
 const LINGER_MS = 1_000
 
 type ServeOptions = WebhookOptions &
@@ -46,7 +46,7 @@ type ServeOptions = WebhookOptions &
     create: boolean
   }
 
-/** As the parser hands it over: it has no word for nothing. */
+/** As the parser delivers it, which has no value for "absent". */
 type Given = Omit<ServeOptions, 'tickEvery' | 'opsListen'> & {
   tickEvery: number | 'off'
   opsListen: OpsPlace | 'off'
@@ -96,7 +96,10 @@ export function serveCommand(cli: Cli): Command {
         .env('TRANCHE_LOG_FORMAT'),
     )
     .addOption(
-      new Option('--log-level <level>', 'the least that is logged; debug adds calls of the ops endpoints')
+      new Option(
+        '--log-level <level>',
+        'the lowest level that is logged; debug adds calls to the ops endpoints',
+      )
         .choices(['debug', 'info', 'warn', 'error'])
         .env('TRANCHE_LOG_LEVEL')
         .default('info'),
@@ -112,7 +115,7 @@ export function serveCommand(cli: Cli): Command {
     .action(async (given: Given) => {
       const [tickEvery, opsListen] = [orNull(given.tickEvery), orNull(given.opsListen)]
       const options = { ...given, tickEvery, opsListen }
-      // What was asked for is checked before a port or a database is opened, or made.
+      // Options are checked before a port is opened, or a database is opened or created.
       await serve(cli, { ...options, ...(await partsOf(cli, options)) })
     })
 }
@@ -178,7 +181,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listeners.api)
   renewal.now = () => renewCertificate(log, listeners.api, options)
   const db = database.shownInFull
-  // As a rule the first line says that all is ready. Only whoever has to wait is told what for.
+  // Usually, the first line says that all is ready. Only if there is a wait does the log say what for.
   const waiting = setTimeout(
     () => log.info({ ...addressesOf(listeners), db }, 'opening the database'),
     OPENING_UNSAID_MS,
@@ -233,10 +236,12 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
       : startScheduler({ store, machine: cli.machine, observe, deliver, log, ping }, options.tickEvery)
   const where = { ...addressesOf(listeners), db: options.db }
   log.info({ ...where, tick_every_ms: options.tickEvery }, 'listening')
-  // Only advice: a database that is away for a moment ends no service that has begun.
+  // Only a warning: a database that is away for a moment does not end a service that has started.
   const partners = await store.listPartners().catch(() => null)
   if (partners?.length === 0)
     log.warn({ db: where.db }, options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER)
+  const seal = await store.readSeal().catch(() => null)
+  if (seal) log.warn({ db: where.db }, (await import('../store/copying/seal-words.ts')).sealedWords(seal))
 
   const signal = await options.stopped
   log.info({ signal }, 'stopping: finishing what is in flight')
@@ -253,7 +258,7 @@ const NO_PARTNER =
 const addressesOf = ({ api, ops }: Listeners) => ({ url: api.url, ...(ops && { ops_url: ops.url }) })
 const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref())
 
-/** Ends the process should anything given up on keep it alive. Does not itself keep it. */
+/** Ends the process if something that was given up on keeps it alive. This timer does not. */
 function endLingering(): void {
   setTimeout(() => process.exit(), LINGER_MS).unref()
 }

@@ -12,7 +12,9 @@ export function statusCommand(cli: Cli): Command {
   return new Command('status')
     .description('how the scheduler and the plans are doing')
     .option('--watch', 'a live screen; without a terminal, one status after the other')
-    .addOption(new Option('--every <duration>', 'between two looks').argParser(interval).default(2_000, '2s'))
+    .addOption(
+      new Option('--every <duration>', 'the time between two looks').argParser(interval).default(2_000, '2s'),
+    )
     .action(({ watch, every }: { watch?: boolean; every: number }) =>
       watch ? lookOnAndOn(cli, every) : lookOnce(cli),
     )

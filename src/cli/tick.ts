@@ -33,19 +33,19 @@ export function tickCommand(cli: Cli): Command {
     .option('--dry-run', 'say what would fire and why; store nothing')
     .addOption(pingOption())
     .action(async (options: TickCommandOptions, command: Command) => {
-      // The settings of all jobs may name a feed, and a price that is given goes before it.
+      // The settings of all jobs may name a feed; a price on the command line overrides it.
       if (options.price !== undefined && command.getOptionValueSource('priceFeed') === 'cli')
         throw new Problem('usage', "option '--price <usd>' cannot be used with option '--price-feed <spec>'")
       if (options.dryRun) return cli.withStore((store) => rehearse(cli, store, options))
       const ping = createPing(options.ping, (message) => warn(cli, message))
-      // The monitor is called once the database is closed and the result printed: it holds up nothing.
+      // The monitor is called once the database is closed and the result is printed, so it holds up nothing.
       const ended = await cli
         .withStore((store) => tick(cli, store, options))
         .catch(async (error) => {
           await ping(failureOf(error).message)
           throw error
         })
-      // A tick that another one kept from running says nothing: should that one hang, silence is what tells.
+      // A tick that another one kept from running says nothing: if that one hangs, the silence is the alarm.
       if (ended) await ping(ended.failure)
     })
 }

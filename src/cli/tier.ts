@@ -47,7 +47,7 @@ export function tierCommand(cli: Cli): Command {
     )
     .addOption(new Option('--min-volume-usd <usd>', 'the monthly volume it begins at').argParser(dollars))
     .addOption(new Option('--per-active-user-usd <usd>', 'charged for each active user').argParser(dollars))
-    .addOption(new Option('--monthly-minimum-usd <usd>', 'the least a month costs').argParser(dollars))
+    .addOption(new Option('--monthly-minimum-usd <usd>', 'the least that a month costs').argParser(dollars))
     .addOption(
       new Option(
         '--from <month>',
@@ -85,7 +85,7 @@ export function tierCommand(cli: Cli): Command {
   return tier
 }
 
-/** From when to when a version holds, and what holds until then. */
+/** From when until when a version holds, and what holds before it. */
 function inForceWords(
   { name, fromMonth }: Tier,
   { before, next, thisMonth }: { before: Tier | null; next: Tier | null; thisMonth: string },

@@ -7,7 +7,7 @@ import type { Cli } from './context.ts'
 import { correctionJson } from './execution/json.ts'
 import { amount, reasonOption } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { print, warn } from './terminal/print.ts'
 import { renderFields } from './terminal/table.ts'
 
@@ -18,7 +18,7 @@ export function tradeCommand(cli: Cli): Command {
 
   trade
     .command('adjust')
-    .description('set right what an execution comes to, by an entry of its own in the present month')
+    .description('correct what an execution comes to, with an entry of its own in the present month')
     .argument('<execution-id>')
     .requiredOption('--usd <usd>', 'what was really spent', amount)
     .requiredOption('--btc <btc>', 'what was really bought', amount)
@@ -45,7 +45,7 @@ export function tradeCommand(cli: Cli): Command {
   return trade
 }
 
-/** It is recorded all the same: the price may be what was wrong. */
+/** It is recorded anyway: the price may be the wrong figure. */
 const doubtful = (after: Amounts, price: Price): string =>
   `${formatUsd(after.usd)} USD for ${formatBtc(after.btc)} BTC does not fit the price it was confirmed at, ${formatPrice(price)}: look again, and adjust it again if a figure is wrong. \`tranche check\` reports it as trade_price.`
 

@@ -10,7 +10,7 @@ import type { Cli } from './context.ts'
 import { environmentOption, slug } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { tenantNamed } from './shared/find-partner.ts'
-import { confirmOnTerminal } from './terminal/confirm.ts'
+import { confirmOnTerminal } from './terminal/ask.ts'
 import { note, print, printList, warn } from './terminal/print.ts'
 import { type Column, renderFields, renderTable } from './terminal/table.ts'
 
@@ -76,8 +76,8 @@ export function userCommand(cli: Cli): Command {
 }
 
 const STILL_THERE: Record<Exclude<Remains, 'nowhere'>, string> = {
-  other_row: 'the text of the e-mail is still there: another row says the same.',
-  log: 'the text of the e-mail is still in the log, which somebody reads: run this again.',
+  other_row: 'the text of the e-mail is still there: another row has the same text.',
+  log: 'the text of the e-mail is still in the log, which somebody is reading: run this again.',
   server:
     'no query finds the e-mail any more, but the disk of the server keeps its text until the space is used again.',
 }

@@ -25,7 +25,7 @@ import { print } from './terminal/print.ts'
 import { renderFields } from './terminal/table.ts'
 import type { ListenOptions } from './webhook/listen.ts'
 
-/** Stands where a wake-up names its first execution, in a test that announces none. */
+/** Stands in for a wake-up's first execution in a test, which announces none. */
 const NO_EXECUTION = `exec_${'0'.repeat(32)}` as ExecutionId
 
 export function webhookCommand(cli: Cli): Command {
@@ -90,7 +90,7 @@ export function webhookCommand(cli: Cli): Command {
     .requiredOption('--key-file <file>', 'a file with an API key of the partner')
     .addOption(serviceOption())
     .addOption(new Option('--secret-file <file>', 'sign with the secret in this file'))
-    .addOption(new Option('--every <time>', 'how often it looks').argParser(interval).default(2_000, '2s'))
+    .addOption(new Option('--every <time>', 'how often to look').argParser(interval).default(2_000, '2s'))
     .addOption(caOption())
     .addOption(headerPrefixOption())
     .addHelpText('after', LISTEN_HELP)

@@ -1,12 +1,12 @@
 // Adjustments: a fill that was recorded wrongly is set right by an entry of its own. The trade itself never changes,
 // and neither does the month it was recorded in.
 
+import { FILL_BTC_MAX, FILL_USD_MAX, isFill, isMispriced } from './confirmation-report.ts'
 import type { Execution } from './execution.ts'
 import type { ExecutionId } from './execution-id.ts'
 import { type Instant, later } from './instant.ts'
 import { type Btc, formatBtc, formatUsd, type Price, UNITS, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
-import { FILL_BTC_MAX, FILL_USD_MAX, isFill, isMispriced } from './report.ts'
 import type { Trade } from './trade.ts'
 import { adjustSpent, type Window } from './window.ts'
 

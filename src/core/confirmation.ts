@@ -1,13 +1,13 @@
 // Confirmations: what a partner's report makes of an execution, and every reason to refuse one, in words.
 
 import { unreachable } from './assert.ts'
+import { type Fill, isFill, type Report, sameReport, spentBy } from './confirmation-report.ts'
 import type { Execution } from './execution.ts'
 import type { ExecutionId } from './execution-id.ts'
 import { type Instant, later } from './instant.ts'
 import { KEPT_FOR, KEPT_REPORTS_MAX, type KeptFor, type LateFill } from './kept-report.ts'
 import { formatUsd, LEDGER_MAX } from './money.ts'
 import { Problem } from './problem.ts'
-import { type Fill, isFill, type Report, sameReport, spentBy } from './report.ts'
 import type { Trade } from './trade.ts'
 import { settle, type Window } from './window.ts'
 

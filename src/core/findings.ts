@@ -10,7 +10,7 @@ import {
   UNSPENT_DAYS,
 } from './alarms.ts'
 import { spellBytes } from './bytes.ts'
-import { inWords } from './clock.ts'
+import { inWords } from './clock-dispute.ts'
 import { counted } from './counted.ts'
 import { STUCK_DELIVERIES } from './execution.ts'
 import { formatInstant, type Instant, later } from './instant.ts'

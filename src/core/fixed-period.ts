@@ -1,6 +1,6 @@
 // What a report of a month may cover, decided from what time it is and what has been recorded.
 
-import { CLOCK_DIFFERENCE_MAX_MS } from './clock.ts'
+import { CLOCK_DIFFERENCE_MAX_MS } from './clock-dispute.ts'
 import { earlier, type Instant, later, monthOf, plus } from './instant.ts'
 import { monthBefore, type Period, periodOf } from './month.ts'
 

@@ -1,8 +1,8 @@
 // Reports of purchases that a rule refused: money may have moved, so they are kept for an operator to decide on.
 
+import type { Fill } from './confirmation-report.ts'
 import type { Instant } from './instant.ts'
 import type { ProblemCode } from './problem.ts'
-import type { Fill } from './report.ts'
 
 /** The most reports kept of one execution. Further ones are counted: twenty say that something is wrong. */
 export const KEPT_REPORTS_MAX = 20

@@ -3,12 +3,12 @@
 
 import { type Adjustment, amountsOf, type Correction, correct, refuseImpossible } from './adjustment.ts'
 import { type ExecutionSeen, orderTaken, type Recorded, tradeOf } from './confirmation.ts'
+import type { Fill } from './confirmation-report.ts'
 import { isOpen } from './execution.ts'
 import type { Instant } from './instant.ts'
 import type { LateFill } from './kept-report.ts'
 import { type Btc, lesser, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
-import type { Fill } from './report.ts'
 import type { Trade } from './trade.ts'
 import { adjustSpent, settle, type Window } from './window.ts'
 

@@ -1,8 +1,8 @@
 // A trade: the record of a report that was accepted.
 
+import type { Report } from './confirmation-report.ts'
 import type { ExecutionId } from './execution-id.ts'
 import type { Instant } from './instant.ts'
-import type { Report } from './report.ts'
 
 export type Trade = {
   executionId: ExecutionId

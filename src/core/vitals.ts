@@ -1,6 +1,6 @@
 // What is known of a running service at a glance: the facts that its findings are drawn from. All of it is cheap to read.
 
-import type { Dispute } from './clock.ts'
+import type { Dispute } from './clock-dispute.ts'
 import type { ExecutionId } from './execution-id.ts'
 import type { Instant } from './instant.ts'
 import type { Price, Usd } from './money.ts'

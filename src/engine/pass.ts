@@ -1,9 +1,9 @@
 // One scheduler pass: take the lock, learn the price, visit the plans that are due, store what fires.
 
-import { clockDisputed, judgeClock, type Testimony } from '../core/clock.ts'
+import { clockDisputed, judgeClock, type Testimony } from '../core/clock-dispute.ts'
 import type { ExecutionId } from '../core/execution-id.ts'
 import { nextExecutionId } from '../core/execution-id.ts'
-import { failsafeLead } from '../core/failsafe.ts'
+import { failsafeLead } from '../core/failsafe-lead.ts'
 import type { Instant } from '../core/instant.ts'
 import { livePriceOf } from '../core/live-price.ts'
 import type { Price } from '../core/money.ts'

@@ -4,7 +4,7 @@
 
 import { assert } from '../core/assert.ts'
 import type { Firing, Tranche, Trigger } from '../core/execution.ts'
-import { failsafeStart } from '../core/failsafe.ts'
+import { failsafeStart } from '../core/failsafe-lead.ts'
 import { slotMsOf } from '../core/frequency.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/instant.ts'
 import { floorToCents, lesser, type Price, type Usd, ZERO_USD } from '../core/money.ts'

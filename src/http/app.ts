@@ -10,12 +10,12 @@ import { authenticate, isUseStale } from './auth.ts'
 import { hasArrived, readBody, readQuery } from './body.ts'
 import { createCallLog } from './call-log.ts'
 import { DOCS_PATHS, type DocsPath, readDocs } from './docs-page.ts'
+import { createRateLimit } from './key-rate-limit.ts'
 import { createOneAtATime } from './one-at-a-time.ts'
 import { getDescription } from './openapi/get-description.ts'
-import { sendOps } from './ops/app.ts'
 import type { Ops } from './ops/endpoints.ts'
+import { sendOps } from './ops/listener.ts'
 import { OPS_PATHS } from './ops/paths.ts'
-import { createRateLimit } from './rate-limit.ts'
 import { CHALLENGE, PUT_OFF, Refusal, STATUS_OF } from './refusal.ts'
 import { openAnswer } from './request-id.ts'
 import { flawOf, writtenAs } from './request-line.ts'
@@ -24,7 +24,7 @@ import { ROUTES } from './routes.ts'
 import { CALLS_PER_KEY_MAX, createTurns, type Turn } from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
-  /** Null while the database is being opened: every call is then put off. */
+  /** Null while the database is being opened: every call is then told to try again. */
   store: Store | null
   log: Log
   ops?: Ops
@@ -40,7 +40,7 @@ export function createApp(options: AppOptions): H3 {
   const takeTurn = createTurns(callsPerKey)
   const oneAtATime = createOneAtATime()
   const listings = createListings()
-  /** The keys whose use is being written: one write for each, however many calls come meanwhile. */
+  /** The keys whose last use is being written: one write for each, however many calls come meanwhile. */
   const beingNoted = new Set<string>()
   const logCall = createCallLog(log)
   // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
@@ -137,7 +137,7 @@ export function createApp(options: AppOptions): H3 {
     return { status: 200, text, headers: {}, bug: null }
   }
 
-  /** Beside the request, not before its answer: a read must not wait for a write lock. */
+  /** Done in parallel to the request, not before its answer: a read must not wait for a write lock. */
   function noteUse(store: Store, { key: { keyId, tenant } }: KeySeen): void {
     if (beingNoted.has(keyId)) return
     beingNoted.add(keyId)
@@ -151,7 +151,7 @@ export function createApp(options: AppOptions): H3 {
   }
 }
 
-/** How long nobody tries to note the use of a key that could not be noted. */
+/** After a failure to note the use of a key, how long to wait before trying again. */
 const NOTE_AGAIN_MS = 60_000
 
 const NOT_GET = new Refusal(405, 'Method Not Allowed', { allow: 'GET' })

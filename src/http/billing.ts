@@ -17,7 +17,7 @@ export const month = field({ type: 'string', pattern: MONTH_PATTERN.source }, (i
   return known ? periodOf(input) : new FieldError('value_error', 'Value error, month must be written YYYY-MM')
 })
 
-/** Where a listing goes on: what it covers ends there, and this is the last user of the page before. */
+/** Where a listing goes on: the end of the period that it covers, and the last user of the page before. */
 type Place = { end: Instant; after: string }
 
 const places: Places<Place> = {
@@ -84,7 +84,7 @@ async function draw(store: CallStore, tenant: Tenant, period: FixedPeriod): Prom
   return { users, totals: totalsJson(users) }
 }
 
-/** The place of the first user behind an id, among users in the order of their ids. */
+/** The place of the first user after an id, among users in the order of their ids. */
 function firstAfter(users: readonly { partnerUserId: string }[], id: string): number {
   let [low, high] = [0, users.length]
   while (low < high) {

@@ -1,4 +1,4 @@
-// Request bodies: bytes within a limit, text, JSON, and at last a value that a schema vouches for.
+// Request bodies: bytes within a limit, text, JSON, and finally a value that a schema has checked.
 
 import { Readable } from 'node:stream'
 import type { H3Event } from 'h3'
@@ -51,7 +51,7 @@ export function detailOf(issue: z.core.$ZodIssue, place: 'body' | 'query'): Vali
 
 export const invalid = (details: ValidationDetail[]): Refusal => new Refusal(422, details)
 
-/** The limit on its size would say little about a body that unfolds. */
+/** The size limit would mean little for a compressed body. */
 function refuseEncoded(request: H3Event['req']): void {
   const encoding = request.headers.get('content-encoding') ?? ''
   if (/^(identity)?$/i.test(encoding)) return
@@ -68,15 +68,15 @@ async function readBytes(request: H3Event['req']): Promise<Buffer> {
   return gather(request.runtime?.node?.req ?? Readable.from(request.body ?? []))
 }
 
-/** Whether all of a request is here already. */
+/** Whether the whole request has already arrived. */
 export const hasArrived = (request: H3Event['req']): boolean => request.runtime?.node?.req.complete === true
 
-/** From Node's own stream: each piece of a web stream would cost promises besides. */
+/** From Node's own stream: each piece of a web stream would also cost promises. */
 function gather(body: Readable): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
-    // The client left in the middle of its request: nobody reads the answer, and it is not our failure.
+    // The client left in the middle of its request: nobody reads the answer, and the failure is not ours.
     const left = (): void => {
       if (!body.readableEnded) reject(new Refusal(400, 'Request body ended early.', { connection: 'close' }))
     }
@@ -84,7 +84,8 @@ function gather(body: Readable): Promise<Buffer> {
     body.on('data', (chunk: Buffer) => {
       size += chunk.byteLength
       if (size <= BODY_BYTES_MAX) chunks.push(chunk)
-      // Not destroyed: that would take the socket from a request that is still to be answered. It closes with the answer.
+      // Not destroyed: that would take the socket away from a request that has yet to be answered. It closes with the
+      // answer.
       else reject(tooLarge())
     })
     body.once('end', () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)))
@@ -114,7 +115,7 @@ function errorOffset(text: string): number {
   try {
     findJsonError(text, errors, { disallowComments: true, allowTrailingComma: false })
   } catch {
-    // It descends by recursion, so a text nested thousands deep is beyond it. Such a text mostly lacks its end.
+    // That parser is recursive, so it cannot read a text nested thousands deep. Such a text is usually just cut off.
     return text.length
   }
   return errors[0]?.offset ?? text.length

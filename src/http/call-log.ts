@@ -1,23 +1,23 @@
-// What the log says of calls: a line for each call with a key; of the others, and of errors that repeat, not more than
-// a person can use, because a stranger decides how many there are.
+// What the log says about calls: one line for each call with a key. Of other calls, and of errors that repeat, it logs
+// no more than a person can use, because a stranger decides how many there are.
 
 import { Problem } from '../core/problem.ts'
 import type { Log } from '../log.ts'
 
-/** Of calls that are refused before a key is known, so many have a line of their own in a second. */
+/** How many calls per second that are refused before a key is known get a line of their own. */
 export const KEYLESS_LINES_MAX = 10
 const SECOND_MS = 1_000
 /** How long an error that recurs is logged without its stack. */
 const STACK_EVERY_MS = 60_000
-/** Different errors that are remembered; more of them than this are a flood as well. */
+/** How many different errors are remembered; more than this are a flood as well. */
 const ERRORS_MAX = 100
 
 export type CallLine = {
   request_id: string
   method: string
-  /** The pattern, null for a path that is none. */
+  /** The route's pattern; null for a path that has no route. */
   route: string | null
-  /** Null for a call without a key that is known. */
+  /** Null for a call without a known key. */
   partner_slug: string | null
   environment: string | null
   status: number
@@ -27,8 +27,8 @@ export type CallLine = {
 export type CallLog = (line: CallLine, bug: unknown) => void
 
 /**
- * `bug` is what a call failed of that is not the caller's doing, null for nothing. That the database is gone every call
- * meets from then on.
+ * `bug` is the error, not of the caller's doing, that made a call fail; null if there is none. Once the database is
+ * gone, every call meets that error.
  */
 export function createCallLog(log: Log): CallLog {
   const stacks = new Map<string, number>()

@@ -1,5 +1,5 @@
-// /docs: the API description as a page for a browser. The viewer is a package that travels with the program; the page
-// takes nothing from any other address, and sends nothing to this one but the question for /openapi.json.
+// /docs: the API description as a page for a browser. The viewer is a package that is part of the program. The page
+// loads nothing from any other address, and asks this one only for /openapi.json.
 
 import { readViewerFile } from '../resources.ts'
 import { INFO } from './openapi/common-parts.ts'
@@ -27,7 +27,7 @@ const PAGE = `<!doctype html>
 </html>
 `
 
-// It only shows (docs/decisions/0059-the-viewer-only-shows.md): no field for a key, no choice of a server.
+// The viewer only shows (docs/decisions/0059-the-viewer-only-shows.md): no field for a key, no choice of a server.
 const START = `const dark = matchMedia('(prefers-color-scheme: dark)')
 const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches)
 follow()
@@ -79,8 +79,8 @@ export async function readDocs(path: DocsPath): Promise<DocsAnswer> {
 let last: Promise<void> = Promise.resolve()
 
 /**
- * One large file in each turn of the event loop: to hand half a megabyte to a socket takes as long as a whole turn of
- * calls may, and anybody may ask for it.
+ * One large file per turn of the event loop: handing half a megabyte to a socket takes as long as all calls of a turn
+ * may, and anybody may ask for it.
  */
 function inTurn(): Promise<void> {
   last = last.then(() => new Promise((resolve) => setImmediate(resolve)))
@@ -92,7 +92,7 @@ const answerOf = (type: string, body: string | Uint8Array): DocsAnswer => ({
   body,
 })
 
-/** Every browser takes gzip: it is embedded so, and never unpacked here. */
+/** Every browser accepts gzip, so the viewer is embedded compressed, and never unpacked here. */
 function zipped(type: string, body: Uint8Array): DocsAnswer {
   const { headers } = answerOf(type, body)
   return { headers: { ...headers, 'content-encoding': 'gzip' }, body }

@@ -3,11 +3,17 @@
 import { z } from 'zod'
 import { assert } from '../core/assert.ts'
 import { confirm } from '../core/confirmation.ts'
+import {
+  FILL_BTC_MAX,
+  FILL_FEE_MAX,
+  FILL_PRICE_MAX,
+  REPORT_STATUSES,
+  type Report,
+} from '../core/confirmation-report.ts'
 import { deliver, type Execution, idempotencyKey } from '../core/execution.ts'
 import { EARLIEST, formatInstant, type Instant } from '../core/instant.ts'
 import { type Btc, btc, formatUsd, type Price, price, usd, ZERO_USD } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
-import { FILL_BTC_MAX, FILL_FEE_MAX, FILL_PRICE_MAX, REPORT_STATUSES, type Report } from '../core/report.ts'
 import { REASON_MAX } from '../core/text.ts'
 import type { ExecutionPlace } from '../store/executions.ts'
 import {
@@ -22,7 +28,7 @@ import { datetime, decimal, id, oneOf, remark, said } from './fields.ts'
 import { cursor, limit, PAGE_DEFAULT, type Places, pageOf } from './paging.ts'
 import { route } from './route.ts'
 
-/** The most executions one poll is handed. */
+/** The most executions that one poll returns. */
 export const DUE_PAGE_MAX = 500
 
 export const getDue = route({
@@ -36,7 +42,7 @@ export const getDue = route({
   },
 })
 
-// The order of the members is the order of errors in an answer: the contract's field table.
+// The order of the members is the order of errors in an answer; it is that of the contract's field table.
 const common = {
   partner_order_id: id().meta(said('The order on your venue. Deduplicates retries.', 'order-1')),
 }

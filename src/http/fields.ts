@@ -41,15 +41,15 @@ export const remark = ({ max }: { max: number }) =>
   field({ type: 'string' }, (input) => (typeof input === 'string' ? showable(input, max) : notText))
 
 /**
- * What the API description says of a field: words, and a value as it is sent. Under a name of our own, because zod
- * takes the examples away from whatever it reads by a transform.
+ * What the API description says about a field: its text, and an example as it is sent. Under a name of our own, because
+ * zod drops the examples of fields that it reads through a transform.
  */
 export const said = (description: string, example: unknown) => ({ description, [SAMPLE]: example })
 export const SAMPLE = 'x-sample'
 
 export const id = () => text({ max: ID_MAX })
 
-/** An id that a path has to carry: `.` and `..` are the two segments that every URL parser takes away. */
+/** An id that has to fit in a path: every URL parser removes the segments `.` and `..`. */
 export const pathId = () =>
   field({ type: 'string', minLength: 1, maxLength: ID_MAX, not: { enum: ['.', '..'] } }, (input) => {
     if (input !== '.' && input !== '..') return parseText(input, { max: ID_MAX })
@@ -99,7 +99,10 @@ export const decimal = <T extends bigint>(read: (text: string) => T, bounds: Dec
     return value
   })
 
-/** A bound as the messages show it: with cents where the field takes no more than cents, else as a whole number. */
+/**
+ * A bound as the messages show it: with two decimals where the field takes no more than cents, otherwise as a whole
+ * number.
+ */
 function shown(bound: bigint, placesMax?: number): string {
   const text = formatUsd(bound as Usd)
   return placesMax === undefined ? text.replace(/\.00$/, '') : text
@@ -139,7 +142,7 @@ function parseText(input: unknown, { max }: { max: number }): string | FieldErro
   if (input === '') return new FieldError('string_too_short', 'String should have at least 1 character')
   const length = [...input].length
   if (length > max) return new FieldError('string_too_long', `String should have at most ${max} characters`)
-  // Half a surrogate pair cannot be stored: two different ids would become one.
+  // Half a surrogate pair cannot be stored: two different ids would become the same.
   if (!input.isWellFormed()) return new FieldError('value_error', 'Value error, must be valid Unicode text')
   if (CONTROL.test(input)) {
     return new FieldError('value_error', 'Value error, must not contain control characters')

@@ -1,5 +1,5 @@
-// The listening socket: plain or TLS, with time limits, and a close that lets what is in flight finish. Nothing a
-// client sends, or leaves unsent, may reach further than its own connection.
+// The listening socket: plain or TLS, with time limits, and a close that lets calls in flight finish. Nothing that a
+// client sends, or fails to send, may affect more than its own connection.
 
 import type { RequestListener, Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,7 +11,10 @@ export type Listener = {
   url: string
   /** The certificate clients are shown, as PEM; null without TLS. */
   cert: string | null
-  /** Shows new clients another certificate. Throws when it is none, or not one of this key, and keeps the old one. */
+  /**
+   * Shows new clients another certificate. Throws when it is not a certificate, or does not match the key, and keeps
+   * the old one.
+   */
   renew: (certificate: Certificate) => void
   /** Takes no new connection, ends the idle ones, and resolves when the last call is answered. */
   close: () => Promise<void>
@@ -24,7 +27,7 @@ export type ListenOptions = Partial<ConnectionLimits> & {
   host: string
   port: number
   tls: Tls
-  /** Names the refusals of what is not HTTP. */
+  /** Gives ids to the refusals of what is not HTTP. */
   uuid: () => string
   onTurnedAway?: (reason: string) => void
   /** How long an answer may lie here without the client taking any of it. */
@@ -37,7 +40,7 @@ const LIMITS = {
   requestTimeout: 30_000,
   /** How often the two limits above are looked at. */
   connectionsCheckingInterval: 2_000,
-  /** Above the usual 60 s of a proxy or a poller, so that it is they who close. */
+  /** Longer than the usual 60 s of a proxy or a poller, so that they are the ones to close. */
   keepAliveTimeout: 75_000,
   // The app refuses it, in JSON.
   requireHostHeader: false,
@@ -57,7 +60,7 @@ export async function listenOn(app: Answering, options: ListenOptions): Promise<
   })
   const { server, cert } = await makeServer(connections.accept, tls)
   Object.assign(server, LIMITS)
-  // Whether a body is wanted, and what else may be expected, the app says.
+  // The app decides whether a body is wanted, and what else may be expected.
   server.on('checkContinue', connections.accept).on('checkExpectation', connections.accept)
   connections.watch(server)
   await bind(server, host, port)
@@ -86,7 +89,7 @@ function bind(server: Server, host: string, port: number): Promise<void> {
     })
     server.listen({ host, port }, () => {
       server.removeAllListeners('error')
-      // A connection that cannot be accepted, for want of file descriptors say, is the loss of that client alone.
+      // If a connection cannot be accepted, for example for lack of file descriptors, only that client is affected.
       server.on('error', () => {})
       resolve()
     })
@@ -101,7 +104,9 @@ const REASONS: Record<string, string> = {
   EACCES: 'it takes a right that this user does not have',
 }
 
-/** Hands calls to the app. Should one fail outside it, on a broken socket say, its connection ends and nothing else. */
+/**
+ * Hands calls to the app. If a call fails outside the app, for example on a broken socket, only its connection ends.
+ */
 function guarded(app: Answering): RequestListener {
   const handle = toNodeHandler({ fetch: (request: Request) => app.fetch(request) } as H3)
   return (request, response) => {

@@ -1,4 +1,4 @@
-// GET /me: whom the key belongs to.
+// GET /me: whose key it is.
 
 import { meAnswer } from './answers/schemas.ts'
 import { route } from './route.ts'

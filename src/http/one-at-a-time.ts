@@ -1,12 +1,15 @@
-// What is slow, one after the other for each tenant: a long read already shares the event loop with everything else, and
-// each look-up of a name holds a socket. Side by side, a tenant's crowd of them would leave the others nothing.
+// Slow work, done one piece at a time for each tenant: a long read already shares the event loop with everything else,
+// and each name look-up holds a socket. Done all at once, one tenant's crowd of them would leave the others nothing.
 
 import { Refusal } from './refusal.ts'
 
-/** The most that wait for a tenant's turn: a year of months and their users. */
+/** The most that may wait for a tenant's turn: a year of months and their users. */
 const WAITING_MAX = 32
 
-/** Runs `work` when what the tenant asked for before is done. Throws a Refusal: 429, when too much of it waits. */
+/**
+ * Runs `work` when everything that the tenant asked for before is done. Throws a Refusal: 429, when too much is
+ * waiting.
+ */
 export function createOneAtATime(): <T>(tenantId: number, work: () => Promise<T>) => Promise<T> {
   const lines = new Map<number, { length: number; last: Promise<unknown> }>()
   return async (tenantId, work) => {

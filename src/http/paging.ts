@@ -21,7 +21,10 @@ export const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (
   return value
 })
 
-/** A place in a list as text, and back; null for a text that is none. No two lists write a place alike. */
+/**
+ * A place in a list as text, and back; null for text that is not such a place. No two lists write a place in the same
+ * way.
+ */
 export type Places<T> = { write: (place: T) => string; read: (text: string) => T | null }
 
 /** A cursor is a place, wrapped so that nobody takes it apart. */
@@ -36,7 +39,7 @@ export const cursor = <T>({ read, write }: Places<T>) =>
 
 const NOT_ONE = new FieldError('value_error', 'Value error, cursor is not one of a page')
 
-/** Refuses in the query of a month a cursor of another one: it would begin in the wrong place. */
+/** Refuses a cursor of another month: the listing would begin in the wrong place. */
 export const ofItsMonth =
   <T>(isIn: (place: T, month: Period) => boolean) =>
   (query: { month: Period; cursor?: T | undefined }, context: z.core.$RefinementCtx): void => {
@@ -45,7 +48,7 @@ export const ofItsMonth =
     context.addIssue({ code: 'custom', path: ['cursor'], message, params: { type } })
   }
 
-/** The first `limit` of rows of which one more was read than the page has, and the cursor behind them. */
+/** The first `limit` of the rows, of which one more was read than the page has, and the cursor after them. */
 export function pageOf<T>(rows: readonly T[], limit: number, writeLast: (last: T) => string) {
   const page = rows.slice(0, limit)
   const last = page.at(-1)

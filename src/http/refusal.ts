@@ -18,7 +18,7 @@ export class Refusal extends Error {
   }
 }
 
-/** What goes with every 401: how to say who calls. */
+/** Sent with every 401: how to authenticate. */
 export const CHALLENGE = { 'www-authenticate': 'Bearer' }
 
 const CANNOT_BE_USED = {
@@ -27,8 +27,8 @@ const CANNOT_BE_USED = {
 }
 
 /**
- * What a partner is told of a database that cannot be used, and after how many seconds to try again; the log tells the
- * operator more.
+ * What a partner is told about a database that cannot be used, and after how many seconds to try again; the log tells
+ * the operator more.
  */
 export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: string }>> = {
   database_gone: {
@@ -50,7 +50,7 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
   },
 }
 
-/** Problems an operator's command can meet but a request cannot are 500: were one to appear here, it is a bug. */
+/** Problems that an operator's command can meet but a request cannot are 500: if one appears here, it is a bug. */
 export const STATUS_OF: Record<ProblemCode, number> = {
   consent_required: 400,
   user_not_found: 404,

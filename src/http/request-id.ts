@@ -1,11 +1,11 @@
-// What every answer begins with, whichever listener gives it: the id of its call, and that nobody keeps a copy.
+// The headers that every answer has, on either listener: the id of its call, and that nobody may keep a copy.
 
 import type { H3Event } from 'h3'
 
 /** The id of a call is logged, and nothing that begins like a key or a secret of ours ever is. */
 const REQUEST_ID = /^(?=[A-Za-z0-9._-]{1,128}$)(?!.*sse_[a-z]+_)/
 
-/** Sets what every answer has, and returns the id of the call. */
+/** Sets the headers that every answer has, and returns the id of the call. */
 export function openAnswer(event: H3Event, uuid: () => string): string {
   const given = event.req.headers.get('x-request-id') ?? ''
   const requestId = REQUEST_ID.test(given) ? given : uuid()

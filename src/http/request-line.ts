@@ -1,4 +1,4 @@
-// What a request says before its body that no route may be asked about: the path as it was sent, its framing, Host and
+// Checks what a request says before its body, whatever its route: the path as it was sent, its framing, Host and
 // Expect.
 
 import type { IncomingMessage } from 'node:http'
@@ -56,8 +56,8 @@ function countHosts(rawHeaders: readonly string[]): number {
 const FRAMING = 'Send HTTP/1.1, with no Transfer-Encoding but chunked.'
 
 /**
- * Whether a proxy may see another end of this request than Node's parser does: by a transfer coding before `chunked`,
- * chunks from a client of HTTP/1.0, which knows none, or a version that is framed in another way.
+ * Whether a proxy may see this request end elsewhere than Node's parser does: because of a transfer coding before
+ * `chunked`, chunks from an HTTP/1.0 client, which knows none, or a version that is framed differently.
  */
 export function isFramedInDoubt({ headers, httpVersion }: IncomingMessage): boolean {
   const coding = headers['transfer-encoding']
@@ -65,6 +65,6 @@ export function isFramedInDoubt({ headers, httpVersion }: IncomingMessage): bool
   return httpVersion !== '1.1' || (coding !== undefined && !/^chunked$/i.test(coding))
 }
 
-/** Whether the client waits to be told that its body is wanted. */
+/** Whether the client waits to be told to send its body. */
 export const asksToContinue = (request: H3Event['req']): boolean =>
   /^100-continue$/i.test(request.headers.get('expect') ?? '')

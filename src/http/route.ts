@@ -10,13 +10,13 @@ import type { Store } from '../store/store.ts'
 /** Where a webhook may be sent: `checkUrl` throws webhook_refused with the reason. */
 export type UrlGuard = { checkUrl: (url: string) => Promise<void> }
 
-/** The methods that are asked on behalf of a tenant, which they take first; any other cannot be called. */
+/** The methods that act on behalf of a tenant, which they take first; no other can be called. */
 type AskedFor<S> = {
   [M in keyof S]: S[M] extends (...args: infer A) => unknown ? (A[0] extends Tenant ? S[M] : never) : never
 }
 
 /**
- * What a partner's call may ask of the store. Its tenant waits for each of them in its own turn, so that nobody else
+ * What a partner's call may ask of the store. For each of them, its tenant waits in its own line, so that nobody else
  * waits behind its crowd.
  */
 export type CallStore = AskedFor<
@@ -43,7 +43,7 @@ export type Services = { store: CallStore; machine: Machine; guard: UrlGuard; li
 
 export type Call<B, Q = unknown> = Services & {
   caller: KeySeen
-  /** On whose behalf everything is asked: a write asks for its key again. */
+  /** On whose behalf everything is done: a write checks its key again. */
   tenant: Caller
   body: B
   query: Q
@@ -62,7 +62,7 @@ export type Route = {
   query: z.ZodType | null
   /** The shape of its answer, with 200. */
   answer: z.ZodType
-  /** Its answer when that is the same for everyone, a key or none; null when it has to be worked out. */
+  /** Its answer when that is the same for everyone, with or without a key; null when it has to be computed. */
   text: (() => string) | null
   handle: (call: Call<never, never>) => Promise<unknown>
 }

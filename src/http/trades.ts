@@ -41,7 +41,8 @@ export const getTrades = route({
   handle: async ({ store, tenant, query, alone }) => {
     const size = query.limit ?? PAGE_DEFAULT
     const { period, lines } = await alone(async () => {
-      // What is recorded from here on is dated behind it, and comes on a later page: none is missed and none comes twice.
+      // What is recorded from here on is dated later, and comes on a later page: nothing is missed and nothing comes
+      // twice.
       const period = await store.fixTenantPeriod(tenant, query.month)
       const page = { after: query.cursor ?? null, limit: size + 1 }
       return { period, lines: await store.readTenantLines(tenant, period, page) }

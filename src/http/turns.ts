@@ -1,12 +1,13 @@
 // Whose turn it is. While there is little to do, every call is handled as it comes. When the calls of one turn of the
-// event loop take too long, the others wait, and the keys take turns: one key's crowd delays nobody else's call.
+// event loop take too long, the rest wait, and the keys take turns, so that one key's crowd of calls delays nobody
+// else's.
 
 import { createLanes } from '../lanes.ts'
 import { Refusal } from './refusal.ts'
 
-/** The most calls of one key at once, in hand or waiting: more than any connection pool. */
+/** The most calls of one key at once, under way or waiting: more than any connection pool makes. */
 export const CALLS_PER_KEY_MAX = 1_024
-/** The handling after which a turn of the event loop ends, so that sockets, timers and /healthz get theirs. */
+/** After this much handling, a turn of the event loop ends, so that sockets, timers and /healthz get theirs. */
 const TURN_MS = 10
 
 export type Turn = {
@@ -19,7 +20,7 @@ export type Turn = {
 /** Gives each call its turn. Throws a Refusal: 429, when the key has `callsPerKey` calls here already. */
 export function createTurns(callsPerKey: number): (keyId: string) => Turn {
   const waiting = createLanes<() => void>()
-  /** Of every key that has called. */
+  /** For every key that has called. */
   const keys = new Map<string, { calls: number; wait: (go: () => void) => void }>()
   /** When the handling of this turn of the event loop is to end; null before its first call. */
   let endsAt: number | null = null
@@ -36,7 +37,7 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
       const go = waiting.take()
       if (!go) break
       go()
-      // That call goes on first, as far as it gets without waiting.
+      // That call runs first, as far as it gets without waiting.
       await null
     }
   }

@@ -52,12 +52,12 @@ function parseUrl(input: unknown): string | FieldError {
   if (input.length > WEBHOOK_URL_MAX) {
     return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
   }
-  // A URL parser takes some of these away and keeps others; an operator's terminal would obey them.
+  // A URL parser drops some of these and keeps others; an operator's terminal would obey them.
   if (UNPRINTABLE.test(input)) return notUrl
   const url = URL.parse(input)
   if (!url) return notUrl
   if (url.protocol !== 'https:') return new FieldError('url_scheme', "URL scheme should be 'https'")
-  // A URL parser reads these as other addresses than they seem to be, and nothing listens on port 0.
+  // A URL parser reads these as addresses other than they seem, and nothing listens on port 0.
   if (!WELL_FORMED.test(input) || url.port === '0') return notUrl
   if (url.href.length > WEBHOOK_URL_MAX) {
     return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)

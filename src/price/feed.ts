@@ -1,6 +1,6 @@
 // Where a pass gets its price from: a SPEC on the command line becomes a feed.
 
-import type { Testimony } from '../core/clock.ts'
+import type { Testimony } from '../core/clock-dispute.ts'
 import { type Instant, MINUTE_MS } from '../core/instant.ts'
 import { PRICE_LIVE_MS } from '../core/live-price.ts'
 import { type Price, price } from '../core/money.ts'

@@ -1,6 +1,6 @@
 // The time that the answers of price sources tell, as a second witness beside the machine's own clock.
 
-import { agree, type Testimony, type Witness } from '../core/clock.ts'
+import { agree, type Testimony, type Witness } from '../core/clock-dispute.ts'
 import { type Instant, plus, SECOND_MS } from '../core/instant.ts'
 
 /** `Date` as RFC 9110, section 5.6.7 has it; the two obsolete forms are read by nobody's clock any more. */

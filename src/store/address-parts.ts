@@ -1,5 +1,5 @@
-// The parts of an address of a database on a server, and what may be wrong with them. It is read as PostgreSQL's own programs
-// read one, but for parameters that would be ignored: those are refused.
+// The parts of the address of a database on a server, and what may be wrong with them. It is read as PostgreSQL's own
+// programs read one, except that parameters that would be ignored are refused.
 
 /** As they are written. `path` begins with its slash, and is empty when there is none. */
 export type AddressParts = {
@@ -14,7 +14,7 @@ export type AddressParts = {
 /** What comes before the first slash, question mark or hash ends with the host, so a password has none of them. */
 const FORM = /^(postgres(?:ql)?:\/\/)(?:([^/?#]*)@)?([^/?#@]*)((?:\/[^?#@]*)?)(?:\?([^#@]*))?$/is
 
-/** Null for what cannot be taken apart with certainty. */
+/** Null for an address that cannot be taken apart with certainty. */
 export function splitAddress(db: string): AddressParts | null {
   const [, scheme, login, host = '', path = '', query = ''] = FORM.exec(db) ?? []
   if (scheme === undefined) return null
@@ -22,13 +22,13 @@ export function splitAddress(db: string): AddressParts | null {
   return { scheme, user, password, host, path, parameters: query === '' ? [] : query.split('&') }
 }
 
-/** What is before the first such sign, and what is behind it; null when there is none. */
+/** What stands before the first such character, and what stands after it; null when there is none. */
 function cutAt(text: string, sign: string): [string, string | null] {
   const at = text.indexOf(sign)
   return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + 1)]
 }
 
-/** The parameters that are taken. */
+/** The parameters that are accepted. */
 export const PARAMETERS = [
   'host',
   'port',
@@ -43,7 +43,7 @@ export const PARAMETERS = [
 ] as const
 export const isTaken = (name: string): boolean => (PARAMETERS as readonly string[]).includes(name)
 
-/** Whether what a parameter says is a secret. Of one that is not taken it is anybody's guess. */
+/** Whether the value of a parameter is a secret. For a parameter that is not accepted, nobody can tell. */
 export const isSecret = (parameter: string): boolean => {
   const [name] = cutAt(parameter, '=')
   return name === 'password' || (!isTaken(name) && /pass|pwd|secret|token|%/i.test(name))
@@ -52,7 +52,7 @@ export const isSecret = (parameter: string): boolean => {
 /** What an address says, decoded; null for what it leaves out. */
 export type AddressValues = Record<(typeof PARAMETERS)[number], string | null>
 
-/** The values of an address that has no flaw. A parameter goes before the same thing elsewhere in it. */
+/** The values of an address that has no flaw. A parameter overrides the same part elsewhere in the address. */
 export function addressValues(db: string): AddressValues {
   const parts = splitAddress(db)
   if (!parts) throw new Error('not an address')
@@ -84,7 +84,7 @@ const FLAW = {
   several: 'names several hosts. Name one: the primary, or a proxy that knows which that is.',
   unbracketed: 'has an IPv6 address without brackets: write [::1].',
   port: `has a port that is not a number from 1 to ${PORT_MAX}.`,
-  sslmode: `has an sslmode that is not taken. These are: ${SSL_MODES.join(', ')}.`,
+  sslmode: `has an sslmode that is not accepted. These are: ${SSL_MODES.join(', ')}.`,
   unreadable:
     'cannot be read: in its password, a character that is not a letter or digit is written as %XX, such as %2F for /, ' +
     '%40 for @ and %25 for %.',
@@ -95,14 +95,14 @@ export function flawOf(db: string): string | null {
   const parts = splitAddress(db)
   if (!parts) {
     const [, authority = '', rest = ''] = /^[a-z]+:\/\/([^/?#]*)(.*)$/is.exec(db) ?? []
-    // Else a password with a slash is what comes before.
+    // Otherwise, what comes before is a password that contains a slash.
     const isHost = !rest.includes('@')
     return (isHost && flawOfHost(authority.slice(authority.lastIndexOf('@') + 1))) || FLAW.unreadable
   }
   return flawOfHost(parts.host) ?? (isEncoded(db) ? flawOfParameters(parts.parameters) : FLAW.unreadable)
 }
 
-/** Whether each % begins an encoded character, and none is left out that has to be one. */
+/** Whether each % begins an encoded character, and every character that must be encoded is. */
 function isEncoded(db: string): boolean {
   try {
     return !decodeURIComponent(db).includes('\0') && !/\s/.test(db)
@@ -115,7 +115,7 @@ function flawOfHost(text: string): string | null {
   if (text.includes(',')) return FLAW.several
   if (/^[\da-f]*:[\da-f]*:/i.test(text)) return FLAW.unbracketed
   const { port } = hostAndPort(text)
-  // PostgreSQL's own programs take an empty one for none.
+  // PostgreSQL's own programs treat an empty one as absent.
   return !port || isPort(port) ? null : FLAW.port
 }
 
@@ -131,6 +131,6 @@ function flawOfParameters(parameters: readonly string[]): string | null {
   return null
 }
 
-/** A password with a & in it goes on in what looks like another parameter. */
+/** A password that contains a & continues in what looks like another parameter. */
 const flawOfName = (name: string, besideSecret: boolean): string =>
-  `has a parameter that is not taken${besideSecret ? '' : ` (${name})`}: leave it out. These are taken: ${PARAMETERS.join(', ')}.`
+  `has a parameter that is not accepted${besideSecret ? '' : ` (${name})`}: leave it out. These are accepted: ${PARAMETERS.join(', ')}.`

@@ -4,7 +4,7 @@ import { Problem } from '../core/problem.ts'
 import { type AddressParts, flawOf, isSecret, isTaken, splitAddress } from './address-parts.ts'
 
 const SERVER = /^postgres(ql)?:\/\//i
-/** What somebody means for an address, also in quotes that a shell would have taken off: it may hold a password. */
+/** What is meant as an address, even inside quotes that a shell would have removed: it may hold a password. */
 const OF_ANY_KIND = [
   // A URL of any kind, also inside another one: jdbc:postgresql://h/db, socket:/run/db.
   /:\/\//,
@@ -12,7 +12,7 @@ const OF_ANY_KIND = [
   // A login without the beginning of its URL: user:password@h/db, //user@h/db. A file of such a name is ./user:password@h.
   /(^|\/\/)[^/]+:.*@/s,
   /^["'\s]*\/\/[^/]*@/,
-  // Parameters, behind a question mark or as PostgreSQL's own programs take them.
+  // Parameters, after a question mark or as PostgreSQL's own programs accept them.
   /\?[^/]*=/,
   /(^|["'\s?&;])(host|hostaddr|port|user|dbname|service|options|ssl[a-z]+|pass[a-z]*|pwd)\s*=/i,
 ]
@@ -26,14 +26,17 @@ export const isServer = (db: string): boolean => SERVER.test(db)
 export function shownAddress(db: string): string {
   if (!isAddressOfAnyKind(db)) return db
   const parts = splitAddress(db)
-  // Where a password with a slash ends is anybody's guess.
+  // Nobody can tell where a password with a slash ends.
   if (!parts) return HIDDEN
   if (!parts.password && !parts.parameters.some(isSecret)) return db
   const parameters = withoutSecretsOf(parts.parameters)
   return joined({ ...parts, password: parts.password && '***', parameters })
 }
 
-/** A password with a & in it goes on in what looks like another parameter: beside a secret, all but what is taken is hidden. */
+/**
+ * A password that contains a & continues in what looks like another parameter. So beside a secret, everything but the
+ * accepted parameters is hidden.
+ */
 function withoutSecretsOf(parameters: readonly string[]): string[] {
   if (!parameters.some(isSecret)) return [...parameters]
   return parameters.map((parameter) => {
@@ -50,7 +53,7 @@ const joined = ({ scheme, user, password, host, path, parameters }: AddressParts
   path +
   (parameters.length > 0 ? `?${parameters.join('&')}` : '')
 
-/** Whether it holds what may not be shown: a hint then names the variable TRANCHE_DB. */
+/** Whether it holds anything that may not be shown: a hint then names the variable TRANCHE_DB. */
 export const holdsSecret = (db: string): boolean => shownAddress(db) !== db
 
 /** Stands in a command for the address that the variable holds; a shell reads it there. */
@@ -65,14 +68,17 @@ export const withoutSecrets = (text: string): string =>
     isServer(address) ? shownAddress(address) : address.replace(/\/\/[^/@]*:.*@/, '//***@'),
   )
 
-/** Throws usage for what looks like an address and is none of a PostgreSQL database, or asks for what is not done. */
+/**
+ * Throws usage for what looks like an address but is not that of a PostgreSQL database, or asks for something
+ * unsupported.
+ */
 export function refuseNoAddress(db: string): void {
   if (!isAddressOfAnyKind(db)) return
   if (!isServer(db))
     throw new Problem(
       'usage',
-      '--db takes a file or an address that begins with postgres://, and this is neither. Of a file that is called like an ' +
-        'address, give the path: ./NAME.',
+      '--db and TRANCHE_DB take a file or an address that begins with postgres://, and this is neither. ' +
+        'For a file that is called like an address, give the path: ./NAME.',
     )
   const flaw = flawOf(db)
   if (flaw) throw new Problem('usage', `The address of the database ${flaw}`)

@@ -1,6 +1,6 @@
-// What a store has still to write when it is closed: waited for, but not for long.
+// What a store still has to write when it is closed: it waits for that, but not for long.
 
-/** A lock that others hold, or a server that does not answer, keeps no process that is told to stop. */
+/** Neither a lock that others hold nor a server that does not answer may keep a process that is told to stop. */
 const WAIT_MAX_MS = 3_000
 
 export async function waitAtClose(written: Promise<unknown>): Promise<void> {

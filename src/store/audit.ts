@@ -12,8 +12,8 @@ export type AuditFilter = { since: Instant | null; until: Instant | null; slug: 
 
 export interface AuditStore {
   /**
-   * Entries in the order they were made. About a partner are those that name it, its keys, users, plans and executions;
-   * those of executions that a sandbox reset has wiped are of nobody any more.
+   * Entries in the order they were made. An entry is about a partner if it names the partner or one of its keys, users,
+   * plans or executions. Entries about executions that a sandbox reset has wiped belong to nobody any more.
    */
   listAudit(page: PageRequest, filter?: AuditFilter): Promise<ListedAuditEntry[]>
 }

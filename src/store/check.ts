@@ -3,13 +3,16 @@
 import type { Finding } from '../core/findings.ts'
 import type { Instant } from '../core/instant.ts'
 
-/** Something wrong in the file or the ledger: where, and what. `next` is a command for it, where it is none of the usual. */
+/**
+ * Something wrong in the file or the ledger: where, and what. `next` is a command for it, where it is not one of the
+ * usual ones.
+ */
 export type Fault = { kind: string; subject: string; message: string; next?: readonly string[] }
 
 export interface CheckStore {
   /** Integrity, foreign keys and every ledger rule, recomputed from executions and trades. */
   findFaults(): Promise<Fault[]>
-  /** What is not wrong but needs a look: all that is found at a glance, and what takes reading more. */
+  /** What is not wrong but needs a look: everything that is found at a glance, and what takes more reading. */
   findWarnings(): Promise<Finding[]>
 }
 

@@ -3,8 +3,8 @@
 import type { Instant } from '../core/instant.ts'
 import type { AuditEntry } from './audit.ts'
 import type { HeldSource, HoldOptions, NewTarget, TargetOptions } from './copying/ends.ts'
-import type { Seal } from './copying/sealed.ts'
-import type { MigrationState } from './migrations.ts'
+import type { Seal } from './copying/seal-words.ts'
+import type { MigrationState } from './schema-version.ts'
 import type { Store } from './store.ts'
 
 export type OpenOptions = {
@@ -17,8 +17,8 @@ export type OpenOptions = {
 }
 
 /**
- * Where a database is that gave way to a copy, and the log that lay beside it, if that could not be folded into it. Null
- * for what was not there.
+ * Where the database that gave way to a copy is now, and the log that lay beside it, if that could not be folded into
+ * it. Null for what was not there.
  */
 export type Replaced = { database: string | null; log: string | null }
 
@@ -33,7 +33,7 @@ export type AsFile = {
 export interface Database {
   /** As it may be shown and logged: without a password. */
   readonly shown: string
-  /** The same where it is asked for from any folder. */
+  /** The same for use from any folder. */
   readonly shownInFull: string
   /** Throws database_not_found, schema_newer, database_locked, storage_failed. */
   open(options: OpenOptions): Promise<Store>
@@ -43,9 +43,12 @@ export interface Database {
   isMissing(): Promise<boolean>
   /** Every migration with when it was applied; changes nothing. Throws as `open` does. */
   migrationStates(): Promise<MigrationState[]>
-  /** Whether pending migrations would keep this process from answering: then another one is better asked for them. */
+  /**
+   * Whether pending migrations would keep this process from answering: then it is better to run them in another
+   * process.
+   */
   readonly migratesAside: boolean
-  /** What is done to a file as a file; on a server, where this is null, a copy does the same. */
+  /** What is done to a file as a file. Null on a server, where a copy does the same. */
   readonly asFile: AsFile | null
   /** Where it has moved to; null for one that takes writes, and for none at all. */
   seal(): Promise<Seal | null>
@@ -53,9 +56,9 @@ export interface Database {
   unseal(options: { now: Instant; audit: (seal: Seal) => AuditEntry }): Promise<Seal>
   /** Holds it still while it is copied. Throws as `open` does. */
   hold(options: HoldOptions): Promise<HeldSource>
-  /** Begins a database in its place that nobody sees until it is published. Throws database_exists. */
+  /** Begins a database in its place, which nobody sees until it is published. Throws database_exists. */
   make(options: TargetOptions): Promise<NewTarget>
-  /** In words, what holds a write up by now; null when nothing is known to. */
+  /** What holds up a write at the moment, in words; null when nothing is known to. */
   waitsFor(): Promise<string | null>
   /** Throws usage for an output that is a file of the database itself. */
   refuseOutput(file: string): void

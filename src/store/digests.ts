@@ -3,7 +3,7 @@
 
 import { hash } from 'node:crypto'
 import type { Adjustment } from '../core/adjustment.ts'
-import { type Report, reportFingerprint } from '../core/report.ts'
+import { type Report, reportFingerprint } from '../core/confirmation-report.ts'
 import type { Trade } from '../core/trade.ts'
 
 export const tradeDigest = ({ executionId, recordedAt, report }: Trade): string =>
@@ -12,7 +12,7 @@ export const tradeDigest = ({ executionId, recordedAt, report }: Trade): string 
 export const adjustmentDigest = (adjustment: Adjustment): string => {
   const { adjustmentId, executionId, usd, btc, reason, recordedAt, reportId, partnerOrderId } = adjustment
   const content = [adjustmentId, executionId, usd.toString(), btc.toString(), reason, recordedAt]
-  // Those that an operator worded hash as they did before there were others.
+  // Adjustments that an operator worded hash as they did before there were other kinds.
   return digestOf(reportId === null ? content : [...content, reportId, partnerOrderId])
 }
 

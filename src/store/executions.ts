@@ -19,7 +19,7 @@ export type ExecutionFilter = TenantFilter & {
   since?: Instant | undefined
 }
 
-/** Where a tenant's executions are read from: with an empty id from `createdAt` on, else behind that execution. */
+/** Where a tenant's executions are read from: with an empty id, from `createdAt` on; otherwise after that execution. */
 export type ExecutionPlace = { createdAt: Instant; executionId: string }
 export type ExecutionsPage = { after: ExecutionPlace; limit: number }
 
@@ -33,9 +33,9 @@ export type ExecutionRecord = {
 
 export interface ExecutionStore {
   /**
-   * Hands out what is due, oldest first: each handed to exactly one poll. `remaining` is what a next poll would get; where
-   * that is more than any poll gets, a store may stop counting at 10,000. What another write has in hand just now may be
-   * passed over, and is counted.
+   * Hands out what is due, oldest first: each handed to exactly one poll. `remaining` is how many the next poll would
+   * get; where that is more than any poll gets, a store may stop counting at 10,000. Executions that another write is
+   * working on may be passed over, but are counted.
    */
   deliverDue(
     tenant: Caller,
@@ -55,13 +55,13 @@ export interface ExecutionStore {
     audit: AuditEntry,
   ): Promise<void>
   /**
-   * A tenant's executions from an instant of creation on, or behind one of them, by (created_at, execution_id). Hands
+   * A tenant's executions from an instant of creation on, or after one of them, by (created_at, execution_id). Hands
    * out nothing: no lease, no delivery. `now` is when they were read.
    */
   readExecutions(tenant: Caller, page: ExecutionsPage): Promise<{ executions: Execution[]; now: Instant }>
   /** Oldest first; the cursor is the id of an execution. */
   listExecutions(filter: ExecutionFilter, page: PageRequest): Promise<ListedExecution[]>
-  /** The cursor behind which a listing has the newest `count` that it would have; null when there are no more. */
+  /** The cursor after which a listing has the newest `count` of its rows; null when there are no more. */
   cursorOfNewest(filter: ExecutionFilter, count: number): Promise<string | null>
   findExecution(executionId: string): Promise<ExecutionRecord | null>
 }

@@ -9,7 +9,7 @@ import type { UnspentSeen, Vitals } from '../core/vitals.ts'
 export type PlanCounts = Record<'active' | 'paused' | 'cancelled', number>
 /** Open executions, those of them that a poll would hand out, and when the oldest of these was created. */
 export type Backlog = { open: number; due: number; oldestDueAt: Instant | null }
-/** What takes reading many rows, and so is not asked at every look. */
+/** What takes reading many rows, and is therefore not asked at every look. */
 export type Stock = {
   plans: Record<Environment, PlanCounts>
   /** Live tenants with an active plan that is timed, by their number, and since when they have had one. */
@@ -24,13 +24,13 @@ export type WebhookCount = {
   last: 'delivered' | 'failed' | null
   count: number
 }
-/** When a pass began and ended; a null end is a pass that runs, or was broken off. */
+/** When a pass began and ended; a null end means that it is still running, or was broken off. */
 export type PassSpan = { passId: number; at: Instant; finishedAt: Instant | null }
 
 export interface MonitoringStore {
   /**
-   * Writes a row and takes it back in the same transaction, through to the disk. Rejects when that cannot be done, and when
-   * the disk had no room for another write of late.
+   * Writes a row and takes it back in the same transaction, through to the disk. Rejects when that cannot be done, and
+   * when the disk has recently had no room for another write.
    */
   probeWrite(): Promise<void>
   /** What decides whether the scheduler is late. */
@@ -38,8 +38,8 @@ export interface MonitoringStore {
   /** The newest execution and pass there are: where a count of what comes from now on begins. */
   readMarks(): Promise<{ executionId: ExecutionId | null; passId: number }>
   /**
-   * How many executions were created behind `after`, and the newest of them. One is counted once, and none is left out:
-   * what a write under way may still put before others is counted at a later look.
+   * How many executions were created after `after`, and the newest of them. Each is counted exactly once: what a write
+   * under way may still put before others is counted at a later look.
    */
   countExecutionsAfter(
     after: ExecutionId | null,
@@ -51,8 +51,8 @@ export interface MonitoringStore {
   readVitals(now: Instant, stock: Stock): Promise<Vitals>
   countWebhooks(): Promise<WebhookCount[]>
   /**
-   * The size of the write-ahead log beside a database file; 0 when there is none, and on a server, which folds its log in by
-   * itself: what holds that up there, the check finds.
+   * The size of the write-ahead log beside a database file; 0 when there is none, and on a server, which looks after
+   * its own log: the check finds what holds that up.
    */
   walBytes(): Promise<number>
 }

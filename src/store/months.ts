@@ -1,6 +1,7 @@
 // What the billing of a month reads: statements and exports, all under one fixed period.
 
 import type { Adjustment } from '../core/adjustment.ts'
+import type { Report } from '../core/confirmation-report.ts'
 import type { ExecutionId } from '../core/execution-id.ts'
 import type { Activity } from '../core/fees.ts'
 import type { FixedPeriod } from '../core/fixed-period.ts'
@@ -8,11 +9,10 @@ import type { Instant } from '../core/instant.ts'
 import type { Btc, Usd } from '../core/money.ts'
 import type { Period } from '../core/month.ts'
 import type { Caller, Tenant } from '../core/partner.ts'
-import type { Report } from '../core/report.ts'
 import type { Trade } from '../core/trade.ts'
 import type { TenantFilter } from './partners.ts'
 
-/** What a user's trades of a month, and the adjustments recorded in it, add up to. `trades` counts no adjustment. */
+/** What a user's trades in a month, and the adjustments recorded in it, add up to. `trades` counts no adjustment. */
 export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc: Btc; partnerFees: Usd }
 
 /** Where a line stands among the others. `number` is 0 for a trade, else that of the adjustment. */
@@ -29,7 +29,7 @@ export type TradeLine = LinePlace & {
     | { kind: 'adjustment'; partnerOrderId: string; adjustment: Adjustment }
 }
 
-/** An adjustment with the trade it corrects, as that was confirmed. */
+/** An adjustment with the trade it corrects, as the trade was confirmed. */
 export type AdjustmentLine = Omit<TradeLine, 'entry' | 'number'> & {
   /** Of the fill that is corrected, or of a further purchase. */
   partnerOrderId: string
@@ -39,15 +39,15 @@ export type AdjustmentLine = Omit<TradeLine, 'entry' | 'number'> & {
 
 export interface MonthStore {
   /**
-   * Fixes what a report of a month covers, by the time of the tenant it is about, or the real one: a month that is
-   * over whole and for good, the present one up to now. No write is dated before that bound again, so that all that
-   * is read under it is one state of the month. A month that is over by this clock alone is answered whole, but not
-   * as final: a pass or a trade since its end has to confirm it.
+   * Fixes what a report of a month covers, by the time of the tenant it is about, or by the real time. A month that is
+   * over is fixed whole and for good; the current one, up to now. No write is dated before that bound again, so
+   * everything read under it is one state of the month. A month that is over by this clock alone is answered whole, but
+   * not as final: a pass or a trade after its end has to confirm it.
    */
   fixPeriod(period: Period, tenant?: Tenant | null): Promise<FixedPeriod>
   /**
-   * The same for a call of the tenant, which may come again and again and must not keep others from writing. A month
-   * that is over is not final yet while closing it would have to wait for somebody's write.
+   * The same for a call of the tenant, which may be repeated often and must not keep others from writing. While closing
+   * a month that is over would have to wait for somebody's write, that month is not final yet.
    */
   fixTenantPeriod(tenant: Caller, period: Period): Promise<FixedPeriod>
   /** A tenant's month and its users, by partner_user_id. */

@@ -1,4 +1,4 @@
-// What the page of the operator asks for that nobody else does: a few rows each, however much there is.
+// What only the operator's page asks for: a few rows each, however much data there is.
 
 import type { Execution } from '../core/execution.ts'
 import type { Instant } from '../core/instant.ts'
@@ -28,8 +28,8 @@ export type FiredTranche = Pick<
 
 export interface OpsPageStore {
   /**
-   * Adds up at most `limit` trades behind a place and up to an instant, live ones by partner; `last` is null when there
-   * are none. Without that end, a sandbox that is ahead would lead past all that is still to come.
+   * Adds up at most `limit` trades after a place and up to an instant, the live ones by partner; `last` is null when
+   * there are none. Without that end, a sandbox that is ahead would lead past everything that is still to come.
    */
   sumTradesAfter(
     after: TradePlace,

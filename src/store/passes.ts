@@ -44,18 +44,21 @@ export type PlanDecisions = {
 
 /** This process's part in a pass. It ends with the process, however that ends. */
 export type PassHand = {
-  /** The pass under way that it joins, whose due plans another hand has listed; null when it begins one of its own. */
+  /** The running pass that this hand joins, whose due plans another hand has listed; null when it begins a new pass. */
   joined: PassStart | null
-  /** Adds what this hand did to the pass and takes no further part. What all of them did; null while others are at it. */
+  /**
+   * Adds what this hand did to the pass, and leaves it. Returns what all hands did; null while others are still at
+   * work.
+   */
   finish(passId: number, counts: PassCounts): Promise<PassCounts | null>
-  /** Takes no further part in a pass that this hand could not finish; nothing after `finish`. */
+  /** Leaves a pass that this hand could not finish; does nothing after `finish`. */
   leave(): Promise<void>
 }
 
 export interface PassStore {
-  /** Takes a hand in the scheduler's pass, or null when one is under way that has no use for another hand. */
+  /** Takes part in the scheduler's pass; null when one is running that has no use for another hand. */
   joinPass(): Promise<PassHand | null>
-  /** Notes the pass, its price if it has one of its own, the feed it asked if any, and the volatility after it. */
+  /** Records the pass, its price if it has one of its own, the feed it asked, if any, and the resulting volatility. */
   beginPass(observed: ObservedPrice | null, asked?: AskedFeed | null): Promise<PassStart>
   /** The plans a pass must look at, by index ranges only, in id order. */
   listDuePlans(due: DueRanges): Promise<number[]>

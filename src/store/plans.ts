@@ -17,10 +17,10 @@ export interface PlanStore {
     ids: { partnerUserId: string; partnerPlanId: string },
     decide: (seen: PlanSeen, now: Instant) => PlanChange,
   ): Promise<Omit<Plan, 'planId'>>
-  /** A tenant's plans behind a partner_plan_id, in the order of these ids. */
+  /** A tenant's plans after a partner_plan_id, in the order of these ids. */
   readPlans(tenant: Tenant, page: { after: string | null; limit: number }): Promise<PlanState[]>
   readPlan(tenant: Tenant, partnerPlanId: string): Promise<PlanState | null>
   listPlans(filter: TenantFilter, page: PageRequest): Promise<ListedPlan[]>
-  /** Plans have no id of their own outside a tenant: all that carry this partner_plan_id. */
+  /** A partner_plan_id is unique only within a tenant: returns all plans that have it. */
   findPlans(partnerPlanId: string): Promise<(ListedPlan & { windows: Window[]; schedule: Schedule | null })[]>
 }

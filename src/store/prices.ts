@@ -11,12 +11,12 @@ export type AskedFeed = { name: string; failure: string | null }
 export type ListedPrice = ObservedPrice & { at: Instant }
 
 export interface PriceStore {
-  /** Keeps a price of this instant and moves the volatility on. Answers the instant. */
+  /** Stores a price for the present instant and updates the volatility. Returns the instant. */
   addPrice(observed: ObservedPrice): Promise<Instant>
   listPrices(page: PageRequest): Promise<ListedPrice[]>
   /**
    * Adds the rows of every batch, or none: a source that throws leaves nothing behind. An instant that already has a
-   * price keeps it. Answers how many were new; the volatility is worked out anew. Throws import_running.
+   * price keeps it. Returns how many were new, and recomputes the volatility. Throws import_running.
    */
   importPrices(batches: AsyncIterable<{ at: Instant; price: Price }[]>, source: string): Promise<number>
 }

@@ -1,12 +1,13 @@
-// What is remembered of a write that the disk had no room for: a probe of one row may find a place where it did not.
+// Remembers a write that the disk had no room for: a probe of a single row may still find a place where that write did
+// not.
 
-/** How long it counts when nothing is written any more. */
+/** How long a refusal counts when nothing is written after it. */
 const REMEMBERED_MS = 60_000
 
 export type RefusedWrites = {
   /** Throws the refusal of a recent write, unless another one has succeeded since. */
   throwRecent: () => void
-  /** Follows a write to its end; what it rejects with is noted if it `isFull`. */
+  /** Follows a write to its end, and notes its error if that `isFull`. */
   follow<T>(writing: Promise<T>): Promise<T>
 }
 

@@ -30,23 +30,23 @@ export interface SandboxStore {
   /** The test environments whose clock has been moved, in the order of their partners. */
   listSandboxes(): Promise<Sandbox[]>
   /**
-   * Notes that a tenant's clock is about to go on by so much and answers where it stands; `wakeUpId` marks the
+   * Records that a tenant's clock is about to advance by so much, and returns where it stands; `wakeUpId` marks the
    * wake-ups of this advance. No other advance begins before `end` is called, or its process has died: two walks at
-   * once would step past each other's stops. Throws database_in_use while another one is under way, and
-   * sandbox_refused for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
+   * once would step past each other's stops. Throws database_in_use while another one is under way, and sandbox_refused
+   * for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
    */
   beginAdvance(
     tenant: Tenant,
     byMs: number,
     audit: AuditEntry,
   ): Promise<{ sandbox: Sandbox; wakeUpId: number; end: () => Promise<void> }>
-  /** The first instant behind `after`, in the tenant's time, at which one of its plans is to be looked at. */
+  /** The first instant after `after`, in the tenant's time, at which one of its plans is to be looked at. */
   findNextStop(tenant: Tenant, after: Instant, leadMs: number): Promise<Instant | null>
   /** The tenant's plans that are due at an instant of its own time. */
   listSandboxDue(tenant: Tenant, due: DueRanges): Promise<number[]>
   /** Moves the clock on and runs a page of a pass at the new time, in one transaction. */
   moveSandbox(tenant: Tenant, byMs: number, page: SandboxPage): Promise<PassCounts>
-  /** Leases of executions still unconfirmed that ran out behind `from` and by `to`. */
+  /** Leases of unconfirmed executions that ended after `from` and by `to`. */
   countExpiredLeases(tenant: Tenant, from: Instant, to: Instant): Promise<number>
   /** Fires a tranche of one plan. Throws plan_not_found, sandbox_refused; what `decide` throws undoes it all. */
   fireInSandbox(
@@ -55,7 +55,10 @@ export interface SandboxStore {
     decisions: PlanDecisions,
     audit: AuditEntry,
   ): Promise<{ fired: Fired; wakeUpId: number }>
-  /** Removes all a test tenant has but its keys, its webhook and its clock, in one transaction. Throws sandbox_refused. */
+  /**
+   * Removes everything a test tenant has except its keys, its webhook and its clock, in one transaction. Throws
+   * sandbox_refused.
+   */
   resetSandbox(tenant: Tenant, audit: AuditEntry): Promise<Wiped>
 }
 

@@ -3,7 +3,7 @@
 import type { ExecutionStatus } from '../core/execution.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Usd } from '../core/money.ts'
-import type { Seal } from './copying/sealed.ts'
+import type { Seal } from './copying/seal-words.ts'
 
 /** What happened lately: passes oldest first, executions newest first. */
 export type Recent = {

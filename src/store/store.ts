@@ -4,7 +4,7 @@
 
 import type { AuditStore } from './audit.ts'
 import type { CheckStore } from './check.ts'
-import type { ClockStore } from './clock.ts'
+import type { ClockStore } from './clock-disputes.ts'
 import type { ExecutionStore } from './executions.ts'
 import type { KeyStore } from './keys.ts'
 import type { MonitoringStore } from './monitoring.ts'

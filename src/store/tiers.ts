@@ -1,4 +1,4 @@
-// Pricing tiers, and which tier a partner is held to whatever its volume.
+// Pricing tiers, and the tier that a partner is given whatever its volume.
 
 import type { Instant } from '../core/instant.ts'
 import type { Tenant } from '../core/partner.ts'
@@ -11,7 +11,10 @@ export type TierOverride = { partnerSlug: string; fromMonth: string | null; tier
 /** An override, or the end of one, and the month it begins in. */
 export type OverrideStart = { fromMonth: string; tierName: string | null }
 
-/** What a partner's month is billed by: every version of every tier, its override then, and since when it is there. */
+/**
+ * What a partner's month is billed by: every version of every tier, the partner's override in that month, and since
+ * when the partner exists.
+ */
 export type Terms = { tiers: Tier[]; override: string | null; partnerSince: Instant | null }
 
 export interface TierStore {
@@ -20,7 +23,7 @@ export interface TierStore {
   /** Adds a version of a tier, or replaces the one of its month; `decide` sees every version there is. */
   putTier(decide: (versions: Tier[], now: Instant) => Tier, audit: (tier: Tier) => AuditEntry): Promise<Tier>
   /**
-   * Answers the month that it begins in. Throws partner_not_found, tier_not_found, and month_closed when `fromMonth` is
+   * Returns the month that it begins in. Throws partner_not_found, tier_not_found, and month_closed when `fromMonth` is
    * over.
    */
   putTierOverride(override: TierOverride, audit: AuditEntry): Promise<string>

@@ -8,7 +8,7 @@ import type { AuditEntry } from './audit.ts'
 import type { ListedExecution } from './executions.ts'
 import type { PageRequest } from './paging.ts'
 
-/** `unkept` counts the further reports of its execution of which only the number is known. */
+/** `unkept` is the number of further reports of its execution, which were counted but not kept. */
 export type ListedLateFill = LateFill & { execution: ListedExecution; unkept: number }
 
 export interface TradeStore {
@@ -30,7 +30,7 @@ export interface TradeStore {
     decide: (seen: LateFillSeen, late: LateFill, now: Instant) => Acceptance,
     audit: (made: Acceptance, late: LateFill) => AuditEntry,
   ): Promise<Acceptance>
-  /** Decides late fills without recording them: the one named, or all of an execution. Throws late_fill_not_found. */
+  /** Settles late fills without recording them: the one named, or all of an execution. Throws late_fill_not_found. */
   dismissLateReports(ids: LateFillIds, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
   listLateFills(page: PageRequest): Promise<ListedLateFill[]>
 }

@@ -15,8 +15,8 @@ export type Consent = { version: string; timestamp: Instant; receivedAt: Instant
 export type UserRecord = ListedUser & { consents: Consent[]; plans: Plan[] }
 
 /**
- * Where the text of an erased e-mail may still be read: nowhere; in another row, which says the same; in a log that
- * somebody still reads; in what a server keeps of its past, where no query finds it. Backups are not looked at.
+ * Where the text of an erased e-mail may still be found: nowhere; in another row with the same text; in a log that
+ * somebody is still reading; in what a server keeps of its past, where no query finds it. Backups are not considered.
  */
 export type Remains = 'nowhere' | 'other_row' | 'log' | 'server'
 
@@ -30,7 +30,7 @@ export interface UserStore {
   /** A user with every consent, oldest first, and every plan. */
   findUser(tenant: Tenant, partnerUserId: string): Promise<UserRecord | null>
   /**
-   * Removes a user's e-mail and provider, from the bytes on the disk as well where the store rules over them. Safe to
+   * Removes a user's e-mail and provider, also from the bytes on the disk, where the store controls them. Safe to
    * repeat. Throws user_not_found.
    */
   eraseUser(

@@ -1,4 +1,4 @@
-// What a command that takes long waits for: said once, to whoever watches it.
+// Tells the person who watches a slow command, once, what it is waiting for.
 
 import { visible } from '../core/visible.ts'
 import type { Database } from './database.ts'
@@ -6,7 +6,7 @@ import type { Database } from './database.ts'
 /** Long enough for any write that is not held up. */
 const LONG_MS = 5_000
 
-/** Runs `work`. Tells what the database waits for, if anything, once that has taken long. */
+/** Runs `work`. If that takes long, tells what the database is waiting for, if anything. */
 export async function tellingOfWaits<T>(
   { waitsFor }: Pick<Database, 'waitsFor'>,
   tell: (what: string) => void,
@@ -14,7 +14,7 @@ export async function tellingOfWaits<T>(
 ): Promise<T> {
   let hasEnded = false
   const look = async (): Promise<void> => {
-    // Whoever cannot find out says nothing: the command itself says how it ends.
+    // If that cannot be found out, nothing is said: the command itself says how it ends.
     const what = await waitsFor().catch(() => null)
     if (hasEnded) return
     if (what === null) timer = setTimeout(look, LONG_MS)

@@ -1,4 +1,4 @@
-// The wake-ups that what a page fires comes to.
+// The wake-ups that follow from what a page of plans fires.
 
 import type { WakeUp } from '../core/wake-up.ts'
 import type { Fired } from './passes.ts'

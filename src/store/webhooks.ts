@@ -8,22 +8,25 @@ import type { AuditEntry } from './audit.ts'
 
 export interface WebhookStore {
   findWebhook(tenant: Tenant): Promise<Webhook | null>
-  /** With an entry of the audit log where it is an operator's change and not the partner's. */
+  /** Given an audit entry when the change is an operator's and not the partner's. */
   changeWebhook(
     tenant: Caller,
     decide: (seen: Webhook | null, now: Instant) => Webhook,
     audit?: AuditEntry,
   ): Promise<Webhook>
-  /** Whether there was one to delete. */
+  /** Returns whether there was one to delete. */
   deleteWebhook(tenant: Caller): Promise<boolean>
   /**
-   * Hands out the wake-ups a pass wrote, each once and never again, with the registrations to send them to; with them
-   * those that passes before it have left, where `hasLeftWakeUps` tells of them. Those of other passes are not handed out.
+   * Hands out the wake-ups that a pass wrote, each exactly once, with the registrations to send them to. Where
+   * `hasLeftWakeUps` reports that earlier passes have left some, these are included; those of other passes are not.
    */
   claimWakeUps(passId: number): Promise<(WakeUp & { webhook: Webhook })[]>
-  /** Whether a pass, or one before it, has left wake-ups that nobody has claimed. False where a crash leaves none to others. */
+  /**
+   * Whether a pass, or an earlier one, has left wake-ups that nobody has claimed. False in a store where a crash leaves
+   * none to others.
+   */
   hasLeftWakeUps(passId: number): Promise<boolean>
-  /** Enters how an attempt ended, unless the webhook was replaced meanwhile. Answers the webhook as it now is. */
+  /** Records how an attempt ended, unless the webhook was replaced meanwhile. Returns the webhook as it is now. */
   noteAttempt(
     tenant: Tenant,
     attempted: Webhook,

@@ -1,4 +1,4 @@
-// Windows that a clock ahead has opened before their time, and the way back.
+// Windows that a clock that was ahead opened before their time, and the way back.
 
 import type { Instant } from '../core/instant.ts'
 import type { Opening, Window } from '../core/window.ts'
@@ -12,11 +12,11 @@ export type PlanAhead = ListedPlan & { window: Window; place: Opening }
 
 export interface WindowStore {
   /**
-   * Plans with a current window that starts in the future and later than their start_date, the grid and the money left ask
-   * for. Sandboxes are left alone: their time goes on by itself. A page may be shorter than its
-   * limit, and the cursor is that of the last plan looked at; null at the end.
+   * Plans whose current window starts in the future, and later than their start_date, the grid and the money left call
+   * for. Sandboxes are left out: their time moves separately. A page may be shorter than its limit, and the cursor is
+   * that of the last plan looked at; null at the end.
    */
   listAhead(filter: TenantFilter, page: PageRequest): Promise<{ plans: PlanAhead[]; cursor: number | null }>
-  /** Gives one of them its place back. Null when it has it by now. */
+  /** Moves one of them back to its place. Null when it is already there. */
   bringBack(planId: number, audit: (plan: PlanAhead, now: Instant) => AuditEntry): Promise<PlanAhead | null>
 }

@@ -234,7 +234,7 @@ const WRONG: [settings: unknown, complaint: RegExp][] = [
   ['[]', / must be an object\.$/],
   [{ partners: {} }, /: issuer is missing\.$/],
   [{ issuer: PARTY }, /: partners is missing\.$/],
-  [{ ...SETTINGS, tax: 1 }, /has what is not a setting: tax\.$/],
+  [{ ...SETTINGS, tax: 1 }, /has unknown settings: tax\.$/],
   [{ ...SETTINGS, partners: {} }, /partners\.acme has no entry for 2026-10\.$/],
   [{ ...SETTINGS, partners: { acme: { ...PARTY, name: '' } } }, /partners\.acme\.name must not be empty/],
   [{ ...SETTINGS, partners: { acme: { name: 'A' } } }, /partners\.acme\.address is missing\.$/],

@@ -143,7 +143,7 @@ what   limit
 ─────  ───────────
 a | b  ten of them
 
-In brackets is what to read there: tranche docs NAME`,
+Brackets name the page to read: tranche docs NAME`,
   )
   assert.deepEqual(
     blocksOf(text).map(({ kind }) => kind),

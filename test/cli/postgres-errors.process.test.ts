@@ -52,12 +52,12 @@ test('a server that is down, a wrong host, a wrong password, no database, no sch
   await assertRefused(url(PASSWORD, 'none'), {
     exit: 4,
     code: 'database_not_found',
-    says: /database "none" does not exist: make it with createdb/,
+    says: /database "none" does not exist: create it with createdb/,
   })
   await assertRefused(url(PASSWORD), {
     exit: 4,
     code: 'database_not_found',
-    says: /There is nothing of tranche at postgres:\/\/app:\*\*\*@.*`tranche partner create`/,
+    says: /There is no tranche database at postgres:\/\/app:\*\*\*@.*`tranche partner create`/,
   })
   await migrated(url(PASSWORD))
   assert.equal((await runHere(['--db', url(PASSWORD), 'partner', 'list'])).code, 0)
@@ -77,10 +77,16 @@ test('no right to make the schema, a database that takes no writes, commits that
     {
       exit: 1,
       code: 'storage_failed',
-      says: /permission denied for database other: .*GRANT CREATE ON DATABASE/,
+      says: /permission denied for database other: .*GRANT CONNECT, CREATE ON DATABASE/,
     },
     ['migrate'],
   )
+  await server.ask('revoke all on database other from public')
+  await assertRefused(url(PASSWORD, 'other'), {
+    exit: 1,
+    code: 'storage_failed',
+    says: /permission denied for database "other": .*GRANT CONNECT, CREATE ON DATABASE/,
+  })
   await migrated(url(PASSWORD))
   await server.ask('alter role app set default_transaction_read_only = on')
   await assertRefused(
@@ -143,7 +149,7 @@ test('a statement that took too long is no lock that others keep', () => {
   assert.equal(code, 'database_locked')
   assert.equal(
     message,
-    'db was not done in time (canceling statement due to statement timeout): see what keeps it busy in pg_stat_activity, and run it again.',
+    'db did not finish in time (canceling statement due to statement timeout): see what keeps it busy in pg_stat_activity, and run it again.',
   )
 })
 
@@ -200,9 +206,9 @@ test('something that is not PostgreSQL, or wants to know somebody in a way that 
     ['Ecould not fork new process\n\0', /cannot be reached \(Connection terminated unexpectedly\)/],
     [
       'R\0\0\0\x08\0\0\0\x07',
-      /asks this user to log in as tranche cannot \(Unknown auth.*\): give it scram-sha-256 in its pg_hba\.conf\./,
+      /asks this user to log in in a way that tranche does not support \(Unknown auth.*\): give it scram-sha-256 in its pg_hba\.conf\./,
     ],
-    ['~\0\0\0\x04', /What answers at .* is not PostgreSQL, or none that has TLS \(received invalid/],
+    ['~\0\0\0\x04', /What answers at .* is not PostgreSQL, or has no TLS \(received invalid/],
     ['', /cannot be reached \(Connection terminated unexpectedly\)/],
   ] as const) {
     const fake = createServer((socket) => {

@@ -40,7 +40,7 @@ test('text in another encoding than UTF-8', async (t) => {
       url(PASSWORD, name),
       failed(
         new RegExp(
-          `keeps its text as ${encoding}, and not as UTF-8: make the database with createdb --encoding UTF8`,
+          `stores its text as ${encoding}, not as UTF-8: create the database with createdb --encoding UTF8`,
         ),
       ),
       ['migrate'],
@@ -61,16 +61,16 @@ test('rights that somebody took, policies and triggers that somebody added, tabl
   await ask('revoke all on schema tranche from app; alter schema tranche owner to tranche')
   await assertRefused(
     db,
-    failed(/a schema tranche that this user may not look into: connect as its owner, or .*GRANT USAGE/),
+    failed(/a schema tranche that this user may not use: connect as its owner, or .*GRANT USAGE/),
   )
-  await assertRefused(db, failed(/may not look into/), create)
+  await assertRefused(db, failed(/may not use/), create)
   await ask('alter schema tranche owner to app; grant all on schema tranche to app')
 
   await ask('revoke select on tranche.partners from app')
   await assertRefused(
     db,
     failed(
-      /permission denied for table partners: connect as the user that owns the schema tranche, and let it have/,
+      /permission denied for table partners: connect as the user that owns the schema tranche, and give it all/,
     ),
   )
   await ask('grant select on tranche.partners to app; revoke insert on tranche.partners from app')

@@ -66,7 +66,7 @@ test('every sslmode, an authority that is another one, a name that is another on
   await assertRefused(
     `${db}?sslmode=disable`,
     failed(
-      /lets nobody in from here like this \(.*pg_hba\.conf.*\): .* ask for TLS with \?sslmode=verify-full/,
+      /accepts no such connection from here \(.*pg_hba\.conf.*\): .* ask for TLS with \?sslmode=verify-full/,
     ),
   )
   const none = join(authority.folder, 'none.pem')

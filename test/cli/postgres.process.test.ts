@@ -83,7 +83,7 @@ test('serve --no-create refuses an empty database, and without it begins one', a
   const { run, cwd, env } = await onServer(t)
   const { code, err } = await run('serve', '--no-create', '--port', '0')
   assert.equal(code, 4)
-  assert.match(err, /There is nothing of tranche at postgres:\/\/app:\*\*\*@/)
+  assert.match(err, /There is no tranche database at postgres:\/\/app:\*\*\*@/)
   const serve = await startServe(t, [], { cwd, env })
   await serve.line('there was no database here, so a new one was made')
 })

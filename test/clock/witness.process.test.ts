@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type Dispute, judgeClock, type Testimony } from '../../src/core/clock.ts'
+import { type Dispute, judgeClock, type Testimony } from '../../src/core/clock-dispute.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import type { Exchange } from '../../src/price/exchanges.ts'
 import { majority, servedAt, tell } from '../../src/price/witness.ts'

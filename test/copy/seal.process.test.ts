@@ -7,6 +7,7 @@ import { Problem } from '../../src/core/problem.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import type { Store } from '../../src/store/store.ts'
+import { startServe } from '../support/process.ts'
 import { AUDIT } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { until } from '../support/within.ts'
@@ -162,6 +163,12 @@ suite('seal', { concurrency: 2 }, () => {
       }
       for (const argv of [['status'], ['check'], ['migrate']])
         assert.doesNotMatch((await shell.tranche(['--db', source, ...argv])).err, /warning: .*warning: /s)
+      const serve = await startServe(t, ['--db', source], { cwd: shell.folder })
+      const told = JSON.parse(await serve.line('is sealed'))
+      assert.equal(told.level, 'warn')
+      assert.ok(told.msg.includes(`it moved to ${target}`), told.msg)
+      serve.child.kill('SIGTERM')
+      assert.equal(await serve.ended, 0)
       // Only the target of the first copy is its successor.
       const other = await refused(source, 'copy', '--to', `${t.name.length}.db`)
       assert.deepEqual([other.exit, other.code], [5, 'database_sealed'])

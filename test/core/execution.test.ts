@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Confirmation, confirm, type ExecutionSeen } from '../../src/core/confirmation.ts'
+import { type Fill, isFill, type Report } from '../../src/core/confirmation-report.ts'
 import {
   cancel,
   deliver,
@@ -16,7 +17,6 @@ import { type Instant, plus } from '../../src/core/instant.ts'
 import { KEPT_REPORTS_MAX, type KeptFor, type LateFill } from '../../src/core/kept-report.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
 import { Problem, type ProblemCode } from '../../src/core/problem.ts'
-import { type Fill, isFill, type Report } from '../../src/core/report.ts'
 import type { Window } from '../../src/core/window.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant

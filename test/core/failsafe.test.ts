@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FAILSAFE_LEAD_MIN_MS, failsafeLead, failsafeStart } from '../../src/core/failsafe.ts'
+import { FAILSAFE_LEAD_MIN_MS, failsafeLead, failsafeStart } from '../../src/core/failsafe-lead.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
 
 const windowStart = Date.UTC(2026, 0, 5) as Instant

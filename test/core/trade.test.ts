@@ -2,9 +2,14 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import {
+  type NoFill,
+  type Report,
+  reportFingerprint,
+  sameReport,
+} from '../../src/core/confirmation-report.ts'
 import type { Instant } from '../../src/core/instant.ts'
 import { btc, price, usd } from '../../src/core/money.ts'
-import { type NoFill, type Report, reportFingerprint, sameReport } from '../../src/core/report.ts'
 
 const FILL: Report = {
   status: 'filled',

@@ -110,7 +110,7 @@ test('the table never shows a win rate without the mean, its interval and the wo
 test('a person is told which intervals rest on too little; a script reads numbers only', async (t) => {
   const { backtest } = asked(t)
   const { err } = await backtest('--frequency', 'weekly')
-  assert.equal(err, 'Few 60-day blocks (1): lean on no interval of weekly windows.\n')
+  assert.equal(err, 'Few 60-day blocks (1): do not rely on the intervals of weekly windows.\n')
   assert.equal((await backtest('--frequency', 'weekly', '--json')).err, '')
   const years = walk(12 * 30 * 4, { seed: 3, everyMs: 6 * 3_600_000 })
   assert.equal((await asked(t, csv(years)).backtest('--frequency', 'daily')).err, '')

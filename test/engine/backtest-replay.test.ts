@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Trigger } from '../../src/core/execution.ts'
-import { failsafeLead } from '../../src/core/failsafe.ts'
+import { failsafeLead } from '../../src/core/failsafe-lead.ts'
 import { FREQUENCIES, type Frequency, WINDOW_MS } from '../../src/core/frequency.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { type Price, price, priceAsNumber, usd, ZERO_USD } from '../../src/core/money.ts'

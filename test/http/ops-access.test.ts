@@ -189,7 +189,7 @@ test('a token is compared by its digest, in a time that tells nothing', (t) => {
   assert.ok(admits(callFrom('127.0.0.1', 'wrong'), 'api'))
 })
 
-test('guessing is bounded: after so many wrong tokens none from there is looked at for a minute', () => {
+test('guessing is bounded: after so many wrong tokens none from there is checked for a minute', () => {
   let [now, locked] = [T0, 0]
   const onLocked = () => {
     locked += 1

@@ -2,7 +2,7 @@
 
 import { createServer, type RequestListener } from 'node:http'
 import type { TestContext } from 'node:test'
-import type { Testimony } from '../../src/core/clock.ts'
+import type { Testimony } from '../../src/core/clock-dispute.ts'
 import { price } from '../../src/core/money.ts'
 import { createFeed, type FeedOptions } from '../../src/price/feed.ts'
 import type { ObservedPrice } from '../../src/store/prices.ts'

@@ -70,7 +70,7 @@ test('it refuses to be whom it is not told to be, and to spend real money', asyn
     [['--part', '1.5'], 2, /from 0 to 1/],
     [['--url', 'ftp://127.0.0.1'], 2, /address of the service/],
     [['--every', '5s'], 2, /cannot be used with/],
-    [['--url', 'http://127.0.0.1:1'], 1, /did not say who this key is/],
+    [['--url', 'http://127.0.0.1:1'], 1, /did not say whose key this is/],
   ]
   for (const [argv, code, said] of cases) {
     const outcome = await bench.sim('--price', PRICE, '--once', ...argv)

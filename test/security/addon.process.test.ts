@@ -42,7 +42,7 @@ suite('the unpacked addon', { concurrency: 2 }, () => {
     chmodSync(tmp, 0o777)
     const { code, err } = await create(t, homeless(tmp))
     assert.equal(code, 1)
-    assert.match(JSON.parse(err).error.message, /set TRANCHE_CACHE.*is in the hands of others/)
+    assert.match(JSON.parse(err).error.message, /set TRANCHE_CACHE.*can be changed by others/)
     assert.deepEqual(readdirSync(tmp), [])
   })
 

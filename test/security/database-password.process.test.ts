@@ -201,7 +201,7 @@ for (const db of CONNECTION_TEXTS) {
     assert.equal(code, 2)
     assert.match(
       err,
-      /^error: --db takes a file or an address that begins with postgres:\/\/, and this is neither/m,
+      /^error: --db and TRANCHE_DB take a file or an address that begins with postgres:\/\/, and this is neither/m,
     )
     hunt.assertClean(out + err, 'status')
   })

@@ -105,6 +105,16 @@ test('a commit that arrived, and whose answer did not: it counts, and is not don
   assert.equal(await marks(), 1)
 })
 
+test('a commit whose answer cannot be read: it counts, and is not done again', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { proxy, marks } = await stage(t)
+  const connection = connectTo(t, proxy.url)
+  const met = proxy.next('answer garbled')
+  assert.equal(await mark(connection), 1)
+  await met
+  assert.equal(await marks(), 1)
+})
+
 test('a commit that never arrived: the server says so, and it is done again', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const { proxy, marks } = await stage(t)
@@ -150,6 +160,23 @@ test('a statement whose failure the work overlooks undoes it all the same', asyn
     await tx.get(WRONG).catch(() => {})
   })
   await assert.rejects(work, /division by zero/)
+  assert.equal(await marks(), 0)
+})
+
+test('a statement that could not even be sent undoes it as well', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { url, marks } = await stage(t)
+  const connection = connectTo(t, url)
+  const work = connection.write(async (tx) => {
+    await tx.run(MARK, { mark: 1 })
+    tx.unwaited(tx.run(MARK, {}))
+  })
+  await assert.rejects(work, /no value for :mark/)
+  const another = connection.write(async (tx) => {
+    tx.unwaited(Promise.reject(new Error('no row to send')))
+    await tx.run(MARK, { mark: 1 })
+  })
+  await assert.rejects(another, /no row to send/)
   assert.equal(await marks(), 0)
 })
 

@@ -5,10 +5,10 @@ import { connect, createServer, type Socket } from 'node:net'
 import type { Server } from './postgres-server.ts'
 
 /**
- * What becomes of the next commit: it arrives and its answer does not; it does not arrive; or its answer says that it was
- * undone.
+ * What becomes of the next commit: it arrives and its answer does not, or cannot be read; it does not arrive; or its answer
+ * says that it was undone.
  */
-export type Fate = 'answer lost' | 'never arrives' | 'answered with rollback'
+export type Fate = 'answer lost' | 'answer garbled' | 'never arrives' | 'answered with rollback'
 
 /** By the folder of its socket. */
 type Place = Pick<Server, 'folder'>
@@ -28,6 +28,9 @@ export type Proxy = {
 const COMMIT = Buffer.from('commit\0')
 const COMMITTED = Buffer.from('COMMIT\0')
 const ROLLED_BACK = Buffer.from('ROLLBA\0')
+/** The kind of a message, and its length. */
+const HEADER_BYTES = 5
+const A_ROW = Buffer.from('D')
 
 export async function proxyTo(t: Ending, server: Place, database: string): Promise<Proxy> {
   let to = server
@@ -60,7 +63,9 @@ export async function proxyTo(t: Ending, server: Place, database: string): Promi
     upstream.on('data', (bytes: Buffer) => {
       if (mine === null || !bytes.includes(COMMITTED)) return void client.write(bytes)
       if (mine.fate === 'answer lost') return meet()
-      bytes.set(ROLLED_BACK, bytes.indexOf(COMMITTED))
+      const at = bytes.indexOf(COMMITTED)
+      if (mine.fate === 'answer garbled') bytes.set(A_ROW, at - HEADER_BYTES)
+      else bytes.set(ROLLED_BACK, at)
       client.write(bytes)
       mine.met()
     })

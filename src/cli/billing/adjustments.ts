@@ -1,4 +1,4 @@
-// billing adjustments: what was set right in a month, why, and what it corrects.
+// billing adjustments: what was corrected in a month, why, and what it was before.
 
 import { adjustmentLineJson, adjustmentPages } from '../../billing/export.ts'
 import type { AdjustmentLine } from '../../store/months.ts'

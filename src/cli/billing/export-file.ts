@@ -1,4 +1,4 @@
-// Writing an export: row by row, to a pipe or to a file that appears only when it is whole.
+// Writes an export row by row, to a pipe or to a file that appears only when it is complete.
 
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
@@ -45,12 +45,12 @@ export async function exportMonths(cli: Cli, { store, months, filter, options }:
     progress?.clear()
   }
   if (output === null) return
-  // A script reads the result on stdout; a person is told in a remark.
+  // A script reads the result on stdout; a person gets a remark.
   if (cli.globals().json) print(cli, { file: output, rows }, () => '')
   else note(cli, `${counted(rows, 'row')} in ${output}.`)
 }
 
-/** Rows live for a moment. Left to itself V8 would rather grow its nursery to many times what they need. */
+/** Rows live only for a moment. Left to itself, V8 would grow its nursery to many times what they need. */
 export const collectOften = (): void => setFlagsFromString('--semi-space-growth-factor=1')
 
 /** Throws usage for a file of the database, file_exists for a name that is taken. */

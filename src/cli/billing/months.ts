@@ -22,7 +22,7 @@ export function addMonthOptions(command: Command, otherwise?: string): Command {
     .addOption(
       new Option('--to <month>', 'the last of them (YYYY-MM), by default the present one').argParser(month),
     )
-    .option('--year-to-date', 'all months from January on, of the year of --to')
+    .option('--year-to-date', 'all months from January on, in the year of --to')
 }
 
 /** Whether the command line says which months. */

@@ -1,5 +1,5 @@
-// Whose time a report goes by: about one environment alone, by that environment's, which in a sandbox is not the real
-// one; about several, by the real one.
+// Whose time a report goes by: for a single environment, that environment's, which in a sandbox is not the real one;
+// for several, the real one.
 
 import type { FixedPeriod } from '../../core/fixed-period.ts'
 import type { Instant } from '../../core/instant.ts'
@@ -23,7 +23,7 @@ export async function fixPeriodFor(
   const period = await store.fixPeriod(periodOf(month), tenant)
   if (period.final) return { ...period, stage: 'over' }
   const stage = stageOf(periodOf(month), await timeFor(store, filter))
-  // In a database that has moved nothing becomes final any more: the one that it moved to has the month.
+  // In a database that has moved, nothing becomes final any more: the month is in the one that it moved to.
   if (stage === 'over') warn(cli, (await store.readSeal()) ? notFinalHere(month) : notFinal(month))
   return { ...period, stage }
 }
@@ -35,11 +35,11 @@ export function noteStage(cli: Cli, { month, stage }: Covered): void {
 }
 
 const notFinal = (month: string): string =>
-  `${month} is over by this clock alone, and so its figures are not final: no tick, trade or change by an operator has been recorded ` +
+  `${month} is over by this clock alone, so its figures are not final: no tick, trade or change by an operator has been recorded ` +
   'since its end. Run tranche tick, then ask again.'
 
 const notFinalHere = (month: string): string =>
-  `${month} was not over when this database moved, and so its figures here are not final: ask the database that it moved to.`
+  `${month} was not over when this database moved, so its figures here are not final: ask the database that it moved to.`
 
 /** What time it is where the report is about, by the clock of the database. */
 export async function timeFor(store: Store, { slug, environment }: TenantFilter): Promise<Instant> {

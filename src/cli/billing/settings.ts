@@ -1,5 +1,5 @@
-// The settings file of invoices: who sends them, and the names and addresses of those who get them, by the month from
-// which they hold.
+// The settings file of invoices: the sender, and the names and addresses of the recipients, by the month from which
+// they hold.
 
 import { z } from 'zod'
 import type { Parties, Party } from '../../billing/invoice/invoice.ts'
@@ -41,7 +41,9 @@ const settings = z.strictObject({
   partners: z.record(z.string().regex(PARTNER_SLUG_PATTERN), versions(party)),
 })
 
-/** Who an invoice of a month is from and to. Throws file_not_found, and bad_file with the field that is wrong. */
+/**
+ * The sender and the recipient of a month's invoice. Throws file_not_found, and bad_file with the field that is wrong.
+ */
 export function readParties(file: string, { month, slug }: { month: string; slug: string }): Parties {
   const given = parsed(file)
   const read = settings.safeParse(given, { error: wordsOf })
@@ -83,7 +85,7 @@ const partyOf = ({ name, address, tax_id }: z.infer<typeof party>): Party => ({
   taxId: tax_id ?? null,
 })
 
-/** The name of a field as it stands in the file: an entry that is alone has no number there. */
+/** The name of a field as it is written in the file: a single entry has no number there. */
 function placeOf(given: unknown, path: readonly PropertyKey[]): string {
   let name = ''
   let here: unknown = given
@@ -108,7 +110,7 @@ function wordsOf(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_type':
       return issue.input === undefined ? 'is missing' : `must be ${KINDS[issue.expected] ?? issue.expected}`
     case 'unrecognized_keys':
-      return `has what is not a setting: ${issue.keys.join(', ')}`
+      return `has unknown settings: ${issue.keys.join(', ')}`
     case 'too_small':
       return 'must not be empty'
     case 'too_big':

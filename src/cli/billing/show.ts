@@ -14,7 +14,7 @@ import { type Column, renderTable } from '../terminal/table.ts'
 import { type Covered, fixPeriodFor } from './period.ts'
 
 type StatementJson = ReturnType<typeof statementJson>
-/** A row of the table: of the last one, only what can be added up. */
+/** A row of the table; the last one has only what can be added up. */
 type Shown = Row<keyof StatementJson | 'per_user_usd'>
 
 export async function showMonths(

@@ -90,7 +90,7 @@ function marked(
   ]
 }
 
-/** What the drawing leaves out, in words: the tails are where a plan is hurt. */
+/** What the drawing leaves out, in words: a plan is hurt in the tails. */
 function tails(
   savings: readonly number[],
   [low, high]: [number, number],

@@ -1,5 +1,5 @@
 // Panel 1: what each way of buying cost against the time-weighted average price, as mean and interval, with the win
-// rate and the tails in words beside it: a win rate alone would promise what the mean does not keep.
+// rate and the tails in words beside it: a win rate alone would promise more than the mean delivers.
 
 import { counted } from '../../core/counted.ts'
 import { type BacktestReport, BLOCKS_MIN, type Blocks, type Summary } from '../../engine/backtest/report.ts'
@@ -85,7 +85,7 @@ function columnHeads(right: number, y: number): string {
   return group({}, ...heads.map(([x, name]) => text(right + x, y, name, RIGHT)))
 }
 
-/** Two places where they tell on which side of zero a value lies. */
+/** Two decimals where they show on which side of zero a value lies. */
 const short = (value: number): string => signed(value, Math.abs(value) < 10 ? 2 : 1)
 
 type Place = { at: Scale; domain: [number, number]; left: number; right: number; y: number }

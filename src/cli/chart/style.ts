@@ -1,5 +1,5 @@
-// How the chart looks: few greys, two colours that differ in lightness too, and a shape of its own for each trigger,
-// so that it can be read in print and by eyes that see no colour.
+// How the chart looks: a few greys, two colours that also differ in lightness, and a separate shape for each trigger,
+// so that it can be read in print and without seeing colours.
 
 import type { Trigger } from '../../core/execution.ts'
 import { type Attributes, element } from './svg.ts'

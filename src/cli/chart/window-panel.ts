@@ -1,5 +1,5 @@
 // Panel 3: one window as it was played: the price, the slots, every tranche where it fired and why, and the two
-// averages. The window is the one with the median saving, so that nobody chose it.
+// averages. It is the window with the median saving, so that it is not hand-picked.
 
 import { counted } from '../../core/counted.ts'
 import { TRIGGERS, type Trigger } from '../../core/execution.ts'
@@ -60,7 +60,7 @@ type Point = { at: number; value: number }
 
 const day = (at: Instant): string => formatInstant(at).slice(0, 16).replace('T', ' ')
 
-/** To the cent where the price is small enough for cents to tell. */
+/** To the cent where the price is small enough for cents to matter. */
 const dollars = (value: number): string => {
   const places = value < 1_000 ? 2 : 0
   return value.toLocaleString('en-US', { minimumFractionDigits: places, maximumFractionDigits: places })

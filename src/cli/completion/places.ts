@@ -1,4 +1,4 @@
-// What can be typed where: the command tree as the completion scripts see it.
+// What can be typed where: the command tree, as the completion scripts see it.
 
 import type { Command, Option } from 'commander'
 import { everyCommand } from '../shared/every-command.ts'

@@ -17,7 +17,7 @@ const MARK: Record<ExecutionStatus, { glyph: string; style: Style; name: string 
   sent: { glyph: '?', style: 'dim', name: 'unanswered' },
   pending: { glyph: '?', style: 'dim', name: 'not delivered' },
 }
-/** Where two fall on one column the later in this list is shown. */
+/** Where two fall on the same column, the one later in this list is shown. */
 const MARK_ORDER = Object.keys(MARK) as ExecutionStatus[]
 
 const LABEL_WIDTH = 10

@@ -15,14 +15,14 @@ export type ProgramName = {
 
 export type NextCommand = { what: string; command: string }
 
-/** What of a process tells how it was started. */
+/** The parts of a process that show how it was started. */
 export type Started = { argv0: string; execPath: string; script: string; cwd: string; built: boolean }
 
 const CHECKOUT_STARTER = 'tranche'
 
 /**
- * The executable under the name it was called by; from a checkout the starter beside the script that runs, since the
- * starter's own name is gone from the process's arguments by then.
+ * The executable, under the name by which it was called; from a checkout, the starter beside the running script,
+ * because the starter's own name is no longer among the process's arguments.
  */
 export function programName({ argv0, execPath, script, cwd, built }: Started): ProgramName {
   if (built) return { typed: argv0, absolute: execPath }
@@ -60,7 +60,7 @@ const FILL = {
   execution_price: PRICE_USD,
 }
 
-/** In the order they are typed, in one folder and one shell: a later one goes by what an earlier one set. */
+/** In the order in which they are typed, in one folder and one shell: later ones rely on what earlier ones set. */
 export function nextCommands(
   { typed, absolute }: ProgramName,
   { db, cwd }: { db: string; cwd: string },

@@ -41,7 +41,7 @@ export const PARTNER = { partnerSlug: 'demo', name: 'Demo partner' }
 export type DemoOptions = {
   file: string
   seed: number
-  /** Called with the share of the simulated time that is over, from 0 to 1. */
+  /** Called with the share of the simulated time that has passed, from 0 to 1. */
   onProgress: (share: number) => void
   /** Ends the run between two passes; everything it started is stopped before it throws. */
   signal: AbortSignal
@@ -170,7 +170,7 @@ async function playWeeks(stage: Stage, onProgress: (share: number) => void, sign
   return counts
 }
 
-/** After the last pass the partner goes on polling until nothing it was handed is left unanswered. */
+/** After the last pass, the partner goes on polling until it has answered everything that it was given. */
 async function settleRest({ setClock, partner }: Stage): Promise<void> {
   for (let elapsed = LENGTH_MS; elapsed < LENGTH_MS + TAIL_MS; elapsed += PASS_EVERY_MS) {
     setClock(plus(START, elapsed))

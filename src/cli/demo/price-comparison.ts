@@ -1,4 +1,5 @@
-// What was paid, beside the time-weighted mean of the same windows. Statistics in floats: no amount is made of them.
+// What was paid, compared with the time-weighted mean of the same windows. Statistics in floats: no amount is derived
+// from them.
 
 import { assert } from '../../core/assert.ts'
 import { FREQUENCIES, type Frequency } from '../../core/frequency.ts'
@@ -25,7 +26,7 @@ export type WindowPrice = {
 
 export type PriceComparison = {
   frequency: Frequency
-  /** Windows that ran their course; one that was cut short has no whole mean to be compared with. */
+  /** Windows that ran their course; one that was cut short has no complete mean to compare with. */
   windows: number
   average_price_usd: string
   /** What the same dollars of the same windows cost on average when each window's are spread evenly over it. */

@@ -1,4 +1,4 @@
-// Reads a demonstration's plans back from the store: every window with its tranches, trades and what was left of it.
+// Reads a demonstration's plans back from the store: every window with its tranches, its trades and what was left.
 
 import type { Execution } from '../../core/execution.ts'
 import type { Btc, Usd } from '../../core/money.ts'

@@ -33,7 +33,7 @@ export const PLANS: readonly ScriptedPlan[] = [
   { plan: 'eva-2weeks', user: 'eva', amountUsd: '500.00', frequency: 'bi-weekly' },
 ]
 
-/** The first time after `from` that the plan has an open execution, its user or the plan itself is ended. */
+/** The first time after `from` that the plan has an open execution, its user is disabled or the plan is cancelled. */
 export const CANCELLED = { plan: 'eva-2weeks', from: START + 9 * DAY_MS }
 export const DISABLED = { user: 'dan' as UserName, plan: 'dan-week', from: START + 16 * DAY_MS }
 

@@ -35,7 +35,7 @@ export type Timeline = {
 /** Columns of a drawing; seven days and four quarters of a day fall on whole or nearly whole ones. */
 export const TIMELINE_COLUMNS = 63
 
-/** Of each plan to draw, the window in which the most went other than smoothly, the earliest of equals. */
+/** For each plan to draw, the window in which the most went wrong; the earliest if several are equal. */
 export function chooseTimelines(plans: readonly ReadPlan[], story: Story): Timeline[] {
   return DRAWN.flatMap((name) => {
     const found = plans.find(({ plan }) => plan.partnerPlanId === name)

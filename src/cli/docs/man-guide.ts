@@ -8,7 +8,7 @@ import { argument, bold, escaped, italic, item, pageOf, titleLines, verbatim } f
 export function manGuide(page: Page, pages: readonly Page[]): string {
   const name = `tranche-${page.topic}`
   const as = inlineFor(page, pages)
-  // The title is in the line of the name.
+  // The title is already in the NAME line.
   const [, ...blocks] = blocksOf(page.text)
   return pageOf([
     ...titleLines(name, 7, VERSION),

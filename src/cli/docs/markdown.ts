@@ -70,7 +70,7 @@ function endOf(lines: readonly string[], from: number, isEnd: (line: string) => 
 
 const joined = (lines: readonly string[]): string => lines.map((line) => line.trim()).join(' ')
 
-/** A bar in a code span does not end a cell unless it is bare; the guides write it as \|. */
+/** A bare bar ends a cell even in a code span; the guides write it as \|. */
 const cellsOf = (row: string): string[] =>
   row
     .replace(/^\||\|\s*$/g, '')

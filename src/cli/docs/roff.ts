@@ -1,6 +1,8 @@
-// Text as the man macros of roff want it.
+// Text in the form that roff's man macros require.
 
-/** Words that mean themselves, wherever they are: not a request, not an escape, no dash made into a hyphen. */
+/**
+ * Text that is shown literally, wherever it stands: it is not taken for a request or an escape, and dashes stay dashes.
+ */
 export const escaped = (text: string): string =>
   text
     .replaceAll('\\', '\\(rs')
@@ -39,7 +41,7 @@ export const verbatim = (lines: readonly string[]): string[] => [
   '.RE',
 ]
 
-/** A term and what is said of it. */
+/** A term and its description. */
 export const item = (term: string, lines: readonly string[]): string[] => [
   '.TP',
   term === '' ? '\\&' : term,

@@ -14,7 +14,7 @@ export function screenText(page: Page, pages: readonly Page[], paint: Paint, col
   const width = Math.min(columns, WIDTH_MAX)
   const as = inlineFor(paint, (target) => linkOf(page, target, pages))
   const body = layBlocks(blocksOf(page.text), as, paint, width)
-  const hint = paint('dim', 'In brackets is what to read there: tranche docs NAME')
+  const hint = paint('dim', 'Brackets name the page to read: tranche docs NAME')
   return body.some((line) => TOPIC_MARK.test(stripVTControlCharacters(line)))
     ? [...body, '', hint].join('\n')
     : body.join('\n')
@@ -23,12 +23,12 @@ export function screenText(page: Page, pages: readonly Page[], paint: Paint, col
 const TOPIC_MARK = / \[[a-z]\S*\]/
 
 function inlineFor(paint: Paint, leadsTo: (target: string) => Link): Inline {
-  // Word by word: a pager forgets the style of a text at the end of a line.
+  // Word by word, because a pager forgets the style of a text at the end of a line.
   const words = (style: Style) => (text: string) => text.replace(/\S+/g, (word) => paint(style, word))
   const dim = words('dim')
   return {
     text: (text) => text,
-    // Without colours the marks of the source have to do.
+    // Without colours, the marks of the source have to be enough.
     code: paint('cyan', '') === '' ? (text) => `\`${text}\`` : words('cyan'),
     bold: words('bold'),
     italic: words('italic'),

@@ -1,10 +1,10 @@
 // An execution and what became of it, as JSON: its trade, its adjustments, a fill that came late.
 
 import { type Adjustment, amountsOf, type Correction } from '../../core/adjustment.ts'
+import { isFill, type Report } from '../../core/confirmation-report.ts'
 import { idempotencyKey } from '../../core/execution.ts'
 import { formatInstant } from '../../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../core/money.ts'
-import { isFill, type Report } from '../../core/report.ts'
 import type { Trade } from '../../core/trade.ts'
 import type { ListedExecution } from '../../store/executions.ts'
 import type { ListedLateFill } from '../../store/trades.ts'

@@ -5,7 +5,7 @@ import { type Acceptance, acceptLate } from '../../core/late-fill.ts'
 import type { Cli } from '../context.ts'
 import { reasonOption, wholeNumber } from '../options/values.ts'
 import { auditEntry } from '../shared/audit-entry.ts'
-import { confirmOnTerminal } from '../terminal/confirm.ts'
+import { confirmOnTerminal } from '../terminal/ask.ts'
 import { print, printList } from '../terminal/print.ts'
 import { type Column, renderFields } from '../terminal/table.ts'
 import { correctionJson, lateJson, tradeJson } from './json.ts'
@@ -57,7 +57,7 @@ export function addLateFillCommands(cli: Cli, execution: Command): void {
     )
     .argument('<execution-id>')
     .addOption(reportOption(execution))
-    .addOption(reasonOption('why, for whoever looks at it later'))
+    .addOption(reasonOption('why, for anyone who looks at it later'))
     .action(async (executionId: string, { report, reason }: { report?: number; reason: string }) => {
       await confirmOnTerminal(cli, `Dismiss what was reported of ${executionId}? It will not be billed.`)
       await cli.withStore(async (store) => {

@@ -1,4 +1,4 @@
-// The feed that was chosen, asked once, and what goes on without one.
+// Asks the chosen feed once, and says what happens without one.
 
 import { formatPrice } from '../../core/money.ts'
 import { createFeed, feedName } from '../../price/feed.ts'
@@ -11,7 +11,7 @@ export type Trial = { feed: string; price_usd: string | null; complaints: string
 /** The feed that the settings name, or none. Throws bad_file as `readOwn` does. */
 export const readFeed = (place: Place): string => readSetting(place, 'TRANCHE_PRICE_FEED') ?? 'none'
 
-/** Asks the feed once. Throws usage for one that there is not. */
+/** Asks the feed once. Throws usage for a feed that does not exist. */
 export async function tryFeed(cli: Cli, spec: string): Promise<Trial> {
   const complaints: string[] = []
   const feed = createFeed(spec, { clock: cli.machine.clock, warn: (message) => complaints.push(message) })

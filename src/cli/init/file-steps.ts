@@ -1,4 +1,4 @@
-// Steps that make a folder or a file with its owner and mode, and know what was there before.
+// Steps that create a folder or a file with its owner and mode, and know what was there before.
 
 import {
   closeSync,
@@ -19,7 +19,7 @@ import { writeFileWhole } from '../../whole-file.ts'
 import type { Ids } from './place.ts'
 import type { Step } from './step.ts'
 
-/** `owner` may be nobody yet: an earlier step makes the user. */
+/** `owner` may not exist yet: an earlier step creates the user. */
 export type Access = { mode: number; owner: () => Ids | null }
 
 /** `lost` says what else goes when the folder is removed. */
@@ -42,19 +42,19 @@ export function folderStep(folder: string, access: Access, lost = ''): Step {
   }
 }
 
-/** A folder of one's own stays as it is when it is there: it may hold anything. */
+/** A folder of the user's own stays as it is when it exists: it may hold anything. */
 export function ownFolderStep(folder: string, lost = ''): Step {
   const step = folderStep(folder, { mode: 0o700, owner: () => null }, lost)
   return { ...step, isDone: () => existsSync(folder) }
 }
 
-/** A file of this text; another one that has its name is kept beside it. Throws bad_file as `readOwn` does. */
+/** A file with this text; another file of that name is kept beside it. Throws bad_file as `readOwn` does. */
 export function fileStep(file: string, text: string, access: Access): Step {
   const seen = readOwn(file)
   const kept = `${file}.before-init`
   const isOther = seen !== null && seen !== text
   return {
-    what: isOther ? `${file}; what it was is kept as ${kept}` : file,
+    what: isOther ? `${file}; the old one is kept as ${kept}` : file,
     isDone: () => seen === text && hasAccess(lstatSync(file), access),
     async perform() {
       if (isOther) await writeFileWhole(kept, toChunks(seen), { replace: true })
@@ -65,7 +65,7 @@ export function fileStep(file: string, text: string, access: Access): Step {
   }
 }
 
-/** None for what goes with its folder, which was not there before. */
+/** None for what is removed with its folder, which was not there before. */
 export const undoOf = (path: string, undo: string): string | null => (existsSync(dirname(path)) ? undo : null)
 
 const statOf = (path: string): Stats | undefined => lstatSync(path, { throwIfNoEntry: false })
@@ -87,7 +87,7 @@ function giveAccess(path: string, { mode, owner }: Access): void {
 
 /**
  * The text of a file that nobody else could have written; null when there is none. Throws bad_file for a link, for what
- * is no file, and for a file of somebody else's: root would copy what only root may read, or run what they wrote.
+ * is not a file, and for somebody else's file: root would copy what only root may read, or run what they wrote.
  */
 export function readOwn(file: string): string | null {
   if (!statOf(file)) return null
@@ -100,7 +100,7 @@ export function readOwn(file: string): string | null {
   })
 }
 
-/** Opens what is there itself and not where a link leads, which may have come since it was looked at. Nothing is waited for. */
+/** Opens the file itself, never the target of a link, which may have appeared since the check. It does not block. */
 function onPlace<T>(path: string, work: (place: number) => T): T {
   const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
   let place: number

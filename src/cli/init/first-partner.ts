@@ -4,10 +4,13 @@ import { type Place, runInstalled, runWriting } from './place.ts'
 
 export type FirstPartner = { slug: string; name: string; environment: 'live' | 'test' }
 
-/** As key create prints it: the only time that the key is there. */
+/** As key create prints it: the only time that the key is shown. */
 export type IssuedKey = { key_id: string; key: string }
 
-/** What was made; nothing that is there already: neither the partner, nor a key while another one of it works. */
+/**
+ * What was made. What already exists is not made again: neither the partner, nor a key while one of the partner's keys
+ * works.
+ */
 export async function addFirstPartner(
   place: Place,
   { slug, name, environment }: FirstPartner,

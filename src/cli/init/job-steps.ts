@@ -1,4 +1,4 @@
-// Steps that have the machine run the jobs: units of systemd, a table of cron, or a user's own crontab.
+// Steps that make the machine run the jobs: systemd units, a file of cron, or a user's own crontab.
 
 import { quoted } from '../../core/shell-word.ts'
 import { readDeployed } from '../../resources.ts'
@@ -13,7 +13,7 @@ const STARTED = ['tranche.service', 'tranche-tick.timer', 'tranche-backup.timer'
 const UNIT_NAMES = [...STARTED, 'tranche-tick.service', 'tranche-backup.service']
 const [BEGIN, END] = ['# tranche init: begin', '# tranche init: end']
 
-/** What is kept of another text ends in a name that neither systemd nor cron reads. */
+/** A file that is kept gets a name that neither systemd nor cron reads. */
 export function jobSteps(place: Place, scheduler: Scheduler): Step[] {
   if (scheduler === 'none') return []
   if (scheduler === 'cron' && place.user === null) return [crontabStep(place)]
@@ -22,13 +22,13 @@ export function jobSteps(place: Place, scheduler: Scheduler): Step[] {
   return [...UNIT_NAMES.map((name) => fileStep(`${UNITS}/${name}`, jobText(name, place), root)), startStep()]
 }
 
-/** A backup of a file needs no network, and has none; one of a server does. */
+/** A backup of a file needs no network, and gets none; a backup of a server does. */
 const [ALONE, CONNECTED] = [
   /^RestrictAddressFamilies=AF_UNIX$/m,
   'RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK',
 ]
 
-/** A text of deploy/; for a server without the conditions that are about the file. */
+/** A text of deploy/; for a server, without the conditions that are about the file. */
 const jobText = (name: string, place: Place): string =>
   !isServer(place.database)
     ? readDeployed(name)
@@ -83,7 +83,7 @@ function currentCrontab(): string {
   try {
     return run('crontab', ['-l'])
   } catch (error) {
-    // Anything else must not be taken for an empty one, which the new one would replace.
+    // Nothing else may be taken for an empty crontab, which the new one would replace.
     if (/\bno crontab for\b/.test((error as Error).message)) return ''
     throw error
   }

@@ -1,4 +1,4 @@
-// Where init puts things: for root the places that deploy/ names, for anybody else a folder of their own.
+// Where init puts things: for root, the places that deploy/ names; for anybody else, a folder of their own.
 
 import { spawn, spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
@@ -15,11 +15,11 @@ export type Place = {
   program: string
   settings: string
   folder: string
-  /** A file, or an address with its password: for the settings and for nobody to see. */
+  /** A file, or an address with its password: for the settings only, never to be shown. */
   database: string
   backups: string
   cache: string
-  /** The user of the system that the jobs run as; null for whoever runs init. */
+  /** The system user that the jobs run as; null for the user who runs init. */
   user: string | null
 }
 
@@ -35,7 +35,7 @@ export const SYSTEM: Place = {
 }
 
 /**
- * The places for whoever asks; `db` is what --db or TRANCHE_DB names. Throws usage for root with another
+ * The places for the user who runs init; `db` is what --db or TRANCHE_DB names. Throws usage for root with another
  * database than the units have, for root without the executable, and for a path that a crontab could not hold.
  */
 export function placeFor(db: string | null): Place {
@@ -64,13 +64,16 @@ export function placeFor(db: string | null): Place {
   return place
 }
 
-/** Throws bad_file when somebody else keeps the folder closed, such as that of the service to a user of the machine. */
+/**
+ * Throws bad_file when the folder is somebody else's and closed, as that of the service is to other users of the
+ * machine.
+ */
 function refuseClosedFolder({ folder, backups }: Place): void {
   try {
     lstatSync(backups)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EACCES') return
-    const hint = 'leave out --db and TRANCHE_DB, or name a file in a folder of yours'
+    const hint = 'leave out --db and TRANCHE_DB, or name a file in a folder of your own'
     throw new Problem('bad_file', `${folder} belongs to another user and may not be entered: ${hint}.`)
   }
 }
@@ -95,7 +98,7 @@ function ownProgram(): string {
   return !isSea() && script?.endsWith('tranche.mjs') ? join(dirname(script), 'tranche') : process.execPath
 }
 
-/** What the machine runs jobs with: systemd if it booted with it, else cron if that is installed. */
+/** What the machine runs jobs with: systemd if it was booted with it, otherwise cron if that is installed. */
 export function schedulerOfMachine(): Scheduler {
   if (existsSync('/run/systemd/system')) return 'systemd'
   return isOnPath('cron') || isOnPath('crond') ? 'cron' : 'none'
@@ -123,7 +126,7 @@ export function run(file: string, argv: readonly string[], input = ''): string {
 
 export type Ids = { uid: number; gid: number }
 
-/** Of the user that the jobs run as; null while there is none. */
+/** The ids of the user that the jobs run as; null while there is none. */
 export function idsOf({ user }: Place): Ids | null {
   if (user === null) return { uid: process.getuid?.() ?? -1, gid: process.getgid?.() ?? -1 }
   const { stdout } = spawnSync('getent', ['passwd', user], { encoding: 'utf8' })
@@ -133,14 +136,14 @@ export function idsOf({ user }: Place): Ids | null {
 
 /**
  * Runs a command of the installed program as the user of the jobs, on their database: what works here works for them.
- * Answers what it printed as JSON. Throws with what that command said.
+ * Returns the JSON that it printed. Throws with that command's message.
  */
 export function runInstalled(place: Place, argv: readonly string[]): unknown {
   const ended = spawnSync(place.program, [...argv, '--json'], { ...asJobs(place), encoding: 'utf8' })
   return answerOf(place, argv, ended)
 }
 
-/** The same of a command that writes, which a server may hold up: others go on meanwhile. */
+/** The same for a command that writes, which a server may hold up: other work goes on meanwhile. */
 export async function runWriting(place: Place, argv: readonly string[]): Promise<unknown> {
   const child = spawn(place.program, [...argv, '--json'], asJobs(place))
   const closed = new Promise<{ error?: Error; status: number | null }>((resolve) => {

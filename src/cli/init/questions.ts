@@ -1,10 +1,10 @@
-// What init asks on a terminal: only what no flag has said, and again until the answer can be used.
+// What init asks on a terminal: only what no flag has said, and again until the answer is usable.
 
 import { Problem } from '../../core/problem.ts'
 import { createFeed, FEED_WORDS } from '../../price/feed.ts'
 import type { Cli } from '../context.ts'
 import { slug } from '../options/values.ts'
-import { askLine, isYes } from '../terminal/confirm.ts'
+import { askLine, isYes } from '../terminal/ask.ts'
 import { note } from '../terminal/print.ts'
 import type { InitOptions } from './options.ts'
 import { type Place, type Scheduler, schedulerOfMachine } from './place.ts'
@@ -37,7 +37,7 @@ async function askScheduler(cli: Cli, place: Place): Promise<Scheduler> {
   })
 }
 
-/** Undefined leaves the settings as they are: without a feed, unless they have one. */
+/** Undefined leaves the settings as they are: with their feed, if they have one. */
 const askFeed = (cli: Cli): Promise<string | undefined> =>
   ask(cli, `Where do prices come from: ${FEED_WORDS}? [as set, or none]`, (answer) => {
     if (answer === '') return undefined
@@ -56,7 +56,7 @@ const askName = (cli: Cli, partner: string): Promise<string> =>
     throw new Problem('usage', 'A partner has a name.')
   })
 
-/** How often an answer may be of no use: the end of the input is an empty one, for ever. */
+/** How many useless answers are accepted: at the end of the input, every answer is empty. */
 const TRIES = 5
 
 async function ask<T>(cli: Cli, question: string, read: (answer: string) => T): Promise<T> {

@@ -1,4 +1,4 @@
-// What init prints: what it did, how to take it back, what comes next, and last of all the key.
+// What init prints: what it did, how to undo it, what comes next and, last of all, the key.
 
 import { existsSync } from 'node:fs'
 import type { Trial } from './feed-trial.ts'
@@ -14,11 +14,11 @@ export type Outcome = {
   trial: Trial
   taken: readonly Taken[]
   partner: FirstPartner | null
-  /** Null when there is no first partner to make, or it was not to be made. */
+  /** Null when there is no first partner to create, or it was not requested. */
   first: { made: boolean; key: IssuedKey | null } | null
 }
 
-/** The steps, and the commands that undo those which were done, the last one first. */
+/** The steps, and the commands that undo those that were done, the last one first. */
 export function stepLines(taken: readonly Taken[]): string[] {
   const undo = taken.flatMap((step) => step.undo ?? []).reverse()
   return [
@@ -38,7 +38,7 @@ export function reportLines({ place, scheduler, trial, taken, partner, first }: 
     feedWords(trial),
     ...jobLines(place, scheduler),
     '',
-    'For every other command, first take the settings over into the shell:',
+    'For every other command, first load the settings into the shell:',
     indented(`set -a; . ${place.settings}; set +a`),
     indented(`${asUser(place)}${place.program} status`),
     ...(partner ? ['', first ? partnerWords(partner, first) : dryWords(partner)] : []),
@@ -48,7 +48,7 @@ export function reportLines({ place, scheduler, trial, taken, partner, first }: 
 
 const asUser = ({ user }: Place): string => (user === null ? '' : `runuser -u ${user} -- `)
 
-/** What is left to the operator: a supervisor for serve, and the ticks unless something runs them. */
+/** What is left for the operator to do: a supervisor for serve, and the ticks unless something already runs them. */
 function jobLines(place: Place, scheduler: Scheduler): string[] {
   const serve = (more: string): string =>
     `${asUser(place)}sh -c 'set -a; . ${place.settings}; exec ${place.program} serve --no-create${more}'`
@@ -75,7 +75,7 @@ function jobLines(place: Place, scheduler: Scheduler): string[] {
   ]
 }
 
-/** A dry run does not look for them: the program that would is not there yet. */
+/** A dry run does not check for them: the program that would do so is not installed yet. */
 const dryWords = ({ slug, environment }: FirstPartner): string =>
   `It would make the partner ${slug} unless it is there, and a ${environment} key unless one works.`
 
@@ -83,7 +83,7 @@ function partnerWords(
   { slug, environment }: FirstPartner,
   { made, key }: NonNullable<Outcome['first']>,
 ): string {
-  const partner = made ? `The partner ${slug} is made.` : `The partner ${slug} was there.`
+  const partner = made ? `The partner ${slug} was created.` : `The partner ${slug} already existed.`
   if (!key) return `${partner} It has a ${environment} key that works; tranche key create makes another.`
   return `${partner} Its ${environment} key (${key.key_id}), which is not shown again:`
 }

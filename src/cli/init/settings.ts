@@ -3,7 +3,7 @@
 import { readOwn } from './file-steps.ts'
 import type { Place } from './place.ts'
 
-/** What a setting says there; undefined for one that is not set. Throws bad_file as `readOwn` does. */
+/** The value of a setting; undefined for one that is not set. Throws bad_file as `readOwn` does. */
 export function readSetting({ settings }: Pick<Place, 'settings'>, name: string): string | undefined {
   const [, value] = new RegExp(`^${name}=(.*)$`, 'm').exec(readOwn(settings) ?? '') ?? []
   return value?.replace(/^'(.*)'$/, '$1')

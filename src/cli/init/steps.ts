@@ -1,4 +1,4 @@
-// What init does, one step after the other: each knows whether it is done, how to do it and how to take it back.
+// What init does, one step after the other: each knows whether it is done, how to do it and how to undo it.
 
 import { chmodSync, copyFileSync, existsSync, lstatSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -62,7 +62,7 @@ const userStep = (user: string): Step => ({
   undo: `userdel ${user}`,
 })
 
-/** What else goes with the folder. */
+/** What else is removed with the folder. */
 const lostWith = ({ database }: Place): string =>
   isServer(database)
     ? '   # with the backups; the database stays on its server'
@@ -96,7 +96,7 @@ function settingsStep(place: Place, settings: Settings): Step {
   return { ...step, what: `${step.what}, the settings of all jobs` }
 }
 
-/** The settings with those that were chosen in the place of what was there; every other line stays. */
+/** The settings, with those that were chosen replaced; every other line stays. */
 function withSettings(text: string, { database }: Place, { priceFeed, ping }: Settings): string {
   const server = isServer(database) ? database : undefined
   const chosen = { TRANCHE_DB: server, TRANCHE_PRICE_FEED: priceFeed, TRANCHE_PING_URL: ping?.href }
@@ -109,7 +109,7 @@ function withSettings(text: string, { database }: Place, { priceFeed, ping }: Se
   }, text)
 }
 
-/** Its schema is not taken back: what it holds is on another machine, and may be others' too. */
+/** Its schema is not undone: its data is on another machine, and others may use it too. */
 function schemaStep(place: Place): Step {
   return {
     what: `${shownAddress(place.database)}, the database`,

@@ -1,4 +1,4 @@
-// --price-feed: where a pass gets its price from.
+// --price-feed: where a pass gets its price.
 
 import { Option } from 'commander'
 

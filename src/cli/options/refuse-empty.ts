@@ -1,4 +1,4 @@
-// Nothing that is named may be empty: a variable or a flag left blank is a mistake, not the wish for nothing.
+// No value that is given may be empty: a blank variable or flag is a mistake, and does not mean "none".
 
 import { type Command, InvalidArgumentError } from 'commander'
 
@@ -15,7 +15,7 @@ const filled =
   (text, previous) => {
     if (text.trim() === '') throw new InvalidArgumentError('It must not be empty.')
     const value = parse === undefined ? text : parse(text, previous)
-    // The parser would hand the command an empty text in its place.
+    // The parser would give the command an empty text instead.
     if (value === null || value === undefined) throw new Error(`${JSON.stringify(text)} was read as nothing`)
     return value
   }

@@ -1,4 +1,4 @@
-// Commands that call a service as its partner would: its address, and the file with the key.
+// Options of commands that call a service as its partner would: the service's address, and the file with the key.
 
 import { InvalidArgumentError, Option } from 'commander'
 import { Problem } from '../../core/problem.ts'
@@ -14,7 +14,7 @@ export const serviceOption = () =>
       httpUrl(text, 'the address of the service, such as http://127.0.0.1:8080').replace(/\/+$/, ''),
     )
 
-/** An address of http or https, as it was typed; `wanted` says to whoever gives another what it should be. */
+/** An http or https address, as it was typed; for any other, `wanted` says what it should be. */
 export function httpUrl(text: string, wanted: string): string {
   const url = URL.parse(text)
   if (url && (url.protocol === 'http:' || url.protocol === 'https:')) return text

@@ -33,7 +33,7 @@ const DURATION_MAX_DAYS = 36_500
 /** Node's timers count milliseconds in 31 bits. Asked to wait longer, they do not wait at all. */
 const TIMER_MAX_DAYS = 24
 
-/** How long something lasts or is away, in ms. Nothing waits for it: a timer takes `interval`. */
+/** How long something lasts, or how far away it is, in ms. Not for timers, which take `interval`. */
 export const duration = timeUpTo(DURATION_MAX_DAYS)
 
 /** How long a timer waits, in ms. */
@@ -71,7 +71,7 @@ export function dollars(text: string): string {
   throw new InvalidArgumentError('An amount is a decimal with at most two places, such as 5.00.')
 }
 
-/** Dollars or coins to the last place the ledger keeps; nothing is rounded that an operator typed. */
+/** Dollars or coins to the last decimal place that the ledger keeps; what an operator typed is never rounded. */
 export function amount(text: string): string {
   if (/^\d{1,10}(\.\d{1,8})?$/.test(text)) return text
   throw new InvalidArgumentError(
@@ -79,7 +79,7 @@ export function amount(text: string): string {
   )
 }
 
-/** A --reason that has to be given: one line of somebody's words. */
+/** A required --reason: one line of text. */
 export const reasonOption = (what: string) =>
   new Option('--reason <text>', what).makeOptionMandatory().argParser((text: string): string => {
     const reason = text.trim()

@@ -1,4 +1,4 @@
-// The flags of everything that sends webhooks: what they may reach, whom they trust, how their headers are called.
+// The flags of everything that sends webhooks: what it may reach, whom it trusts, and the names of its headers.
 
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { Problem } from '../../core/problem.ts'
@@ -45,7 +45,7 @@ function headerPrefix(text: string): string {
 export type Webhooks = { guard: Guard; deliver: Deliver }
 
 /**
- * What sends webhooks, loaded at its first use: a pass that announces nothing goes without. Flags that could be wrong
+ * The webhook sender, loaded at its first use: a pass that announces nothing does without it. Flags that could be wrong
  * are read at once, so that a mistake stops the command before it has done anything.
  */
 export async function lazyWebhooks(options: WebhookOptions): Promise<() => Promise<Webhooks>> {

@@ -1,4 +1,4 @@
-// What partner-sim is told: shares, the address of the service, the file with the key.
+// The options of partner-sim: shares, the address of the service, the file with the key.
 
 import { InvalidArgumentError } from 'commander'
 import { Problem } from '../../core/problem.ts'

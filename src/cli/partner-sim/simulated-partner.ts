@@ -21,9 +21,9 @@ export type PartnerOptions = {
   /** What the partner's venue asks for one bitcoin right now. */
   quote: () => Price
   chance: Chance
-  /** How often what goes other than smoothly, as shares of one; the rest is filled. */
+  /** How often each thing goes wrong, as fractions of one; the rest is filled. */
   manners?: Manners
-  /** Told what became of each instruction, once the service has answered. */
+  /** Called with what became of each instruction, once the service has answered. */
   onOutcome?: (outcome: Outcome) => void
 }
 
@@ -81,7 +81,7 @@ export type Partner = {
   work(instructions: readonly Instruction[]): Promise<void>
 }
 
-/** How the service tells this conflict from the others, which would be mistakes of the partner's. */
+/** How the service distinguishes this conflict from the others, which would be the partner's mistakes. */
 const CANCELLED_MEANWHILE = /was cancelled before it was confirmed/
 
 type Desk = Required<PartnerOptions> & { tally: Tally }
@@ -104,7 +104,7 @@ export function createPartner(options: PartnerOptions): Partner {
     },
 
     async work(instructions) {
-      // Chance is asked in the order of the instructions, before anything runs in parallel.
+      // Random numbers are drawn in the order of the instructions, before anything runs in parallel.
       const orders = instructions
         .map((instruction) => place(desk, instruction))
         .filter((order) => order !== null)
@@ -145,7 +145,7 @@ function place({ chance, manners, quote, tally, onOutcome }: Desk, instruction: 
   return { instruction, report, spent: some, bought, answerLost }
 }
 
-/** Between three and eight tenths, in whole cents; what is too small to be divided stays whole. */
+/** Between three and eight tenths, in whole cents; an amount too small to divide stays whole. */
 function partOf(whole: Usd, share: number): Usd {
   const part = floorToCents(((whole * BigInt(Math.round(300 + share * 500))) / 1000n) as Usd)
   return part === ZERO_USD ? whole : part
@@ -181,7 +181,7 @@ const outcomeOf = (
     ...(usd_amount !== undefined && { usd_amount, btc_amount, execution_price }),
   }) as Outcome
 
-/** What a client does that never saw the answer: the very same confirmation, never a second order. */
+/** What a client does when it never saw the answer: it sends the very same confirmation, never a second order. */
 async function repeat(desk: Desk, path: string, report: Report): Promise<void> {
   const answer = await call(desk, 'POST', path, report)
   if (!(answer as { replayed?: boolean }).replayed)

@@ -6,7 +6,7 @@ import { seededRandom } from '../../core/seeded-random.ts'
 /** The same numbers for the same seed and stream, each in [0, 1). Never for anything secret. */
 export type Chance = () => number
 
-/** A chance of its own for each stream, so that drawing from one leaves the others as they were. */
+/** A generator of its own for each stream, so that drawing from one does not affect the others. */
 export const createChance = (seed: number, stream: string): Chance =>
   seededRandom(
     [...stream].reduce((sum, letter) => Math.imul(sum ^ (letter.codePointAt(0) ?? 0), 0x01000193), seed),

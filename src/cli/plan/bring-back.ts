@@ -1,6 +1,6 @@
-// plan bring-back: windows that a clock ahead has rolled into the future, back to their place on the grid.
+// plan bring-back: moves windows that a clock that was ahead rolled into the future back to their place on the grid.
 
-import { clockDisputed } from '../../core/clock.ts'
+import { clockDisputed } from '../../core/clock-dispute.ts'
 import { counted } from '../../core/counted.ts'
 import { formatInstant } from '../../core/instant.ts'
 import { formatUsd } from '../../core/money.ts'
@@ -11,14 +11,14 @@ import type { PlanAhead } from '../../store/windows-ahead.ts'
 import type { Cli } from '../context.ts'
 import { auditEntry } from '../shared/audit-entry.ts'
 import { partnerNamed } from '../shared/find-partner.ts'
-import { confirmOnTerminal } from '../terminal/confirm.ts'
+import { confirmOnTerminal } from '../terminal/ask.ts'
 import { print } from '../terminal/print.ts'
 import { type Column, renderTable } from '../terminal/table.ts'
 
 /** Plans looked for in one read, and brought back in one go: their commits are shared. */
 const PAGE_PLANS = 500
 
-/** Throws partner_not_found, and clock_disputed: by a clock in doubt no window has a place. */
+/** Throws partner_not_found, and clock_disputed: while the clock is in doubt, no window has a known place. */
 export async function bringBack(cli: Cli, filter: TenantFilter, dryRun: boolean): Promise<void> {
   if (!dryRun)
     await confirmOnTerminal(cli, 'Give every plan whose window was rolled ahead its present window?')

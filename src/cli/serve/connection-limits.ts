@@ -1,4 +1,4 @@
-// How many connections serve takes, by default as many as leave room for the files of the database.
+// How many connections serve accepts: by default, as many as leave room for the files of the database.
 
 import type { ConnectionLimits } from '../../http/listen/connections.ts'
 
@@ -7,12 +7,12 @@ import type { ConnectionLimits } from '../../http/listen/connections.ts'
  * their look-ups, one look-up for each tenant, whatever Node opens.
  */
 export const DESCRIPTORS_KEPT = 160
-/** At the listener of operations: for a scraper, a person and what else watches. Partners never connect to it. */
+/** At the listener of operations: for a scraper, a person and other monitors. Partners never connect to it. */
 export const OPS_CONNECTIONS_MAX = 32
-/** More than any partner needs; what is allowed beyond is memory for whoever wants to use it up. */
+/** More than any partner needs; allowing more would only offer memory to somebody who wants to use it up. */
 export const CONNECTIONS_MAX = 10_000
 const CONNECTIONS_MIN = 16
-/** The part of all connections that one address may have, unless told otherwise. */
+/** The share of all connections that one address may have by default. */
 const ADDRESS_SHARE = 4
 
 export type ConnectionOptions = { maxConnections?: number; maxConnectionsPerAddress?: number }
@@ -26,7 +26,7 @@ export function connectionLimitsOf(options: ConnectionOptions & Beside): Connect
   return { connectionsMax, connectionsPerAddressMax: options.maxConnectionsPerAddress ?? share }
 }
 
-/** The soft limit of open files, which Node raises to the hard one; without end where there is none to be read. */
+/** The soft limit of open files, which Node raises to the hard one; infinite where no limit can be read. */
 function descriptorsMax(): number {
   const { report } = process
   // The rest of the report asks the network for names, which takes time.

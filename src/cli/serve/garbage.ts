@@ -3,8 +3,9 @@
 import { setFlagsFromString } from 'node:v8'
 
 /**
- * What often survives its nursery V8 would make old from the start: here, pieces of calls that wait for their turn or
- * their commit. Dead, each of them would keep its whole call until the next full collection. Set by a service alone and
- * while it runs: an option of the executable would cost every start the code that Node has compiled in advance.
+ * V8 allocates objects that often survive its nursery as old ones: here, pieces of calls that wait for their turn or
+ * their commit. Once dead, each of them would keep its whole call in memory until the next full collection. Only a
+ * service sets this, and while it runs: as an option of the executable, it would make every start lose the code that
+ * Node has compiled in advance.
  */
 export const keepCallsYoung = (): void => setFlagsFromString('--no-allocation-site-pretenuring')

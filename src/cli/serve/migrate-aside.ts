@@ -1,5 +1,5 @@
-// Migrations before a service opens its database. SQLite works on them without a break, a backup first: minutes in
-// which this process would answer nobody. So another process does it.
+// Migrations before a service opens its database. SQLite backs up and migrates without a break: minutes in which this
+// process would answer nobody. So another process does it.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,8 +9,8 @@ import type { Database } from '../../store/database.ts'
 type Aside = { stopped: Promise<unknown>; note: (message: string) => void }
 
 /**
- * Runs `tranche migrate` when the database is there and wants it. Should that fail, the opening that follows meets the
- * same trouble and says so. `stopped` ends it early: a migration is one transaction, and undone.
+ * Runs `tranche migrate` when the database exists and needs it. If that fails, opening the database afterwards fails in
+ * the same way and says so. `stopped` ends it early: a migration is one transaction, so it is undone.
  */
 export async function migrateAside(database: Database, db: string, { stopped, note }: Aside): Promise<void> {
   const program = ownProgram()

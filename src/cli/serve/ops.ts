@@ -27,7 +27,7 @@ export const opsTokenOption = (): Option =>
     'whoever sends this token may see /metrics, details of /readyz and /ops, at either listener',
   ).env('TRANCHE_OPS_TOKEN_FILE')
 
-/** An address and not a name: a name may come to mean another address. */
+/** An address and not a name: a name may later lead to another address. */
 function placeOrOff(text: string): OpsPlace | 'off' {
   if (text === 'off') return text
   const [, bracketed, plain, port] = /^(?:\[([\da-fA-F:.]+)\]|([\d.]+)):(\d{1,5})$/.exec(text) ?? []
@@ -47,7 +47,7 @@ export async function opsOf(
   const { createOps } = await import('../../http/ops/endpoints.ts')
   const { isLoopbackAddress, KEY_START } = await import('../../http/ops/access.ts')
   if (opsListen && opsTokenFile === undefined && !isLoopbackAddress(opsListen.host)) {
-    const what = `--ops-listen ${opsListen.host}, which others than this machine may reach,`
+    const what = `--ops-listen ${opsListen.host}, which other machines may reach,`
     throw new Problem('usage', `${what} needs --ops-token-file.`)
   }
   const token = opsTokenFile === undefined ? null : readToken(opsTokenFile, KEY_START)
@@ -57,18 +57,18 @@ export async function opsOf(
     metrics,
     exposition: EXPOSITION_TYPE,
     token,
-    onLocked: () => log.warn({}, 'too many wrong ops tokens: none from there is looked at for a minute'),
+    onLocked: () => log.warn({}, 'too many wrong ops tokens: none from there is checked for a minute'),
   })
   return { ops, metrics }
 }
 
-/** Throws usage when the file holds no token worth the name. */
+/** Throws usage when the file does not hold a proper token. */
 function readToken(file: string, keyStart: string): string {
   const token = readInput(file).trim()
   if (token.startsWith(keyStart))
     throw new Problem(
       'usage',
-      `${file} holds a partner's key. The ops token is another one, such as 32 random characters.`,
+      `${file} holds a partner's key. The ops token must be another one, such as 32 random characters.`,
     )
   if (/^[\x21-\x7e]{16,1024}$/.test(token)) return token
   throw new Problem('usage', `${file} must hold one token: 16 to 1024 printable characters, no blanks.`)

@@ -31,7 +31,7 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
       const failures = await nameFailures(store, report?.failed ?? [])
       for (const failure of failures) log.error({}, failure)
       follow(finish(report, durationMs))
-      // As a tick of cron's: one that was skipped says nothing.
+      // As with a tick from cron: one that was skipped says nothing.
       if (report) follow(ping(failures.length > 0 ? failures.join('\n') : null))
     } catch (error) {
       const why = error instanceof Problem ? { code: error.code, error: error.message } : { err: error }
@@ -41,7 +41,10 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
     if (!stopping) timer = setTimeout(next, Math.max(0, everyMs - (performance.now() - started)))
   }
 
-  /** Wakes the partners and logs the tick. The lock of the pass is free by now: a slow receiver holds up no later one. */
+  /**
+   * Wakes the partners and logs the tick. The lock of the pass is free by now, so a slow receiver does not hold up the
+   * next pass.
+   */
   async function finish(report: PassReport | null, durationMs: number): Promise<void> {
     const warn = (message: string, fields: object): void => log.warn(fields, message)
     const woken =

@@ -1,4 +1,4 @@
-// Which certificate serve shows: one from files, or for a first try one that is made at the start.
+// Which certificate serve shows: one from files or, for a first try, one that is made at the start.
 
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { Problem } from '../../core/problem.ts'
@@ -10,8 +10,8 @@ import { readInput } from '../shared/read-input.ts'
 export type TlsOptions = { host: string; tlsCert?: string; tlsKey?: string; tlsSelfSigned?: true }
 
 /**
- * Throws usage when the options contradict each other, what the file system says of a file, and bad_file for one that
- * TLS has no use for.
+ * Throws usage when the options contradict each other, the error of the file system for a file that cannot be read, and
+ * bad_file for one that TLS cannot use.
  */
 export function tlsOf({ host, tlsCert, tlsKey, tlsSelfSigned }: TlsOptions): Tls {
   if (tlsSelfSigned) {
@@ -27,7 +27,7 @@ export function tlsOf({ host, tlsCert, tlsKey, tlsSelfSigned }: TlsOptions): Tls
 
 const LOCAL_NAMES = ['localhost', '127.0.0.1', '::1']
 
-/** TLS would say what is wrong in terms of its parsers, and not of which file. */
+/** TLS would describe the problem in terms of its parsers, and not say which file it is in. */
 function readCertificate(certFile: string, keyFile: string): Certificate {
   const [cert, key] = [readInput(certFile), readInput(keyFile)]
   const read = <T>(parse: () => T, complaint: string): T => {
@@ -52,12 +52,12 @@ function readCertificate(certFile: string, keyFile: string): Certificate {
   )
 }
 
-/** Nobody vouches for such a certificate: whoever wants to be sure compares. */
+/** Nobody vouches for such a certificate; to be sure, a person compares fingerprints. */
 export function noteSelfSigned(log: Log, { cert }: Listener): void {
   log.warn({ sha256: fingerprintOf(cert ?? '') }, 'TLS with a certificate made for this start')
 }
 
-/** Reads the files again, for connections from now on. What cannot be used changes nothing. */
+/** Reads the files again, for new connections. Files that cannot be used change nothing. */
 export function renewCertificate(log: Log, { renew }: Listener, { tlsCert, tlsKey }: TlsOptions): void {
   if (tlsCert === undefined || tlsKey === undefined) {
     log.info({}, 'SIGHUP: there is no certificate to read again')
@@ -72,5 +72,5 @@ export function renewCertificate(log: Log, { renew }: Listener, { tlsCert, tlsKe
   }
 }
 
-/** What clients show of a certificate, to compare: SHA-256, with colons. */
+/** A certificate's fingerprint as clients show it: SHA-256, with colons. */
 const fingerprintOf = (cert: string): string => new X509Certificate(cert).fingerprint256

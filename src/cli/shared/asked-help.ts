@@ -1,11 +1,12 @@
-// What `tranche help WORDS` asks for. The parser takes the first word alone, and forgets one that it does not know.
+// What `tranche help WORDS` asks for. The parser looks only at the first word, and drops one that it does not know.
 
 import type { Command } from 'commander'
 import { Problem } from '../../core/problem.ts'
 
 /**
- * The words to parse in place of those that ask for help: of a command that is there, with --help; of one that is not, those
- * that the parser then complains of. Null when no help is asked for. Throws usage for a word behind a command without others.
+ * The words to parse instead of those that ask for help: for a command that exists, its words and --help; for one that
+ * does not, the words that the parser then complains about. Null when no help is asked for. Throws usage for a word
+ * after a command that has no subcommands.
  */
 export function askedHelp(program: Command, argv: readonly string[]): string[] | null {
   if (!argv.includes('help')) return null

@@ -1,4 +1,4 @@
-// Who changes what, as a command tells the audit log.
+// Who changes what, as a command reports it to the audit log.
 
 import type { AuditEntry } from '../../store/audit.ts'
 import type { Cli } from '../context.ts'

@@ -1,4 +1,5 @@
-// Copying a database while a person watches: a bar on a terminal, and errors in the words of the right side.
+// Copies a database while a person watches: with a bar on a terminal, and with errors that name the side they come
+// from.
 
 import type { Copied, CopyOptions } from '../../copy/copy.ts'
 import type { Database } from '../../store/database.ts'

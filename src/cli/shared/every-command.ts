@@ -2,7 +2,9 @@
 
 import type { Command } from 'commander'
 
-/** Visits a command and all below it; the path of the one given is empty, that of `key create` has two words. */
+/**
+ * Visits a command and all its subcommands; the path of the given one is empty, and that of `key create` has two words.
+ */
 export function everyCommand(
   command: Command,
   visit: (command: Command, path: readonly string[]) => void,

@@ -1,7 +1,7 @@
 // Exit codes, and how a failed command says why.
 
 import { Problem, type ProblemCode } from '../../core/problem.ts'
-import { Interrupted } from '../terminal/confirm.ts'
+import { Interrupted } from '../terminal/ask.ts'
 
 export const EXIT = {
   done: 0,
@@ -15,7 +15,7 @@ export const EXIT = {
   interrupted: 130,
 } as const
 
-/** Problems only a request can meet would be a bug here: they exit 1. */
+/** Problems that only a request can meet would be a bug here: they exit 1. */
 const EXIT_OF: Record<ProblemCode, number> = {
   usage: EXIT.usage,
   partner_not_found: EXIT.notFound,

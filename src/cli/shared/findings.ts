@@ -6,7 +6,7 @@ import { visible } from '../../core/visible.ts'
 import { IN_VARIABLE } from '../../store/address.ts'
 import type { Cli } from '../context.ts'
 
-/** `mend` is the command that mends what was found, or shows what there is to know about it. */
+/** `mend` is the command that fixes what was found, or shows more about it. */
 export const findingJson = (cli: Pick<Cli, 'self'>, finding: Finding, level: 'error' | 'warning') => ({
   level,
   kind: finding.kind,
@@ -20,13 +20,13 @@ export const findingJson = (cli: Pick<Cli, 'self'>, finding: Finding, level: 'er
 
 export type FindingJson = ReturnType<typeof findingJson>
 
-/** A line of a shell that does it, on the same database. */
+/** A shell command line that does so, on the same database. */
 export const commandLine = (self: string, [program = '', ...words]: readonly string[]): string =>
   [program === 'tranche' ? self : program, ...words.map(wordOf)].join(' ')
 
 const wordOf = (word: string): string => (word === IN_VARIABLE ? `"${word}"` : quoted(word))
 
-/** What is to wake somebody says so. */
+/** A finding that should wake somebody says so. */
 export const findingInWords = ({ level, severity, kind, subject, message, mend }: FindingJson): string =>
   [
     `${(level === 'warning' && severity === 'page' ? 'urgent' : level).padEnd(7)}  ${kind}  ${subject}`,

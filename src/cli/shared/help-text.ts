@@ -1,15 +1,15 @@
-// What --help says beside options: the groups of commands, and for every command an example or two, and exit codes where
-// they say more than done or failed.
+// What --help says besides options: the groups of commands and, for every command, an example or two, and exit codes
+// where they say more than done or failed.
 
 import type { Command } from 'commander'
 import { everyCommand } from './every-command.ts'
 
-/** Where help wraps when nobody says how wide a line is. */
+/** The width at which help wraps when the terminal's is unknown. */
 export const HELP_COLUMNS = 80
 
 export type Help = { examples: string[]; exits?: string }
 
-/** The commands by what somebody comes for, in the order of `tranche --help`. */
+/** The commands by what people want to do, in the order of `tranche --help`. */
 export const GROUPS: readonly { heading: string; commands: readonly string[] }[] = [
   {
     heading: 'Run the service and watch it:',
@@ -31,7 +31,7 @@ const HELP: Record<string, Help> = {
       'init --dry-run',
       'init --yes --price-feed median --partner acme --name "Acme Exchange"',
     ],
-    exits: '0 all is there, 1 a step failed: it prints what was done, and how to undo it.',
+    exits: '0 everything is in place, 1 a step failed: it prints what was done, and how to undo it.',
   },
   serve: {
     examples: [
@@ -47,7 +47,7 @@ const HELP: Record<string, Help> = {
   partner: { examples: ['partner list'] },
   'partner create': {
     examples: ['partner create acme --name "Acme Exchange"'],
-    exits: '5 there is one of this name.',
+    exits: '5 this name is taken.',
   },
   'partner list': { examples: ['partner list --json'] },
   'partner show': { examples: ['partner show acme'] },
@@ -112,7 +112,7 @@ const HELP: Record<string, Help> = {
     examples: [
       'trade adjust exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --usd 9.50 --btc 0.00014785 --reason "fee counted twice"',
     ],
-    exits: '5 no report is recorded, or no purchase has such amounts.',
+    exits: '5 no report is recorded, or no purchase can have such amounts.',
   },
   price: { examples: ['price list'] },
   'price fetch': {
@@ -137,7 +137,7 @@ const HELP: Record<string, Help> = {
   },
   'webhook verify': {
     examples: ['webhook verify --signature "$SIGNATURE" --secret-file secret.txt < body.json'],
-    exits: '3 the signature does not fit.',
+    exits: '3 the signature does not match.',
   },
   sandbox: { examples: ['sandbox advance acme 7d'] },
   'sandbox advance': { examples: ['sandbox advance acme 12h', 'sandbox advance acme 7d --price 64000'] },
@@ -159,7 +159,7 @@ const HELP: Record<string, Help> = {
       'billing export --month 2026-01 --report trades --output trades.csv',
       'billing export --from 2026-01 --to 2026-03 --totals',
     ],
-    exits: '5 the file is there and --force is not.',
+    exits: '5 the file exists and --force is missing.',
   },
   'billing invoice': {
     examples: [
@@ -167,7 +167,7 @@ const HELP: Record<string, Help> = {
       'billing invoice --partner acme --month 2026-01 --format md',
     ],
     exits:
-      '1 the settings are wrong, 4 the partner was not there yet, 5 the file is there and --force is not.',
+      '1 the settings are wrong, 4 the partner was not there yet, 5 the file exists and --force is missing.',
   },
   'billing adjustments': { examples: ['billing adjustments --month 2026-01'] },
   'billing reconcile': {
@@ -187,7 +187,7 @@ const HELP: Record<string, Help> = {
   },
   backup: {
     examples: ['backup /var/backups/tranche.db --force'],
-    exits: '1 the copy is damaged, 5 the file is there and --force is not.',
+    exits: '1 the copy is damaged, 5 the file exists and --force is missing.',
   },
   restore: {
     examples: ['restore /var/backups/tranche.db'],
@@ -219,11 +219,11 @@ const OF_ALL: Help = {
     '11 the database is locked, 12 the database is newer than this program, 130 interrupted.',
 }
 
-/** What is added to the help of a command, named by its words; of the program, named by none. */
+/** What is added to the help of a command, given its words; for the program itself, there are none. */
 export const helpOf = (path: readonly string[]): Help | undefined =>
   path.length === 0 ? OF_ALL : HELP[path.join(' ')]
 
-/** Puts the program's commands under it in the order of the groups, each under the heading of its own. */
+/** Adds the program's commands in the order of the groups, each under its group's heading. */
 export function addInGroups(program: Command, commands: readonly Command[]): void {
   const grouped = GROUPS.flatMap(({ heading, commands: names }) => {
     const own = commands.filter((command) => names.includes(command.name()))
@@ -231,7 +231,7 @@ export function addInGroups(program: Command, commands: readonly Command[]): voi
     return own.map((command) => command.helpGroup(heading))
   })
   for (const command of new Set([...grouped, ...commands])) program.addCommand(command)
-  // The parser's own, and whatever is in no group.
+  // The parser's own commands, and any that are in no group.
   program.commandsGroup(GROUPS.at(-1)?.heading ?? '')
   program.helpCommand('help [command]', 'show the help of a command')
 }
@@ -240,7 +240,7 @@ export function addInGroups(program: Command, commands: readonly Command[]): voi
 export function addExamples(program: Command): void {
   everyCommand(program, (command, path) => {
     const help = helpOf(path)
-    // Made when it is asked for: a start pays for none of it.
+    // Made only when it is asked for, so a normal start does not pay for it.
     if (help) command.addHelpText('after', ({ error }) => textOf(help, command, error))
   })
 }

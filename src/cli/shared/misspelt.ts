@@ -1,10 +1,10 @@
-// What was probably meant otherwise: options that do not exist, and variables that set nothing.
+// What was probably misspelt: options that do not exist, and variables that set nothing.
 
 import type { Command } from 'commander'
 import { Problem } from '../../core/problem.ts'
 import { everyCommand } from './every-command.ts'
 
-/** A required option that is missing may be there, misspelt: the parser complains of it first, and of nothing else. */
+/** A missing required option may be there, but misspelt: the parser complains only about the missing one. */
 export function misspelt(program: Command, argv: readonly string[], complaint: string): string {
   if (!/^error: required option/.test(complaint)) return ''
   const known = new Set(['--help'])
@@ -18,13 +18,13 @@ export function misspelt(program: Command, argv: readonly string[], complaint: s
 /** The variables that belong to no option. */
 const NO_OPTIONS = ['TRANCHE_CACHE', 'TRANCHE_WEBHOOK_SECRET'] as const
 
-/** Throws usage when one of those is set and empty; of the others the parser complains. */
+/** Throws usage when one of those is set but empty; the parser complains about the others. */
 export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
   const empty = NO_OPTIONS.find((name) => env[name]?.trim() === '')
   if (empty !== undefined) throw new Problem('usage', `${empty} must not be empty.`)
 }
 
-/** A misspelt variable would otherwise be a setting silently not made. */
+/** Otherwise, a misspelt variable would silently set nothing. */
 export function unknownVariables(program: Command, env: NodeJS.ProcessEnv): string[] {
   const known = new Set<string | undefined>(NO_OPTIONS)
   everyCommand(program, (command) => {

@@ -1,8 +1,8 @@
-// How a command line for another database than the usual one begins.
+// How a command line begins when it is not for the default database.
 
 import { quoted } from '../../core/shell-word.ts'
 import { holdsSecret } from '../../store/address.ts'
 
-/** A password stays in the variable: on a command line all who use the machine could read it. */
+/** A password stays in the variable: on a command line, every user of the machine could read it. */
 export const onDatabase = (program: string, db: string): string =>
   holdsSecret(db) ? `TRANCHE_DB="$TRANCHE_DB" ${program}` : `${program} --db ${quoted(db)}`

@@ -1,4 +1,4 @@
-// A file that a command line names for its words: a key, a secret, a certificate.
+// A file that a command line names for its text: a key, a secret, a certificate.
 
 import { readFileSync } from 'node:fs'
 import { unreadable } from '../../core/unreadable.ts'

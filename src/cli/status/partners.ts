@@ -1,4 +1,4 @@
-// The partners of a status as a table: when each was heard of last, what waits for it, and what came of its orders.
+// The partners of a status as a table: when each was last heard from, what waits for it, and what became of its orders.
 
 import { counted } from '../../core/counted.ts'
 import { formatInstant, type Instant } from '../../core/instant.ts'
@@ -27,7 +27,7 @@ export const partnerJson = (
 type Row = ReturnType<typeof partnerJson>
 type Json = { at: string; by_partner: Row[]; findings: Pick<FindingJson, 'partner_slug'>[] }
 
-/** What fits on a screen beside the rest; `--json` has them all. */
+/** As many as fit on a screen beside the rest; `--json` has them all. */
 const PARTNERS_SHOWN = 10
 
 /** Nothing without a partner that does anything; else the table, those that findings name first. */
@@ -62,7 +62,7 @@ function columnsAt(now: number): Column<Row>[] {
   ]
 }
 
-/** A reason is a partner's words, as many as it likes: --json has all of them. */
+/** A reason is the partner's own text, of any length: --json has all of it. */
 const REASON_SHOWN = 40
 function cut(reason: string): string {
   const characters = [...reason]

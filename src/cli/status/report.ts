@@ -18,7 +18,7 @@ import { partnerJson, partnerTable } from './partners.ts'
 import { sandboxJson, sandboxLines } from './sandboxes.ts'
 import { seconds, secondsSince, spellSeconds } from './seconds.ts'
 
-/** One look: what status shows, on a screen or off it. */
+/** One look: what status shows, on a live screen or elsewhere. */
 export type Health = {
   at: Instant
   vitals: Vitals
@@ -29,7 +29,7 @@ export type Health = {
 
 export const findingsIn = ({ vitals, at }: Health): Finding[] => findingsOf(vitals, at)
 
-/** More of them say nothing new at a glance; `check` names them all. */
+/** More of them would say nothing new at a glance; `check` names them all. */
 const FINDINGS_SHOWN = 10
 
 /** The numbers are those of the live environments; what is in test environments stands apart. */

@@ -1,4 +1,4 @@
-// Which test environments live ahead of the real time, for status and check.
+// Which test environments are ahead of the real time, for status and check.
 
 import { formatInstant } from '../../core/instant.ts'
 import { spellSpan } from '../../core/span.ts'

@@ -65,7 +65,7 @@ function title({ at, db }: Seen, width: number, paint: Paint): string {
   return `${paint('bold', 'tranche')}  ${name.padEnd(room)}  ${when}`
 }
 
-/** What is well and what needs a look, by colour and by shape. */
+/** What is fine and what needs a look, by colour and by shape. */
 function lights(seen: Seen, findings: readonly Finding[], frame: Frame): string[] {
   const { at, vitals, backlog, recent, walBytes } = seen
   const { scheduler, partners, feed, disk } = vitals
@@ -175,7 +175,7 @@ function passWords(tick: Recent['passes'][number]): string {
   return `${fired}, took ${ms < 1_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`}`
 }
 
-/** How many each of the last passes fired. */
+/** How many tranches each of the last passes fired. */
 function passBars({ passes }: Recent, width: number, paint: Paint): string[] {
   if (passes.length === 0) return []
   const shown = passes.slice(-Math.min(PASSES_SHOWN, width - 13)).map((tick) => tick.executionsCreated)
@@ -213,9 +213,12 @@ function latest({ executions }: Recent, room: number, { width, paint }: Frame): 
 
 const since = (now: Instant, then: Instant): string => spellSpan(now - then)
 
-/** Counted in characters as a reader sees them; a name of wide ones is cut by the terminal. Nobody's words leave it. */
+/**
+ * Counted in characters as a reader sees them; the terminal cuts a name of wide ones. Nobody's text can break out of
+ * its column.
+ */
 const clipped = (text: string, room: number): string => cut(visibleCell(text), room)
-/** The same of what is spelled out already. */
+/** The same for text that is already spelled out. */
 const cut = (text: string, room: number): string => {
   const characters = [...text]
   return characters.length <= room

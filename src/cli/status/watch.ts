@@ -14,9 +14,9 @@ export type Watched<T> = {
   everyMs: number
   /** Looks once. */
   look: () => Promise<T>
-  /** What a script gets of a look, once an interval. */
+  /** What a script gets, once per interval. */
   line: (seen: T) => Promise<string>
-  /** What a person gets of it. `trouble` is why the latest look failed. */
+  /** What a person gets. `trouble` is why the latest look failed. */
   draw: (seen: T, screen: Screen) => string[]
 }
 export type Screen = {
@@ -65,14 +65,14 @@ async function redraw<T>(
   const paint = createPaint(out, cli.globals().color)
   let [seen, trouble]: [T, string | null] = [first, null]
   const show = (): void => {
-    // A terminal that nobody has told its size says 0.
+    // A terminal that does not know its size says 0.
     const [columns, rows] = [out.columns || COLUMNS, out.rows || ROWS]
     const lines = draw(seen, { columns, rows, paint, trouble }).slice(0, rows)
-    // Each line clears its own rest and the last one what is below: nothing blinks. Terminals that can hold a frame
-    // back until it is whole are asked to; the others do not know the words.
+    // Each line clears the rest of itself, and the last one what is below, so nothing blinks. Terminals that can hold a
+    // frame back until it is complete are asked to; others ignore the request.
     out.write(`\x1b[?2026h\x1b[H${lines.map((text) => `${text}\x1b[K`).join('\r\n')}\x1b[J\x1b[?2026l`)
   }
-  // A screen of its own, no cursor, and lines that are too long are cut by the terminal.
+  // A separate screen without a cursor; the terminal cuts lines that are too long.
   out.write('\x1b[?1049h\x1b[?25l\x1b[?7l')
   out.on('resize', show)
   try {
@@ -91,7 +91,7 @@ async function redraw<T>(
   }
 }
 
-/** Whether the time passed without a word to stop. */
+/** Whether the time passed without a request to stop. */
 const passed = (ms: number, signal: AbortSignal): Promise<boolean> =>
   wait(ms, true, { signal }).catch(() => false)
 

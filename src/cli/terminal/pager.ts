@@ -1,9 +1,9 @@
-// A long text on a terminal, through the reader's own pager.
+// Shows a long text on a terminal, through the user's own pager.
 
 import { spawn } from 'node:child_process'
 import type { Streams } from '../context.ts'
 
-/** What `less` does unless LESS says otherwise, as git has it: colours are kept, and a text of one screen just stays. */
+/** Options for `less` unless LESS is set, as git does it: colours are kept, and a text of one screen just stays. */
 const LESS = 'FRX'
 
 /** Shows the text through `command`, a line for a shell; without it, or if it cannot be run, writes it as it is. */
@@ -22,7 +22,7 @@ function pageThrough(command: string, text: string): Promise<boolean> {
     pager.on('error', () => resolve(false))
     // 126 and 127 are a shell's own: it could not run the command, or there is none.
     pager.on('close', (code) => resolve(code !== 126 && code !== 127))
-    // Somebody may leave it before the end.
+    // The user may leave it before the end.
     pager.stdin.on('error', ignore)
     pager.stdin.end(text)
   }).finally(() => process.off('SIGINT', ignore))

@@ -1,4 +1,4 @@
-// Colours, where they are wanted.
+// Colours, where they are welcome.
 
 import { styleText } from 'node:util'
 import type { Streams } from '../context.ts'

@@ -1,4 +1,4 @@
-// What a command prints: results on stdout, remarks and warnings on stderr, each in words or as JSON.
+// What a command prints: results on stdout, remarks and warnings on stderr, each as text or as JSON.
 
 import { visible } from '../../core/visible.ts'
 import type { PageRequest } from '../../store/paging.ts'
@@ -10,14 +10,14 @@ export function print(cli: Cli, value: unknown, words: () => string): void {
   cli.streams.out.write(cli.globals().json ? `${JSON.stringify(value)}\n` : `${words()}\n`)
 }
 
-/** A remark for the person at the terminal, on one line: never a result. */
+/** A remark for a person at the terminal, on one line; never a result. */
 export function note(cli: Cli, text: string): void {
   if (!cli.globals().json) cli.streams.err.write(`${visible(text)}\n`)
 }
 
-/** Something is not as it should be, and the command goes on all the same. */
+/** Something is not as it should be, but the command goes on. */
 export function warn(cli: Cli, text: string): void {
-  // For a script they come together at the end: what it reads on stderr is one JSON object.
+  // For a script, warnings are collected until the end: what it reads on stderr is a single JSON object.
   if (cli.globals().json) cli.warnings.push(text)
   else cli.streams.err.write(`warning: ${visible(text)}\n`)
 }
@@ -28,7 +28,7 @@ const PAGE_MAX = 1_000
 export type Listing<R> = {
   read: (page: PageRequest) => Promise<R[]>
   cursor: (row: R) => number | string
-  /** The cursor to begin behind. */
+  /** The cursor after which to begin. */
   after?: PageRequest['after']
   /** The most rows. */
   limit?: number
@@ -77,7 +77,7 @@ export async function printPages<R, J extends object>(
   else if (rows === 0) note(cli, 'none')
 }
 
-/** Waits when the reader is slower than we are, so that a long listing takes no memory. */
+/** Waits when the reader is slower than we are, so that a long listing does not fill up memory. */
 export async function write(out: NodeJS.WritableStream, text: string): Promise<void> {
   if (!out.write(text)) await new Promise((resolve) => out.once('drain', resolve))
 }

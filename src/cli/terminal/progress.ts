@@ -1,4 +1,4 @@
-// The progress bar: on stderr, for a person at a terminal, and nothing anywhere else.
+// The progress bar: on stderr, for a person at a terminal; nothing is drawn elsewhere.
 
 import type { Streams } from '../context.ts'
 
@@ -6,7 +6,7 @@ const WIDTH = 40
 
 export type Progress = { show: (share: number) => void; clear: () => void }
 
-/** `label` says what a share from 0 to 1 is of. Redraws only when a whole percent more is done. */
+/** `label` describes a share from 0 to 1. Redraws only when a whole percent more is done. */
 export function createProgress({ err }: Pick<Streams, 'err'>, label: (share: number) => string): Progress {
   if (!err.isTTY) return { show: () => {}, clear: () => {} }
   let shown = -1

@@ -1,10 +1,10 @@
-// The signals to stop, heard for as long as a command has something to bring to its end.
+// Listens for signals to stop while a command has something to bring to an end.
 
 /** Ctrl-C, and what a service manager sends. */
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 type Options = {
-  /** Listen to the closing of the terminal too. Only where something must be put right: it would undo `nohup`. */
+  /** Also listen for the closing of the terminal. Only where something must be put right: it would undo `nohup`. */
   hangUp?: boolean
 }
 
@@ -23,8 +23,8 @@ export function onStopSignal(
 }
 
 /**
- * The first signal to stop aborts `signal`, with its name as the reason: what is under way comes to its end. A second
- * one calls `endNow`, which ends the process at once.
+ * The first signal to stop aborts `signal`, with its name as the reason: what is under way is brought to an end. A
+ * second one calls `endNow`, which ends the process at once.
  */
 export function stopGently(
   endNow: () => never,

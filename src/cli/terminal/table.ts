@@ -1,4 +1,4 @@
-// Rows as a table, and one thing as a list of fields. What they hold may be anybody's words: each keeps to its line.
+// Rows as a table, and one thing as a list of fields. Their values may be anybody's text; each is kept on its own line.
 
 import { visibleCell } from '../../core/visible.ts'
 
@@ -12,8 +12,9 @@ export async function renderTable<T>(columns: Column<T>[], rows: T[]): Promise<s
 }
 
 /**
- * Lays a table out in parts, for listings without end: what it answers gives the lines of some rows, the titles first of
- * all. A column is as wide as its widest cell so far, so a part never gets narrower than the one before.
+ * Lays a table out in parts, for listings of any length: the function that it returns gives the lines of some rows,
+ * with the titles before the first. A column is as wide as its widest cell so far, so a part is never narrower than the
+ * one before.
  */
 export async function layTable<T>(columns: Column<T>[]): Promise<(rows: T[]) => string> {
   const [{ default: Table }, { default: stringWidth }] = await Promise.all([

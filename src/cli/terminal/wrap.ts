@@ -1,4 +1,4 @@
-// Text broken into lines of a width. Colours take no room.
+// Breaks text into lines of a given width. Colours take no room.
 
 import { stripVTControlCharacters } from 'node:util'
 

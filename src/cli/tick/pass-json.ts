@@ -4,7 +4,7 @@ import { formatInstant } from '../../core/instant.ts'
 import { formatPrice } from '../../core/money.ts'
 import type { PassReport } from '../../engine/pass.ts'
 
-/** What a pass did; one that found another running did nothing and says so. */
+/** What a pass did; a pass that found another one running did nothing, and says so. */
 export const passJson = ({ report, woken, now, durationMs }: PassOutcome) => ({
   at: formatInstant(report?.at ?? now),
   price_usd: report?.price ? formatPrice(report.price) : null,

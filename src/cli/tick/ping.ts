@@ -19,7 +19,7 @@ function pingUrl(text: string): URL {
 /** Tells the monitor how a pass went: null if well, else why not. Never throws, and takes at most five seconds. */
 export type Ping = (failure: string | null) => Promise<void>
 
-/** `warn` is told when a call fails. Of the address it is given the host only: the rest is what lets others call it. */
+/** `warn` is called when a call fails, with only the host of the address: the rest would let others call it. */
 export function createPing(url: URL | undefined, warn: (message: string) => void): Ping {
   if (url === undefined) return async () => {}
   return async (failure) => {

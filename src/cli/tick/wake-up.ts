@@ -1,4 +1,4 @@
-// Waking partners from a command: what a pass announced is sent, and what cannot be sent is a warning.
+// Wakes partners from a command: sends what a pass announced, and warns of what cannot be sent.
 
 import type { Store } from '../../store/store.ts'
 import { type Woken, wakePartners } from '../../webhook/wake-partners.ts'

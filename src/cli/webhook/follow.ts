@@ -1,5 +1,5 @@
-// The executions of a partner as they come, read from the list and never from a poll: what is only listed is leased to
-// nobody, so that the partner's own poller gets every instruction.
+// The executions of a partner as they come, read from the list and never by polling: listing leases nothing, so the
+// partner's own poller gets every instruction.
 
 import type { ExecutionId } from '../../core/execution-id.ts'
 import { formatInstant, type Instant, LATEST, MINUTE_MS, parseInstant } from '../../core/instant.ts'
@@ -23,7 +23,7 @@ function pageOf(answer: unknown): Page {
   return { as_of, executions, next_cursor }
 }
 
-/** A pass may have dated its executions so long before others see them. */
+/** How long before others see them a pass may have dated its executions. */
 const LATE_MS = 5 * MINUTE_MS
 
 export type Follower = {
@@ -33,10 +33,10 @@ export type Follower = {
 
 /** Follows the list from now on: what is there already is not fresh. */
 export async function follow(get: Get): Promise<Follower> {
-  // Nothing is created after the last instant there is, and the answer says what time it is there.
+  // Nothing is created after the last possible instant, and the answer says what time it is there.
   const { as_of } = pageOf(await get(`/executions?limit=1&since=${formatInstant(LATEST)}`))
   const since = formatInstant((Date.parse(as_of) - LATE_MS) as Instant)
-  /** Where the last page begins, and what of it was seen: the next look begins there again. */
+  /** Where the last page begins, and what was seen on it: the next look begins there again. */
   let place = `since=${since}`
   let seen = new Set<string>()
   let found: Listed[] = []

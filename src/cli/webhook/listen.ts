@@ -1,5 +1,5 @@
-// webhook listen: the wake-ups of a partner, made where its developer works. It reads from the service, signs as the
-// service would, and forwards to an address that the service itself could never reach.
+// webhook listen: the wake-ups of a partner, produced where its developer works. It reads from the service, signs as
+// the service would, and forwards to an address that the service itself could not reach.
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Environment } from '../../core/partner.ts'
@@ -45,7 +45,7 @@ export async function listen(cli: Cli, options: ListenOptions): Promise<void> {
       onTrouble: (text) => warn(cli, text),
       onRecovery: () => note(cli, 'The service answers again.'),
     })
-    // Not patiently: whoever has just typed the address and the key is still looking.
+    // Without retries: the person who has just typed the address and the key is still watching.
     const me = (await reader.once('/me')) as Me
     const follower = await follow(reader.once)
     tellBegin(cli, me, { forward_to: options.forwardTo, secret: given === null ? secret : null })
@@ -66,7 +66,7 @@ export async function listen(cli: Cli, options: ListenOptions): Promise<void> {
   cli.exitWith(EXIT.interrupted)
 }
 
-/** The only time that a secret which was made is shown. */
+/** The only time that a generated secret is shown. */
 function tellBegin(cli: Cli, me: Me, what: { forward_to: string; secret: string | null }): void {
   const begun = { partner_slug: me.partner_slug, environment: me.environment, ...what }
   print(cli, begun, () => renderFields({ ...begun, secret: what.secret ?? 'the one given' }))

@@ -1,4 +1,5 @@
-// Reads from a service as its partner, patiently: what may pass is tried again, what will not ends the command.
+// Reads from a service as its partner, patiently: an error that may pass is tried again, one that will not ends the
+// command.
 
 import { setTimeout as pause } from 'node:timers/promises'
 
@@ -33,11 +34,11 @@ export type Reader = {
 type Options = {
   url: string
   key: string
-  /** From 0 to 1, to shorten a wait by: many listeners must not come back at one instant. */
+  /** From 0 to 1, by how much to shorten a wait: many listeners must not come back at the same instant. */
   chance: () => number
   /** Ends what is under way. */
   signal: AbortSignal
-  /** Told why, and in how many seconds it is tried again; and once it goes on. */
+  /** Called with the reason and the seconds until the next try; and again once it works. */
   onTrouble: (text: string) => void
   onRecovery: () => void
 }
@@ -111,7 +112,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The sentence of a refusal; of what is no answer of ours, its beginning. */
+/** The sentence of a refusal; for an answer that is not ours, its beginning. */
 function detailOf(text: string): string {
   const { detail } = Object(parsed(text)) as { detail?: unknown }
   return typeof detail === 'string' ? detail : text.slice(0, 200)

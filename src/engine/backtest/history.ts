@@ -1,6 +1,6 @@
 // A price history as the backtest reads it: columns in time order, and what a scheduler would have known at each price.
 
-import { failsafeLead } from '../../core/failsafe.ts'
+import { failsafeLead } from '../../core/failsafe-lead.ts'
 import type { Instant } from '../../core/instant.ts'
 import { type Price, priceAsNumber } from '../../core/money.ts'
 import { FIRST_VOLATILITY, observe, sigma } from '../../core/volatility.ts'

@@ -1,7 +1,7 @@
 // The timing engine over history: the very decisions of the scheduler, one pass a bar, one window every seven hours.
 
 import type { Trigger } from '../../core/execution.ts'
-import { failsafeStart } from '../../core/failsafe.ts'
+import { failsafeStart } from '../../core/failsafe-lead.ts'
 import { type Frequency, WINDOW_MS } from '../../core/frequency.ts'
 import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/instant.ts'
 import { type Price, priceAsNumber, usd, ZERO_USD } from '../../core/money.ts'

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import type { SumColumn, SummaryColumn } from '../../billing/columns.ts'
-import { REPORT_STATUSES } from '../../core/report.ts'
+import { REPORT_STATUSES } from '../../core/confirmation-report.ts'
 import {
   coinSum,
   count,

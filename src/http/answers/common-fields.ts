@@ -1,4 +1,4 @@
-// The fields that several answers have: their shapes, words and examples.
+// The fields that several answers share: their shapes, descriptions and examples.
 
 import { z } from 'zod'
 import { ENVIRONMENTS } from '../../core/partner.ts'
@@ -17,7 +17,7 @@ export const instant = (description: string, example = '2026-01-05T00:00:00.000Z
 export const dollars = (description: string, example = '10.00') =>
   z.string().meta({ pattern: '^\\d+\\.\\d{2,8}$', ...said(description, example) })
 
-/** Sums of a month: what corrects an earlier one may outweigh what was bought in it. */
+/** Sums of a month, which may be negative: corrections of an earlier month may outweigh what was bought in this one. */
 export const dollarSum = (description: string, example: string) =>
   z.string().meta({ pattern: '^-?\\d+\\.\\d{2,8}$', ...said(description, example) })
 

@@ -1,5 +1,5 @@
-// Users, plans and webhooks as JSON, for the API and for the shell. Apart from the routes, so that a command that only
-// prints one does not load what it takes to check a request.
+// Users, plans and webhooks as JSON, for the API and for the shell. Kept apart from the routes, so that a command that
+// only prints one does not load the code that checks requests.
 
 import { formatInstant } from '../../core/instant.ts'
 import { formatUsd } from '../../core/money.ts'
@@ -66,7 +66,7 @@ export const webhookJson = (tenant: Tenant, webhook: Webhook | null): WebhookJso
   last_delivered_at: webhook?.lastDeliveredAt ? formatInstant(webhook.lastDeliveredAt) : null,
   last_status_code: webhook?.lastStatusCode ?? null,
   consecutive_failures: webhook?.consecutiveFailures ?? null,
-  // Additions to the contract, whose fields stay as they are for whoever has seen no failure.
+  // Additions to the contract: without a failure, an answer has exactly the contract's fields.
   ...(webhook?.lastFailure && {
     last_failed_at: formatInstant(webhook.lastFailure.at),
     last_failure_reason: webhook.lastFailure.reason,

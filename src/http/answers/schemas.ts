@@ -1,13 +1,13 @@
-// The shapes of answers, on zod: handlers are typed by them, and the API description is made from them. Whoever only
-// writes such an answer imports the types alone, and loads nothing.
+// The shapes of answers, on zod: handlers are typed by them, and the API description is made from them. Code that only
+// writes such an answer imports just the types, and loads nothing.
 
 import { z } from 'zod'
+import { REPORT_STATUSES } from '../../core/confirmation-report.ts'
 import { EXECUTION_STATUSES } from '../../core/execution.ts'
 import { FREQUENCIES } from '../../core/frequency.ts'
 import { NEXT_STEPS } from '../../core/next-step.ts'
 import type { PartnerStatus } from '../../core/partner.ts'
 import { PLAN_STATUSES } from '../../core/plan.ts'
-import { REPORT_STATUSES } from '../../core/report.ts'
 import type { UserStatus } from '../../core/user.ts'
 import { FAILURES_TO_PAUSE, type Webhook } from '../../core/webhook.ts'
 import {

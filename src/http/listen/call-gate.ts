@@ -1,5 +1,5 @@
 // How many calls are begun in one turn of the event loop. The system hands over one new connection per turn, so turns
-// must stay short: or a few busy connections, with a key or without, keep everybody else from coming in.
+// must stay short. Otherwise, a few busy connections, with a key or without, keep everybody else from connecting.
 
 import { createLanes } from '../../lanes.ts'
 
@@ -7,8 +7,8 @@ import { createLanes } from '../../lanes.ts'
 export const CALLS_PER_TURN = 32
 
 /**
- * Gives each connection a gate, which begins its calls as they come, and past that number in later turns, the
- * connections in turn.
+ * Gives each connection a gate, which begins its calls as they come. Calls beyond that number begin in later turns,
+ * with the connections taking turns.
  */
 export function createGates(): () => (begin: () => void) => void {
   const waiting = createLanes<() => void>()

@@ -7,7 +7,7 @@ import { isLeaving, refuse, takeLeave } from './leave.ts'
 
 /** How many calls of one connection are answered at a time; nothing is read from it meanwhile. */
 export const CALLS_MAX = 16
-/** How many may have arrived beyond these: what one read from the socket brings cannot be left unread. */
+/** How many more may have arrived: everything that one read from the socket brings has to be taken. */
 const CALLS_AHEAD_MAX = 240
 
 export type Connection = {
@@ -15,7 +15,7 @@ export type Connection = {
   take: (request: IncomingMessage, response: ServerResponse) => void
   /** What came is not HTTP: the calls before it are answered, then it is refused with this status. */
   breakOff: (status: string) => void
-  /** Takes no further call, tells so with the last answer, and ends. */
+  /** Takes no further call, says so with the last answer, and ends. */
   drain: () => void
   /** Whether a call is being answered. */
   isBusy: () => boolean
@@ -34,7 +34,7 @@ export function createConnection(socket: Socket, handle: RequestListener, uuid: 
 
   function begin(call: Call): void {
     open.push(call)
-    // Whether it was answered or its client left.
+    // Whether it was answered, or its client left.
     call.response.once('close', () => finish(call))
     handle(call.request, call.response)
   }
@@ -56,7 +56,7 @@ export function createConnection(socket: Socket, handle: RequestListener, uuid: 
   }
 
   function endWhenAnswered(): void {
-    // A call whose own body is broken, or does not come, waits for bytes that are not going to be read.
+    // A call whose own body is broken or missing would wait for bytes that will not be read.
     const rest = open.filter(({ request, response }) => request.complete || response.headersSent)
     if (rest.length > 0 || waiting.length > 0 || isLeaving(socket)) return
     if (flaw !== null) refuse(socket, flaw, uuid())
@@ -66,11 +66,11 @@ export function createConnection(socket: Socket, handle: RequestListener, uuid: 
   return {
     isBusy: () => open.length > 0,
     take(request, response) {
-      // What was sent after the end is not answered; the client knows from `Connection: close` that it was not done.
+      // What was sent after the end is not answered; `Connection: close` tells the client that it was not processed.
       if (isEnding || isLeaving(socket)) return
       request.on('error', ignore)
       response.on('error', ignore)
-      // What follows may be part of it, for whoever sent it on.
+      // To the proxy that passed it on, what follows may be part of it.
       if (isFramedInDoubt(request)) isEnding = true
       if (open.length < CALLS_MAX) return begin({ request, response })
       if (waiting.length >= CALLS_AHEAD_MAX) return void socket.destroy()
@@ -98,7 +98,7 @@ export function createConnection(socket: Socket, handle: RequestListener, uuid: 
 /** A connection that breaks ends its calls, and that is all. */
 function ignore(): void {}
 
-/** What is left of a body that was answered before its end. Whoever read it has stopped, and would hold it up. */
+/** The rest of a body that was answered before its end. Its reader has stopped, and would hold it up. */
 function discardRest(request: IncomingMessage): void {
   request.removeAllListeners('data').removeAllListeners('readable')
   request.resume()

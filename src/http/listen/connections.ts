@@ -18,7 +18,7 @@ type Options = ConnectionLimits & {
   stallMs: number
   handle: RequestListener
   uuid: () => string
-  /** Told that a connection was turned away, once a minute at most. */
+  /** Called when a connection was turned away, at most once a minute. */
   onTurnedAway: (reason: string) => void
 }
 
@@ -39,7 +39,7 @@ const TURNED_AWAY_EVERY_MS = 60_000
 
 export function createConnections(options: Options): Connections {
   const { isTls, handle, uuid, stallMs, connectionsMax, connectionsPerAddressMax } = options
-  /** As they came in. Under TLS these are not the sockets that speak HTTP. */
+  /** The sockets as they came in. Under TLS, these are not the ones that speak HTTP. */
   const sockets = new Set<Socket>()
   const connections = new Map<Socket, Connection>()
   const handshakes = new Map<string, NodeJS.Timeout>()
@@ -92,7 +92,7 @@ export function createConnections(options: Options): Connections {
   }
 
   function onTimeout(socket: Socket): void {
-    // Only answers can stall: for a call there is a limit of its own, and our own slowness is not the client's fault.
+    // Only answers can stall: requests have a limit of their own, and our own slowness is not the client's fault.
     const isOurTurn = connections.get(socket)?.isBusy() && socket.writableLength === 0
     if (isOurTurn) socket.setTimeout(stallMs)
     else socket.destroy()
@@ -100,7 +100,7 @@ export function createConnections(options: Options): Connections {
 
   /** Without this Node would cut the connection off, and with it the answers to the calls before. */
   function refuseTunnel(socket: Socket): void {
-    // Node hands it over, and listens to nothing on it any more.
+    // Node hands it over, and no longer listens to it.
     socket.on('error', () => socket.destroy()).on('timeout', () => onTimeout(socket))
     connections.get(socket)?.breakOff('400 Bad Request')
   }
@@ -138,7 +138,7 @@ export function createConnections(options: Options): Connections {
 /** Tells two connections apart, and is the same for both sockets of one. */
 const peerOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
 
-/** Null for this machine itself. Whoever has an IPv6 network has all its addresses. */
+/** Null for this machine itself. The owner of an IPv6 network has all its addresses. */
 export function networkOf(peer: string | undefined): string | null {
   if (peer === undefined || !ipaddr.isValid(peer)) return null
   const address = ipaddr.process(peer)

@@ -14,7 +14,7 @@ const leaving = new WeakSet<Duplex>()
 export const isLeaving = (socket: Duplex): boolean => leaving.has(socket)
 
 /**
- * Ends our side once what was written is out, and the connection when the client ends its own. What it sends meanwhile
+ * Ends our side once everything is written, and the connection when the client ends its side. What it sends meanwhile
  * is thrown away: closing with bytes unread would reset the connection, and with it the answer on its way.
  */
 export function takeLeave(socket: Socket): void {
@@ -47,7 +47,7 @@ export function refuse(socket: Socket, status: string, requestId: string): void 
   takeLeave(socket)
 }
 
-/** The status for what Node's parser or its timers complain of. */
+/** The status for what Node's parser or its timers complain about. */
 export const flawOf = (error: NodeJS.ErrnoException): string => FLAWS[error.code ?? ''] ?? '400 Bad Request'
 
 const FLAWS: Record<string, string> = {

@@ -8,7 +8,7 @@ export type Certificate = { cert: string; key: string }
 /** What to speak: plain HTTP, TLS with this certificate, or TLS with one that is made for these names now. */
 export type Tls = Certificate | { selfSignedFor: readonly string[] } | null
 
-/** How long a certificate holds that was made for a first try. */
+/** How long a certificate that was made for a first try is valid. */
 const SELF_SIGNED_DAYS = 7
 
 export type OpenServer = {
@@ -21,8 +21,8 @@ export type OpenServer = {
 export async function makeServer(handle: RequestListener, tls: Tls): Promise<OpenServer> {
   const { listen } = await import('listhen')
   const { server, https } = await listen(handle, {
-    // listhen cannot make a server without opening it, and an error at that moment would end the process. Any free
-    // port of this machine cannot fail; the one that was asked for is bound by `bind`, which knows what to say.
+    // listhen cannot make a server without opening it, and an error at that moment would end the process. A free port
+    // of this machine always works; `bind` then takes the requested port, and knows what to say if that fails.
     hostname: '127.0.0.1',
     port: { port: 0, host: NOWHERE },
     public: false,
@@ -33,7 +33,7 @@ export async function makeServer(handle: RequestListener, tls: Tls): Promise<Ope
     showURL: false,
     open: false,
     clipboard: false,
-    // It would end the process at a signal, calls in flight or not.
+    // It would end the process at a signal, even with calls in flight.
     autoClose: false,
   })
   for (const event of ['connection', 'secureConnection', 'request'])
@@ -43,12 +43,12 @@ export async function makeServer(handle: RequestListener, tls: Tls): Promise<Ope
 }
 
 /**
- * A list of addresses without one. listhen looks for a free port on the addresses it is given, by opening and closing
- * it, and another program may take it in between. With no address to look on it leaves the port to the system.
+ * A list of addresses that is empty. listhen looks for a free port on the given addresses by opening and closing it,
+ * and another program may take the port in between. With no addresses, it leaves the port to the system.
  */
 const NOWHERE = Object.assign([], { toString: () => 'nowhere' }) as unknown as string
 
-/** listhen takes text for a file name unless it begins with a PEM block, and openssl writes remarks before one. */
+/** listhen takes text for a file name unless it begins with a PEM block, and openssl writes comments before one. */
 function fromFirstBlock(pem: string): string {
   const start = pem.indexOf('-----BEGIN')
   if (start < 0) throw new Error('The TLS certificate and its key must be PEM texts.')
@@ -60,15 +60,15 @@ function certificateOf(tls: NonNullable<Tls>) {
   return secureContextOf(tls)
 }
 
-/** As Node and listhen take it. Throws when one of them is not PEM. */
+/** In the form that Node and listhen accept. Throws when one of them is not PEM. */
 export const secureContextOf = ({ cert, key }: Certificate): Certificate => ({
   cert: fromFirstBlock(cert),
   key: fromFirstBlock(key),
 })
 
 /**
- * Takes away the bookkeeping of http-shutdown, which listhen puts behind the listeners that Node or we have for an
- * event. It writes on every socket and at every answer, and could only end a stop in a way that loses answers.
+ * Removes the bookkeeping of http-shutdown, which listhen adds after the listeners that Node or we have for an event.
+ * It marks every socket at every answer, and could only end a stop in a way that loses answers.
  */
 function dropFollowers(server: Server, event: string, isTls: boolean): void {
   const own = event === 'secureConnection' && !isTls ? 0 : 1

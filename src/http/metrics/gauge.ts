@@ -1,4 +1,4 @@
-// Gauges that tell only what there is to tell.
+// Gauges that are absent while there is nothing to tell.
 
 import { Gauge, type Registry } from 'prom-client'
 import { type Instant, SECOND_MS } from '../../core/instant.ts'
@@ -11,7 +11,7 @@ export const gaugesOf =
   <L extends string = never>(name: string, help: string, labelNames: L[] = []): Gauge<L> =>
     new Gauge({ name: `tranche_${name}`, help, labelNames, registers: [registry] })
 
-/** Sets a gauge, or takes it away while there is nothing to tell: no rule fires on what is not there. */
+/** Sets a gauge, or removes it while there is nothing to tell: no alert rule fires on a gauge that is absent. */
 export function setOrDrop(gauge: Gauge, value: number | null | undefined): void {
   if (value === null || value === undefined) gauge.remove()
   else gauge.set(value)

@@ -1,11 +1,11 @@
 // The numbers for Prometheus. What this process does is counted as it happens; what only the database knows, because
-// cron's processes did it, is read when somebody asks.
+// ticks run by cron did it, is read when somebody asks.
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { ClockStore } from '../../store/clock.ts'
+import type { ClockStore } from '../../store/clock-disputes.ts'
 import type { MonitoringStore, PassSpan } from '../../store/monitoring.ts'
 import type { Store } from '../../store/store.ts'
-import { createGauges } from './database-gauges.ts'
+import { createGauges } from './service-gauges.ts'
 
 export type RequestSeen = { method: string; route: string | null; status: number; duration_ms: number }
 
@@ -17,7 +17,7 @@ export type Metrics = {
   noteDelivery: (delivered: boolean) => void
   /** The store that the service answers from, counting the confirmations it takes. */
   counting: (store: Store) => Store
-  /** From here on what other processes do is counted; without it, from the first reading on. */
+  /** From here on, what other processes do is counted; without this, from the first reading on. */
   begin: (store: MonitoringStore) => Promise<void>
   /** The exposition text. `store` is null while the database is not open. Never rejects for the database's sake. */
   read: (store: Read | null) => Promise<string>
@@ -27,7 +27,7 @@ export const EXPOSITION_TYPE = Registry.PROMETHEUS_CONTENT_TYPE
 
 const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const TICK_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
-/** A client chooses its method; it must not choose how many series there are. */
+/** A client chooses its method, but must not choose how many series there are. */
 const METHODS = ['GET', 'POST', 'PATCH', 'DELETE', 'PUT', 'HEAD', 'OPTIONS']
 
 export function createMetrics(): Metrics {

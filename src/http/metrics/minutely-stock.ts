@@ -1,4 +1,4 @@
-// What takes reading many rows, taken stock of at most once a minute: all plans, and the windows that left money.
+// What takes reading many rows, and is read at most once a minute: all plans, and the windows that left money.
 
 import { type Instant, MINUTE_MS } from '../../core/instant.ts'
 import type { MonitoringStore, Stock } from '../../store/monitoring.ts'
@@ -7,7 +7,7 @@ export const STOCK_TAKEN_MS = MINUTE_MS
 
 export type TakeStock = (store: Pick<MonitoringStore, 'takeStock'>, now: Instant) => Promise<Stock>
 
-/** Answers the latest stock until it is too old, or the clock was set back by as much. */
+/** Returns the latest stock until it is too old, or the clock was set back by as much. */
 export function createStockTaker(): TakeStock {
   let latest: { at: Instant; stock: Stock } | null = null
   return async (store, now) => {

@@ -208,7 +208,7 @@ function confirmation(): Json {
   }
 }
 
-/** Fields that come later must not break a client, so no schema forbids what it does not name. */
+/** Fields that are added later must not break a client, so no schema forbids what it does not name. */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
   const { $schema, ...made } = z.toJSONSchema(schema, {
     io,

@@ -1,11 +1,11 @@
-// The API description, to anyone who asks: it says nothing of any partner.
+// The API description, for anyone who asks: it says nothing about any partner.
 
 import { z } from 'zod'
 import { VERSION } from '../../version.ts'
 import { type Route, route } from '../route.ts'
 import { describeApi } from './document.ts'
 
-/** Made once: whoever has no key must not be able to keep the service busy with it. */
+/** Made once: callers without a key must not be able to keep the service busy with it. */
 let made: string | undefined
 
 function description(): string {

@@ -1,4 +1,4 @@
-// What the API description says of each route beside the shapes of its bodies: names, headers, and every refusal.
+// What the API description says about each route besides the shapes of its bodies: names, headers, and every refusal.
 
 import { LEASE_MS } from '../../core/execution.ts'
 import { MINUTE_MS } from '../../core/instant.ts'
@@ -27,7 +27,7 @@ export type Operation = {
   params?: Record<string, string>
   headers?: Record<string, string>
   refusals: readonly RefusalExample[]
-  /** Not in the contract that partners signed: it was added to it, and takes nothing from it. */
+  /** Not in the contract that partners signed: it was added later, and changes nothing in the contract. */
   isAddition?: true
 }
 

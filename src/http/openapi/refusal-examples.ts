@@ -1,5 +1,5 @@
-// Every refusal the API documents, each with the body that is answered. The contract test provokes each of them and
-// compares, so that each is what is really answered.
+// Every refusal that the API documents, each with its body. The contract test provokes and compares each of them, so
+// that they match what is really answered.
 
 import { formatUsd } from '../../core/money.ts'
 import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'

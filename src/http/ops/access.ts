@@ -1,5 +1,5 @@
-// Who may see operations. No address is trusted, and no header but the token: a proxy on the same machine makes the
-// whole world look local. What is trusted is a listener that only this machine can reach.
+// Who may see the paths of operations. No address is trusted, and no header except the token: a proxy on the same
+// machine makes the whole world look local. What is trusted is a listener that only this machine can reach.
 
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { H3Event } from 'h3'
@@ -9,13 +9,13 @@ import { networkOf } from '../listen/connections.ts'
 
 /** The listener that a call came through: that of the partner API, or the one of operations. */
 export type Door = 'api' | 'ops'
-/** `locked`: too many wrong tokens came from there, and for the rest of the minute none is looked at. */
+/** `locked`: too many wrong tokens came from there, and for the rest of the minute none is checked. */
 export type SignIn = { outcome: 'wrong' | 'locked' } | { outcome: 'signed in'; cookie: string }
 
 export type Access = {
   /** Whether the caller may see everything. */
   admits: (event: H3Event, door: Door) => boolean
-  /** Whether the same is asked of a cookie: only the page does, for a browser sends one with every call. */
+  /** Whether a cookie counts as well: only for the page, because a browser sends its cookies with every call. */
   admitsBrowser: (event: H3Event, door: Door) => boolean
   /** Whether there is a token to sign in with. */
   hasToken: boolean
@@ -23,12 +23,12 @@ export type Access = {
 }
 export type AccessOptions = {
   clock: () => Instant
-  /** Null: nobody is admitted at the API's listener, and everybody of this machine at the other. */
+  /** Null: nobody is admitted at the API's listener, and everybody on this machine at the other. */
   token: string | null
   onLocked?: (() => void) | undefined
 }
 
-/** How the API's own keys begin. No ops token may. */
+/** How the API's own keys begin. No ops token may begin like that. */
 export const KEY_START = 'sse_'
 export const COOKIE = 'tranche_ops'
 const SIGNED_IN_MS = 12 * HOUR_MS
@@ -80,7 +80,7 @@ export function createAccess({ clock, token, onLocked }: AccessOptions): Access 
   }
 }
 
-/** A cookie that leads nowhere but to the page, and goes with no call that another site begins. */
+/** A cookie that is sent only for the page, and never with a request that another site starts. */
 export function cookieOf(event: H3Event, value: string, lastsMs: number): string {
   const parts = [
     `${COOKIE}=${value}`,
@@ -89,12 +89,12 @@ export function cookieOf(event: H3Event, value: string, lastsMs: number): string
     'HttpOnly',
     'SameSite=Strict',
   ]
-  // TLS may end at a proxy. The browser itself says by what scheme it came.
+  // TLS may end at a proxy, so this goes by the scheme that the browser itself names.
   const isTls = event.url.protocol === 'https:' || event.req.headers.get('origin')?.startsWith('https://')
   return [...parts, ...(isTls ? ['Secure'] : [])].join('; ')
 }
 
-/** Whether a form was sent by our own page, or by something that is no browser. */
+/** Whether a form was sent by our own page, or by something that is not a browser. */
 export function isFromOwnPage({ req }: H3Event): boolean {
   const site = req.headers.get('sec-fetch-site')
   if (site !== null) return site === 'same-origin'
@@ -103,8 +103,8 @@ export function isFromOwnPage({ req }: H3Event): boolean {
 }
 
 /**
- * Whether a call names this machine by its own address. A page of some other site whose name is made to lead to
- * 127.0.0.1 is, to a browser on this machine, the same site as what listens there; its name gives it away.
+ * Whether a call names this machine by its own address. If some other site makes its name lead to 127.0.0.1, a browser
+ * on this machine takes its page and what listens there for the same site; the name gives it away.
  */
 export function namesThisMachine({ req }: H3Event): boolean {
   const host = (req.headers.get('host') ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
@@ -116,7 +116,7 @@ export const isLoopbackAddress = (host: string): boolean =>
 
 const ADDRESSES_MAX = 10_000
 
-/** Counts wrong tokens by whom they came from, minute by minute. */
+/** Counts wrong tokens by their origin, minute by minute. */
 function createAttempts(clock: () => Instant, onLocked: (() => void) | undefined) {
   const wrong = new Map<string, number>()
   let begunAt = clock()
@@ -142,5 +142,5 @@ function createAttempts(clock: () => Instant, onLocked: (() => void) | undefined
 
 const socketOf = (event: H3Event) => event.req.runtime?.node?.req.socket
 
-/** Digests are of one length, so comparing them takes one time. */
+/** Digests all have the same length, so comparing them always takes the same time. */
 const sha256 = (text: string): Uint8Array => createHash('sha256').update(text).digest()

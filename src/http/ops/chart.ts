@@ -1,4 +1,4 @@
-// Prices as a line, and the tranches on it where they fired. It stretches to any width: what is text stands beside it.
+// Prices as a line, and the tranches on it where they fired. It stretches to any width, so its text stands beside it.
 
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import { formatPrice, formatUsd, type Price, priceAsNumber } from '../../core/money.ts'
@@ -38,7 +38,7 @@ ${shown.map(({ tranche, price }) => dot(tranche, `M${x(tranche.createdAt)} ${y(p
 </figure>`
 }
 
-/** A line of no length with round ends: a dot that no stretching turns into an egg. */
+/** A line of no length with round ends: a dot that stretching does not turn into an ellipse. */
 const dot = ({ status, createdAt, amount, partnerPlanId, tenant }: FiredTranche, place: string): Html =>
   html`<path class="dot ${status}" d="${place}"><title>${formatInstant(createdAt)} ${tenant.partnerSlug} ${partnerPlanId}: ${formatUsd(amount)} USD, ${status}</title></path>
 `

@@ -1,4 +1,4 @@
-// What several parts of the page write alike: tables, times, links to partners and plans.
+// What several parts of the page write in the same way: tables, times, links to partners and plans.
 
 import type { Statement } from '../../core/fees.ts'
 import { formatInstant, type Instant, spellInstant } from '../../core/instant.ts'
@@ -13,7 +13,7 @@ export const ago = (at: Instant | null, now: Instant): Html | string =>
     ? 'never'
     : html`<time datetime="${formatInstant(at)}" title="${spellInstant(at)}">${spellSpan(now - at)} ago</time>`
 
-/** A title that begins with > has its column on the right. */
+/** A title that begins with > has its column aligned to the right. */
 export function tableOf(
   titles: readonly string[],
   rows: readonly (readonly Part[])[],

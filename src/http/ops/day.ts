@@ -1,4 +1,4 @@
-// What live partners bought today, added up as it comes: a look reads only the trades since the look before.
+// What live partners bought today, added up as it comes in: each look reads only the trades since the last one.
 
 import { DAY_MS, type Instant } from '../../core/instant.ts'
 import type { Btc, Usd } from '../../core/money.ts'

@@ -12,10 +12,10 @@ import { Refusal } from '../refusal.ts'
 import { PAGE_HEADERS, policyFor } from './headers.ts'
 import type { OpsAnswer } from './paths.ts'
 
-/** Each reads for as long as its reader takes. */
+/** Each goes on reading for as long as its client takes. */
 const DOWNLOADS_AT_ONCE = 2
 
-/** A null tenant is all live ones. */
+/** A null tenant means all live ones. */
 export type DownloadAsked = { month: string; tenant: Tenant | null }
 
 export function createDownloads() {

@@ -1,33 +1,36 @@
-// /healthz, /readyz, /metrics and /ops, for those who run the service. Everybody may ask whether it is up and ready; to
-// whoever may not see more, the rest does not exist.
+// /healthz, /readyz, /metrics and /ops, for those who run the service. Anybody may ask whether it is up and ready; for
+// callers who may not see more, the rest does not exist.
 
 import type { H3Event } from 'h3'
 import type { Instant } from '../../core/instant.ts'
 import type { Store } from '../../store/store.ts'
 import type { Metrics } from '../metrics/metrics.ts'
-import { createReadiness, keptFor, shared } from '../readiness.ts'
 import { createAccess, type Door, namesThisMachine } from './access.ts'
 import { createPages } from './page-calls.ts'
 import type { OpsAnswer, OpsPath, PagePath } from './paths.ts'
+import { createReadiness, keptFor, shared } from './readiness.ts'
 
 export type OpsOptions = {
   clock: () => Instant
   metrics: Metrics
   exposition: string
-  /** Null: at the API's listener nobody sees more than whether it is ready. */
+  /** Null: at the API's listener, nobody sees more than whether it is ready. */
   token: string | null
-  /** Told when so many wrong tokens came that none is looked at for a while. */
+  /** Called when so many wrong tokens came that none is checked for a while. */
   onLocked?: () => void
 }
 
 export type Ops = Pick<Metrics, 'noteRequest'> & {
-  /** Null for whoever may not know that there is such a path. */
+  /** Null for a caller who may not know that there is such a path. */
   answer: (event: H3Event, path: OpsPath, door: Door) => Promise<OpsAnswer> | null
-  /** Tells that the database is open. */
+  /** To be called when the database is open. */
   opened: (store: Store) => Promise<void>
 }
 
-/** How long an answer to strangers stands: readiness writes to the disk, and they may ask as often as they like. */
+/**
+ * How long an answer to strangers is reused: checking readiness writes to the disk, and they may ask as often as they
+ * like.
+ */
 const TERSE_MS = 1_000
 
 export function createOps(options: OpsOptions): Ops {
@@ -67,7 +70,7 @@ export function createOps(options: OpsOptions): Ops {
     async opened(open) {
       store = open
       isReady = readiness()
-      // Should it fail, the first scrape begins.
+      // If this fails, counting begins at the first scrape.
       await metrics.begin(open).catch(() => {})
     },
     answer(event, path, door) {

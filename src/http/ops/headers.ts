@@ -1,10 +1,10 @@
-// The headers of the page of the operator: what a browser may do with it.
+// The headers of the operator's page: what a browser may do with it.
 
 import { STYLE_HASH } from './style.ts'
 
 /**
- * Nothing but the sheet of this hash and forms to ourselves: no script, no picture, no address outside, no frame around
- * it.
+ * Allows only the style sheet with this hash, and forms to ourselves: no script, no picture, no outside address, no
+ * frame around it.
  */
 export const policyFor = (hash: string): string =>
   `default-src 'none'; style-src 'sha256-${hash}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`
@@ -16,6 +16,6 @@ export const PAGE_HEADERS = {
   'x-frame-options': 'DENY',
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
-  // Its address has the names of partners and plans in it, and no page is linked to.
+  // The page's address contains names of partners and plans, and it links to no other site.
   'referrer-policy': 'same-origin',
 }

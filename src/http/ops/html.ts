@@ -1,4 +1,4 @@
-// HTML by a template that escapes: whatever is put into it becomes text, unless it came out of such a template itself.
+// HTML from a template that escapes: whatever is put into it becomes text, unless it came from such a template itself.
 
 import { htmlText } from '../../core/html-text.ts'
 

@@ -1,4 +1,4 @@
-// What a call of /ops is answered: the page it asks for, a download, or the way in.
+// What a call to /ops is answered with: the page it asks for, a download, or the sign-in form.
 
 import type { H3Event } from 'h3'
 import type { ReportKind } from '../../billing/export.ts'
@@ -19,7 +19,9 @@ import { createReader, ROWS_SHOWN } from './read.ts'
 
 type Asked = { event: H3Event; door: Door; path: PagePath }
 
-/** Answers null to whoever may not know that there is a page: everybody, where there is no token to sign in with. */
+/**
+ * Returns null for callers who may not know that there is a page: everybody, where there is no token to sign in with.
+ */
 export function createPages(access: Access, clock: () => Instant) {
   const read = createReader(clock)
   const downloads = createDownloads()
@@ -31,7 +33,7 @@ export function createPages(access: Access, clock: () => Instant) {
     } catch (error) {
       const putOff = error instanceof Problem ? PUT_OFF[error.code] : undefined
       if (!putOff) throw error
-      // Only whoever is signed in gets as far as the database.
+      // Only a caller who is signed in gets as far as the database.
       const frame = { title: 'no database', signOut: access.hasToken, renews: true }
       const { status, headers, body } = page(503, pageOf(frame, unusable((error as Problem).message)))
       return { status, headers: { ...headers, 'retry-after': putOff.retryAfter }, body }

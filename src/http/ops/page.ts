@@ -1,4 +1,4 @@
-// The page of the operator, put together from its parts: the overview, a partner, a plan, a month, and the way in.
+// The operator's page, put together from its parts: the overview, a partner, a plan, a month, and the sign-in form.
 
 import type { Finding } from '../../core/findings.ts'
 import { spellInstant } from '../../core/instant.ts'
@@ -14,7 +14,7 @@ import { type Html, html, link, type Part } from './html.ts'
 import { type MonthView, monthsSince, type Overview, type PlanView, ROWS_SHOWN } from './read.ts'
 import { STYLE } from './style.ts'
 
-/** The others unfold, up to as many as anybody reads. */
+/** The others can be unfolded, up to as many as anybody would read. */
 const FINDINGS_SHOWN = 8
 const FINDINGS_MAX = 200
 const TRANCHES_LISTED = 12
@@ -134,7 +134,7 @@ const failures = (seen: PartnerSeen | undefined): Part =>
   seen.orders.failed > 0 &&
   html`<span class="name bad">${seen.orders.failed}${seen.orders.commonestReason !== null && `: ${seen.orders.commonestReason}`}</span>`
 
-/** The months with something to download; of one partner with its invoices. */
+/** The months with something to download; for a single partner, with its invoices. */
 function monthSection({ partners, now }: Pick<Overview, 'partners' | 'now'>, partner: Partner | null): Html {
   const created = (partner === null ? partners : [partner]).map(({ createdAt }) => createdAt)
   const first = created.length === 0 ? null : created.reduce((a, b) => (b < a ? b : a))

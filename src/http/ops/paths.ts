@@ -1,4 +1,4 @@
-// The paths of operations, and what a call of one is answered.
+// The paths of operations, and how a call to one is answered.
 
 /** The page and the downloads beside it. */
 export const PAGE_PATHS = ['/ops', '/ops/export', '/ops/invoice'] as const

@@ -1,4 +1,5 @@
-// All that the page of the operator shows, read from the store: what status, check, plan show and billing show compute.
+// Everything that the operator's page shows, read from the store: what status, check, plan show and billing show
+// compute.
 
 import { type Billed, bill } from '../../billing/statement.ts'
 import { type Finding, findingsOf } from '../../core/findings.ts'
@@ -11,8 +12,8 @@ import type { PartnerSeen, Vitals } from '../../core/vitals.ts'
 import type { FiredTranche, OpenWindow } from '../../store/ops-page.ts'
 import type { Store } from '../../store/store.ts'
 import { createStockTaker } from '../metrics/minutely-stock.ts'
-import { keptFor, shared } from '../readiness.ts'
 import { createDayCounter, type Day } from './day.ts'
+import { keptFor, shared } from './readiness.ts'
 
 export const ROWS_SHOWN = 50
 const MONTHS_SHOWN = 24
@@ -20,7 +21,7 @@ const WINDOWS_SHOWN = 15
 const TRANCHES_DRAWN = 200
 const PRICES_SHOWN_MS = 2 * DAY_MS
 const PRICE_STEPS = 400
-/** However often the page is asked for, it is read so often at most. */
+/** However often the page is asked for, its data is read at most this often. */
 const OVERVIEW_MS = 2_000
 
 export type Line = { at: Instant; price: Price }[]
@@ -34,7 +35,7 @@ export type Overview = {
   points: Line
   tranches: FiredTranche[]
   windows: OpenWindow[]
-  /** Those with something to look after come first. */
+  /** Those that need attention come first. */
   partners: Partner[]
   seen: ReadonlyMap<string, PartnerSeen>
 }
@@ -78,7 +79,7 @@ export function createReader(clock: () => Instant) {
 
   return { overview, readPlan, readMonth }
 
-  /** Null for a plan that is not there. */
+  /** Null for a plan that does not exist. */
   async function readPlan(store: Store, name: string, tenant: Tenant): Promise<PlanView | null> {
     const plan = (await store.findPlans(name)).find((one) => one.tenant.tenantId === tenant.tenantId)
     if (!plan) return null
@@ -103,7 +104,7 @@ export function createReader(clock: () => Instant) {
   }
 }
 
-/** The months that there may be something in, the newest first. */
+/** The months that may hold something, the newest first. */
 export function monthsSince(first: Instant | null, now: Instant): string[] {
   const months: string[] = []
   const earliest = monthOf(first ?? now)

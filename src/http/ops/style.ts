@@ -1,4 +1,4 @@
-// How the page of the operator looks: one sheet.
+// How the operator's page looks: one style sheet.
 
 import { createHash } from 'node:crypto'
 import { html } from './html.ts'
@@ -52,5 +52,5 @@ nav { margin-top: 8px; display: flex; gap: 16px; }
 
 export const STYLE = html`<style>${SHEET}</style>`
 
-/** What the content security policy names the sheet by. */
+/** The hash by which the content security policy names the sheet. */
 export const STYLE_HASH = createHash('sha256').update(String(SHEET)).digest('base64')

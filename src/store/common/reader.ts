@@ -1,8 +1,8 @@
-// How both stores are read alike: a statement in the SQL that both speak, and whoever can ask it.
+// How both stores are read in the same way: a statement in the SQL that both speak, and an interface that runs it.
 
 /**
- * A statement with parameters as `:name`. `Row` is what a row of its answer looks like. In common SQL a sum is cast (`cast(x as
- * bigint)`), a subquery has a name, and a column that is not grouped by is not selected.
+ * A statement with parameters as `:name`. `Row` is what a row of its answer looks like. In common SQL, a sum is cast
+ * (`cast(x as bigint)`), a subquery has a name, and no column is selected that is not grouped by.
  */
 export type Sql<Row> = {
   readonly text: string
@@ -27,7 +27,10 @@ export const sql = <Row>(text: string): Sql<Row> => ({ text })
 
 export const ask = <Row>(statement: Sql<Row>, params: Params = {}): Question<Row> => ({ statement, params })
 
-/** Rows read without a break: a few milliseconds on a file, where one reader holds up all others of its process. */
+/**
+ * How many rows are read without a break: a few milliseconds on a file, where one reader holds up all others in its
+ * process.
+ */
 export const PAGE_ROWS = 5_000
 
 /** Between two pages other requests get their turn. */

@@ -4,12 +4,12 @@ import type { Instant } from '../../core/instant.ts'
 import type { AuditEntry } from '../audit.ts'
 import type { Store } from '../store.ts'
 import type { Block } from './lines.ts'
-import type { Seal } from './sealed.ts'
+import type { Seal } from './seal-words.ts'
 import type { Table } from './tables.ts'
 
 /**
- * When the migrations of a file were applied, which a copy of that file says as well, wherever it has been meanwhile; and
- * when the database was begun, which stands for the migrations that it never had.
+ * When the migrations of a file were applied, which a copy of that file records as well, wherever it has been
+ * meanwhile; and when the database was begun, which stands in for the migrations that it never had.
  */
 export type FileHistory = {
   begunAt: Instant
@@ -28,26 +28,32 @@ export type HeldSource = Rows & {
   fileHistory(): Promise<FileHistory>
   seal(): Promise<Seal | null>
   /**
-   * Makes it refuse every write from the moment on at which it was read, and resolves when that cannot be lost any more.
-   * Only of one that was asked to hold writers.
+   * Makes it refuse every write from the moment at which it was read, and resolves when that can no longer be lost.
+   * Only for a source that was asked to hold writers.
    */
   setSeal(seal: Seal): Promise<void>
-  /** Resolves when the seal that it has cannot be lost any more: who set it may not have waited for that. Reads no more. */
+  /**
+   * Resolves when the seal that it has can no longer be lost: the copy that set it may not have waited for that.
+   * Nothing may be read afterwards.
+   */
   keepSeal(): Promise<void>
-  /** The same database for whatever reads it through the store; null when it must not be touched. */
+  /** The same database, to be read through the store; null when it must not be touched. */
   store: Store | null
-  /** Lets it go. What waited for it goes on. */
+  /** Releases it: whatever waited for it goes on. */
   release(): Promise<void>
 }
 
 /** A database in the making. */
 export type NewTarget = Rows & {
   load(table: Table, blocks: AsyncIterable<Block>): Promise<void>
-  /** To be called once all is loaded: what is kept ready of the rows is made, and they come to the disk. */
+  /** To be called once everything is loaded: makes what is derived from the rows, and brings everything to the disk. */
   settle(rest: { fileHistory: FileHistory; seal: Seal | null }): Promise<void>
   /** The same through the store, once it is settled. */
   openStore(): Promise<Store>
-  /** Puts the entry on record, if there is one, and gives it its name. Answers what had that name before and was kept. Throws database_exists when it is taken by now. */
+  /**
+   * Records the audit entry, if there is one, and gives the database its name. Returns what had that name before and
+   * was kept. Throws database_exists when the name has been taken meanwhile.
+   */
   publish(audit: AuditEntry | null): Promise<{ replaced: string | null; bytes: number | null }>
   /** Removes it, unless it was published. */
   close(): Promise<void>
@@ -61,6 +67,6 @@ export type HoldOptions = {
 }
 export type TargetOptions = {
   now: Instant
-  /** What may give way: nothing, or whatever has the name. */
+  /** What may be replaced: nothing, or whatever has the name. */
   replace: boolean
 }

@@ -1,5 +1,5 @@
-// Rows as lines of text, in the form that PostgreSQL copies tables in: what a copy carries, and what is hashed of both
-// sides. The same rows are the same bytes, whichever store they came from.
+// Rows as lines of text, in the form in which PostgreSQL copies tables: what a copy carries, and what is hashed on both
+// sides. The same rows give the same bytes, whichever store they came from.
 
 import type { Column, Table } from './tables.ts'
 
@@ -52,7 +52,7 @@ function valueIn(field: string, { kind }: Column): Value {
 export const rowsOf = ({ text }: Block, { columns }: Table): Value[][] =>
   linesOf(text).map((line) => line.split('\t').map((field, at) => valueIn(field, columns[at] as Column)))
 
-/** PostgreSQL's lines with its numbers spelled as ours: it writes 1e-07 where we write 1e-7. */
+/** PostgreSQL's lines with their numbers spelled our way: it writes 1e-07 where we write 1e-7. */
 export function withOurNumbers(text: string, { columns }: Table): string {
   const reals = columns.flatMap(({ kind }, at) => (kind === 'real' ? [at] : []))
   if (reals.length === 0) return text

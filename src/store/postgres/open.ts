@@ -1,10 +1,10 @@
-// Opens a database on a server as a Store: makes its schema if asked to, brings it up, puts its rooms together.
+// Opens a database on a server as a Store: creates its schema if asked to, migrates it, and puts its rooms together.
 
 import type { Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import { shownAddress } from '../address.ts'
 import { waitAtClose } from '../at-close.ts'
-import type { MigrationState } from '../migrations.ts'
+import type { MigrationState } from '../schema-version.ts'
 import type { Store } from '../store.ts'
 import { createAuditStore } from './accounts/audit.ts'
 import { createKeyStore } from './accounts/keys.ts'
@@ -69,7 +69,7 @@ export async function openStore(url: string, { clock, create }: OpenOptions): Pr
       await migrate(pool, clock)
     })
     const connection = connect(pool, url, clock)
-    // The schema that it finds is the one that this process writes into, whatever has its name later.
+    // This process writes only into the schema that it finds now, even if another one gets the name later.
     await connection.look(connection.schema.look)
     return assemble(connection)
   } catch (error) {
@@ -78,7 +78,7 @@ export async function openStore(url: string, { clock, create }: OpenOptions): Pr
   }
 }
 
-/** Opens one in the making, which is at the schema of today. */
+/** Opens a copy under construction, which already has the present schema. */
 export function openMade(url: string, schema: string, clock: OpenOptions['clock']): Store {
   return assemble(connect(openPool(url, { schema }), url, clock))
 }
@@ -87,7 +87,7 @@ async function refuseEmpty(pool: Pool, server: string): Promise<void> {
   if (!(await isEmpty(pool))) return
   throw new Problem(
     'database_not_found',
-    `There is nothing of tranche at ${server}: name the right database with --db, or begin one with \`tranche partner create\`.`,
+    `There is no tranche database at ${server}: name the right one with --db, or begin one with \`tranche partner create\`.`,
   )
 }
 

@@ -1,6 +1,6 @@
 // What disputes the clock: the row and the value.
 
-import type { Dispute } from '../../core/clock.ts'
+import type { Dispute } from '../../core/clock-dispute.ts'
 import { instant } from './instant.ts'
 
 export type DisputeRow = { clock_at: bigint; witness_at: bigint; source: string }

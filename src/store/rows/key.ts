@@ -27,7 +27,7 @@ export const keyOf = (row: KeyRow): ApiKey => ({
   revokedAt: instantOrNull(row.revoked_at),
   lastUsedAt: instantOrNull(row.last_used_at),
 })
-/** Of a key that is added at `now`. */
+/** For a key that is added at `now`. */
 export const keyParams = (key: NewKey, now: Instant) => ({
   key_id: key.keyId,
   tenant_id: key.tenant.tenantId,

@@ -1,9 +1,9 @@
 // A late fill: the row and the value.
 
+import type { Fill } from '../../core/confirmation-report.ts'
 import type { KeptFor, LateFill } from '../../core/kept-report.ts'
-import type { Fill } from '../../core/report.ts'
+import { type ReportRow, reportOf } from './confirmation-report.ts'
 import { instant, instantOrNull } from './instant.ts'
-import { type ReportRow, reportOf } from './report.ts'
 
 export type LateFillRow = ReportRow & {
   report_id: bigint

@@ -6,7 +6,7 @@ import { instant } from './instant.ts'
 import { type PlanRow, planOf } from './plan.ts'
 import { type WindowRow, windowOf } from './window.ts'
 
-/** Of the window and of the schedule there is all or nothing. */
+/** The window's columns are all there or all null, and so are the schedule's. */
 export type PlanStateRow = PlanRow & {
   user_status: string
   s_next_run_at: bigint | null

@@ -2,8 +2,8 @@
 
 import type { ExecutionId } from '../../core/execution-id.ts'
 import type { Trade } from '../../core/trade.ts'
+import { type ReportRow, reportOf } from './confirmation-report.ts'
 import { instant } from './instant.ts'
-import { type ReportRow, reportOf } from './report.ts'
 
 export type TradeRow = ReportRow & { execution_id: string; recorded_at: bigint }
 export const tradeOf = (row: TradeRow): Trade => ({

@@ -1,8 +1,8 @@
-// Partners, keys, tiers, users, webhooks and stops, where both stores read and write them in the same words.
+// Partners, keys, tiers, users, webhooks and stops, where both stores use the same SQL.
 
 import { OF_TENANT } from './expressions.ts'
 
-/** Tenants of a filter; with `before`, those whose partner was created by then. */
+/** Tenants that match a filter; with `before`, those whose partner was created by then. */
 export const SELECT_TENANTS = `
   select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
   where ${OF_TENANT} and (cast(:before as bigint) is null or p.created_at < :before)
@@ -18,7 +18,7 @@ const SELECT_KEY = `select ${KEY_COLUMNS} from api_keys k join tenants t using (
 export const KEY_BY_ID = `${SELECT_KEY} where k.key_id = :key_id`
 export const KEYS_OF_PARTNER = `${SELECT_KEY} where t.partner_slug = :slug order by k.created_at, k.key_id`
 
-/** Keys with what authentication has to know of their partners. */
+/** Keys, with what authentication has to know about their partners. */
 export const SELECT_SEEN_KEY = `
   select ${KEY_COLUMNS}, r.name as partner_name, r.status as partner_status
   from api_keys k join tenants t using (tenant_id) join partners r using (partner_slug)`

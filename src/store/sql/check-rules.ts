@@ -41,7 +41,7 @@ export const LEDGER_RULES: Rule[] = [
       `spent and excess are ${money(row.entered)}, its trades and their adjustments add up to ${money(row.expected)}`,
   },
   {
-    // Nothing but an operator's decision puts money outside a budget.
+    // Only an operator's decision puts money outside a budget.
     kind: 'window_excess',
     sql: `select ${WINDOW}, w.excess ${OF_WINDOW} where w.excess > 0 and not exists (
         select 1 from executions e
@@ -90,7 +90,7 @@ export const LEDGER_RULES: Rule[] = [
     message: (row) => `is ${row.status}, its trade is ${row.trade_status ?? 'missing'}`,
   },
   {
-    // Above its reservation stands only what was reported so, kept, and accepted by an operator.
+    // A trade is above its reservation only if it was reported so, kept, and accepted by an operator.
     kind: 'trade_amount',
     sql: `select ${EXECUTION}, d.usd_amount, e.amount_usd from executions e
       join trades d on d.execution_id = e.execution_id
@@ -127,7 +127,7 @@ export const LEDGER_RULES: Rule[] = [
       'does not belong to the trade, plan, user or tenant its records say, or was made before the trade',
   },
   {
-    // How much above a reservation they go is an operator's word, and each is digested.
+    // How far they exceed a reservation is an operator's decision, and each has a digest.
     kind: 'adjustment_amount',
     sql: `select ${EXECUTION}, x.usd, x.btc
       from (select a.execution_id,

@@ -5,7 +5,7 @@ import type { ExecutionFilter } from '../executions.ts'
 import { IS_DUE_LATE, IS_STUCK, OF_TENANT, SELECT_EXECUTION, SELECT_LISTED_EXECUTION } from './expressions.ts'
 
 const JOIN_SANDBOX = 'left join sandboxes s on s.tenant_id = e.tenant_id'
-// The plus keeps the order of ids, which is that of the table: a page is read from where it begins, and nothing is sorted.
+// The plus makes it go by ids, the order of the table: a page is read from where it begins, and nothing is sorted.
 const IS_LISTED = `e.execution_id > :after and (cast(:status as text) is null or e.status = :status)
   and (:stuck = 0 or (${IS_STUCK}) or (${IS_DUE_LATE})) and (cast(:since as bigint) is null or e.created_at >= :since)
   and +e.tenant_id in (select t.tenant_id from tenants t where ${OF_TENANT})`

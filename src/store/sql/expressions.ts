@@ -1,4 +1,4 @@
-// SQL that both stores speak, word for word: what must mean the same wherever it is asked.
+// SQL that both stores use word for word: expressions that must mean the same everywhere.
 
 import { DUE_LATE_MS } from '../../core/alarms.ts'
 import { LEASE_AHEAD_MAX_MS, STUCK_DELIVERIES } from '../../core/execution.ts'
@@ -18,10 +18,10 @@ export const SELECT_LISTED_EXECUTION = `
 export const SELECT_USER =
   'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id'
 
-/** Whether an execution `e` still waits for its confirmation. In these words: an index holds no others. */
+/** Whether an execution `e` still waits for its confirmation. Phrased exactly like the condition of an index. */
 export const IS_OPEN = `e.status in ('pending', 'sent')`
 
-/** Whether it was delivered so often without one that somebody has to look. */
+/** Whether it was delivered so often without a confirmation that somebody has to look into it. */
 export const IS_STUCK = `${IS_OPEN} and e.delivered_count >= ${STUCK_DELIVERIES}`
 
 /**
@@ -33,7 +33,7 @@ export const unleasedAt = (now: string): string =>
 
 /** What time it is for a tenant: `s` is its row of `sandboxes`, if it has one. */
 export const OWN_NOW = '(:now + coalesce(s.offset_ms, 0))'
-/** Whether it is due by that time, and has been there for too long: what the backlog's finding goes by. */
+/** Whether it is due by that time, and has been there for too long: the rule for the backlog's finding. */
 export const IS_DUE_LATE = `${IS_OPEN} and e.created_at < ${OWN_NOW} - ${DUE_LATE_MS} and ${unleasedAt(OWN_NOW)}`
 
 /** 1 when the scheduler may fire a plan `p` of a partner `r`: both active, its smart timing on, the partner not held. */
@@ -50,13 +50,16 @@ export const AWAKE = `(
 export const OF_TENANT = `(cast(:slug as text) is null or t.partner_slug = :slug)
   and (cast(:environment as text) is null or t.environment = :environment)`
 
-/** Whether a window `w` ran its course, at `:since` or later, and left money unspent. In these words: an index has them. */
+/**
+ * Whether a window `w` ran its course, at `:since` or later, and left money unspent. Phrased exactly like the condition
+ * of an index.
+ */
 export const ENDED_UNSPENT = `w.close_reason = 'ended' and w.released > 0 and w.closed_at >= :since`
 
 /** How a tenant `t` is named in a finding. */
 export const TENANT_NAME = `t.partner_slug || ' ' || t.environment`
 
-/** Whether what is done for a tenant `t` is for real. A test environment sets off no alarm. */
+/** Whether what is done for a tenant `t` is real business. A test environment sets off no alarm. */
 export const IS_LIVE = `t.environment = 'live'`
 
 /** Whether a tenant lives in the time of everybody else, as all but some test environments do. */

@@ -4,14 +4,14 @@ const SCHEDULE_COLUMNS =
   `next_run_at limit_price clock_at window_start window_end budget fireable floor tranche_index
   slots units_per_slot units_fired slot reference_price half_width extras_left next_extra_at`.split(/\s+/)
 
-/** A plan's schedule for its new window, asleep, in the place of the one before. */
+/** A plan's schedule for its new window, asleep, replacing the one before. */
 export const PUT_SCHEDULE = `
   insert into schedules (plan_id, window_id, awake, ${SCHEDULE_COLUMNS.join(', ')})
   values (:plan_id, :window_id, 0, ${SCHEDULE_COLUMNS.map((column) => `:${column}`).join(', ')})
   on conflict (plan_id) do update set window_id = excluded.window_id, awake = 0,
     ${SCHEDULE_COLUMNS.map((column) => `${column} = excluded.${column}`).join(', ')}`
 
-/** What the windows of a plan that start in a slot claim of it, and the last start that executions bear. */
+/** How much of a slot a plan's windows that start in it have used, and the latest start that executions carry. */
 export function slotUse({
   planId,
   start,
@@ -24,7 +24,7 @@ export function slotUse({
 }
 export const SLOT_USE = slotUse({ planId: ':plan_id', start: ':start', end: ':end' })
 
-/** A window that is open stays so here, and its place among the open ones is left alone. */
+/** An open window stays open here, and its place among the open ones does not change. */
 export const WRITE_OPEN_WINDOW = `
   update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released
   where window_id = :window_id and closed_at is null`

@@ -54,8 +54,8 @@ export const WINDOWS_OF_PLAN =
   'select * from windows where plan_id = :plan_id order by window_start, window_id'
 
 /**
- * Every current window that starts in the future and after its plan's start_date, whether it has to or not, with its
- * plan; a condition on `p` may follow.
+ * Every current window that starts in the future and after its plan's start_date, rightly or not, with its plan; a
+ * condition on `p` may follow.
  */
 export const SELECT_FUTURE_WINDOW = `
   select w.*, p.*, u.partner_user_id, t.partner_slug, t.environment, r.min_tranche

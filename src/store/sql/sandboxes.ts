@@ -1,6 +1,6 @@
-// Sandboxes as both stores ask and write them.
+// Sandboxes as both stores read and write them.
 
-/** The tenant's own environment goes into the row, where a check takes none but test. */
+/** The tenant's own environment goes into the row, where a check constraint accepts only test. */
 export const OPEN_SANDBOX = `
   insert into sandboxes (tenant_id, environment)
   select tenant_id, environment from tenants where tenant_id = :tenant on conflict do nothing`

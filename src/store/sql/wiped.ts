@@ -1,5 +1,5 @@
-// What a reset of a test environment empties, what refers to others first; the tenant's keys, webhook and clock are not
-// among it.
+// The tables that a reset of a test environment empties, those that refer to others first. The tenant's keys, webhook
+// and clock stay.
 
 export const WIPED: readonly (readonly [table: string, rows: string])[] = [
   ['webhook_events', 'tenant_id = :tenant'],

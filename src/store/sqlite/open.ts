@@ -1,9 +1,9 @@
-// Opens a database file as a Store: creates it if asked to, brings its schema up, puts its rooms together.
+// Opens a database file as a Store: creates it if asked to, migrates its schema, and puts its rooms together.
 
 import { chmodSync, closeSync, openSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'
 import { waitAtClose } from '../at-close.ts'
-import type { MigrationState } from '../migrations.ts'
+import type { MigrationState } from '../schema-version.ts'
 import type { Store } from '../store.ts'
 import { createAuditLog, createAuditStore } from './accounts/audit.ts'
 import { createKeyStore, type KeyMemory } from './accounts/keys.ts'
@@ -34,7 +34,7 @@ import { createCheckStore } from './health/check.ts'
 import { createMonitoringStore } from './health/monitoring.ts'
 import { createOpsPageStore } from './health/ops-page.ts'
 import { createStatusStore } from './health/status.ts'
-import { createConfirmations } from './ledger/confirmations.ts'
+import { createConfirmations } from './ledger/confirmation-rows.ts'
 import { createStops } from './ledger/disable-user.ts'
 import { createExecutionStore } from './ledger/executions.ts'
 import { createLateReports } from './ledger/late-reports.ts'
@@ -73,7 +73,7 @@ export async function openStore(file: string, options: OpenOptions): Promise<Sto
     await whenFree(() => configure(db, cacheKib))
     await migrate(db, file, clock)
     watch.besideToo()
-    // What is noted now must be the file that was opened.
+    // The file that is noted here must be the one that was opened.
     watch.look()
     noteLogOwner(file)
     const name = realName(file)
@@ -86,7 +86,7 @@ export async function openStore(file: string, options: OpenOptions): Promise<Sto
   }
 }
 
-/** More keys than calls come with in a minute; each is a few hundred bytes. */
+/** More keys than a minute's calls bring; each takes a few hundred bytes. */
 const KEYS_REMEMBERED = 10_000
 
 async function checkpointsOf(db: Database, file: string): Promise<Checkpoints | null> {

@@ -1,10 +1,10 @@
 // All that the program has on record, line by line, read through the store.
 
+import { isFill, type Report } from '../../../src/core/confirmation-report.ts'
 import { idempotencyKey } from '../../../src/core/execution.ts'
 import { type Instant, formatInstant as iso } from '../../../src/core/instant.ts'
 import { isUsable } from '../../../src/core/key.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
-import { isFill, type Report } from '../../../src/core/report.ts'
 import type { Schedule } from '../../../src/core/schedule-state.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { emptyRecord, type Lines, line } from './observed.ts'

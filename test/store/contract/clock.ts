@@ -1,7 +1,7 @@
 // A clock in doubt: what one pass finds out stands for every process, until it is settled.
 
 import assert from 'node:assert/strict'
-import { judgeClock } from '../../../src/core/clock.ts'
+import { judgeClock } from '../../../src/core/clock-dispute.ts'
 import { DAY_MS, HOUR_MS, plus } from '../../../src/core/instant.ts'
 import { runPass } from '../../../src/engine/pass.ts'
 import { type Contract, firstTranche, openWorld, problem, T0 } from '../world.ts'

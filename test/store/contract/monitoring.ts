@@ -218,10 +218,11 @@ export const monitoringContract: Contract = {
     })
   },
 
-  'a probe writes and leaves nothing': async (t, open) => {
+  'a probe writes and leaves nothing, and no gap in the numbers of passes': async (t, open) => {
     const world = await openWorld(t, open)
     const { store } = world
     await firstTranche(world)
+    const { passId } = await store.readMarks()
     const seen = async () => [
       await store.readMarks(),
       await store.listPassesAfter(0),
@@ -230,7 +231,9 @@ export const monitoringContract: Contract = {
     ]
     const before = await seen()
     await store.probeWrite()
+    await Promise.all([store.probeWrite(), store.probeWrite()])
     assert.deepEqual(await seen(), before)
+    assert.equal((await tick(world)).passId, passId + 1)
   },
 
   'what happened lately is the latest there is: passes oldest first, executions newest first': async (

@@ -9,7 +9,7 @@ import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import { IS_LIVE } from '../../sql/expressions.ts'
 import { breathe, type Reader, type Sql, sql } from '../reader.ts'
 
-/** More of them say nothing new. */
+/** More of them would say nothing new. */
 const MISPRICED_MAX = 20
 
 const TRADES_PER_READ = 1_000
@@ -27,7 +27,7 @@ const SUSPECT = sql<Row>(
      and not exists (select 1 from adjustments a where a.execution_id = d.execution_id)
    order by d.execution_id limit :limit`,
 )
-// Few are adjusted, so all of them are worth it. A late fill alone was bought at a price of its own.
+// Few trades are adjusted, so all of those are worth it. Only a late fill was bought at a price of its own.
 const ADJUSTED = sql<Row>(
   `select t.*, d.*, d.usd_amount + a.usd as usd, d.btc_amount + a.btc as btc
    from (

@@ -26,7 +26,7 @@ export const setBack =
   (reader: Reader): Look =>
   async (clock) => {
     const latest = instantOrNull((await reader.get(LATEST_RECORD))?.at ?? null)
-    // The clock is read afterwards, or what was just written lies ahead of it.
+    // The clock is read afterwards; otherwise, what was just written would lie ahead of it.
     const now = await clock()
     if (latest === null || latest <= now) return []
     const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spellSpan(latest - now)} later`

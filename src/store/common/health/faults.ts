@@ -9,9 +9,9 @@ import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import { LEDGER_RULES, type Rule } from '../../sql/check-rules.ts'
 import { type Sql, sql } from '../reader.ts'
 
-/** A rule stops after so many findings: more say nothing new. */
+/** A rule stops after so many findings: more would say nothing new. */
 export const FINDINGS_PER_RULE_MAX = 100
-/** So many in all, and no further trade is looked at. */
+/** After so many in all, no further trades are looked at. */
 export const FINDINGS_MAX = FINDINGS_PER_RULE_MAX * LEDGER_RULES.length
 export const ROWS_PER_READ = 5_000
 

@@ -1,4 +1,4 @@
-// How many executions there are behind a mark: a count that goes on from where it was read last.
+// How many executions there are after a mark: a count that continues from where it was last read.
 
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Environment } from '../../../core/partner.ts'

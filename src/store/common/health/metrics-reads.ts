@@ -1,4 +1,4 @@
-// What the metrics read besides counts: the passes since one, and webhooks by how they are.
+// What the metrics read besides counts: the passes since a given one, and webhooks by their state.
 
 import type { MonitoringStore, WebhookCount } from '../../monitoring.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'

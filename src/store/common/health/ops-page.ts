@@ -1,4 +1,4 @@
-// Reads for the page of the operator: each along an index, and of a bounded number of rows.
+// Reads for the operator's page: each goes along an index and touches a bounded number of rows.
 
 import type { ExecutionStatus } from '../../../core/execution.ts'
 import type { ExecutionId } from '../../../core/execution-id.ts'
@@ -30,7 +30,7 @@ export type TrancheRow = TenantRow & {
   price: bigint | null
 }
 
-/** What a store says in words of its own. */
+/** What a store asks in SQL of its own. */
 export type OpsSql = {
   /** The latest live tranches of all, as `TRANCHE` shows them. */
   latest: Sql<TrancheRow>

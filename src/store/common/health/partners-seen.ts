@@ -1,4 +1,5 @@
-// What is seen of each partner's live environment: a few steps along indexes for each, however many plans and orders.
+// What is known of each partner's live environment, in a few steps along indexes, however many plans and orders there
+// are.
 
 import { FAILED_ORDERS_MIN, ORDERS_SEEN_MS } from '../../../core/alarms.ts'
 import type { ExecutionId } from '../../../core/execution-id.ts'
@@ -14,7 +15,7 @@ import { type OpenRow, openOf } from './backlog.ts'
 
 /** Partners read without a break: a few milliseconds. */
 const PAGE_PARTNERS = 500
-/** So many partners, those with the most failures, are asked for their reasons; and each for so many orders. */
+/** For how many partners, those with the most failures, reasons are read; and from how many orders of each. */
 const PARTNERS_ASKED = 20
 const ORDERS_ASKED = 100
 
@@ -41,7 +42,7 @@ type LateRow = {
   first_unkept: string | null
 }
 
-/** What a store says in words of its own. */
+/** What a store asks in SQL of its own. */
 export type PartnerSql = {
   /** What every tenant has open and due at `:now`. */
   open: Sql<OpenRow>
@@ -54,8 +55,8 @@ const NEWEST = `select usd_amount from trades d where d.tenant_id = t.tenant_id
   order by d.recorded_at desc, d.execution_id desc limit ${FAILED_ORDERS_MIN}`
 
 /**
- * A page of partners. `orders` are the sums `filled` and `failed` of a tenant `t` behind `:hour`, as SQL, and what they need
- * beside the other tables.
+ * A page of partners. `orders` is SQL for the sums `filled` and `failed` of a tenant `t` after `:hour`, and for what
+ * they need besides the other tables.
  */
 export const partnersPage = (orders: { filled: string; failed: string; from?: string }): Sql<PartnerRow> =>
   sql(
@@ -71,7 +72,7 @@ export const partnersPage = (orders: { filled: string; failed: string; from?: st
   )
 
 /**
- * Few by nature: each waits for an operator. Of a test environment, which nobody looks after, there may be any number.
+ * Few by nature: each waits for an operator. In a test environment, which nobody looks after, there may be any number.
  * `executions` is that table, with what a store adds to it.
  */
 export const lateFills = (executions: string): Sql<LateRow> =>
@@ -129,7 +130,7 @@ export function partnersReader(
     const open = openOf(await reader.all(own.open, { now }))
     const late = await readLateFills()
     const partners: PartnerSeen[] = []
-    // As many hours as there are in the time that is seen, the one that runs included.
+    // As many hours as there are in the time looked at, including the current one.
     const hour = Math.floor((now - ORDERS_SEEN_MS) / HOUR_MS)
     for (let after = -1; ; ) {
       const rows = await reader.all(own.page, { after, hour, limit: PAGE_PARTNERS })

@@ -1,5 +1,5 @@
-// What the passes have left on record, and since when plans have waited for them: all that decides whether the
-// scheduler is late.
+// What is on record of passes, and since when plans have waited for one: everything that decides whether the scheduler
+// is late.
 
 import type { Instant } from '../../../core/instant.ts'
 import { LATENESS_PASSES } from '../../../core/scheduler-lateness.ts'

@@ -3,13 +3,13 @@
 import { FEED_PASSES_SEEN } from '../../../core/alarms.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { DiskSeen, FeedSeen } from '../../../core/vitals.ts'
+import { SEAL, type SealRow, sealIn } from '../../copying/read-seal.ts'
 import type { MonitoringStore, Stock } from '../../monitoring.ts'
 import { type DisputeRow, disputeOf } from '../../rows/dispute.ts'
 import { instant } from '../../rows/instant.ts'
 import { type PriceRow, priceOf } from '../../rows/price.ts'
 import { ask, type Reader, sql } from '../reader.ts'
 import type { partnersReader } from './partners-seen.ts'
-import { SEAL, type SealRow, sealIn } from './seal.ts'
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 
@@ -18,7 +18,7 @@ const ASKED = sql<AskedRow>(
   `select at, feed, feed_failure from (select * from ticks order by tick_id desc limit :passes) x
    where feed is not null order by tick_id desc limit 1`,
 )
-/** The first pass behind the last one that got a price. */
+/** The first pass after the last one that got a price. */
 const DOWN_SINCE = sql<{ at: bigint }>(
   `select at from ticks where feed_failure is not null and tick_id > coalesce((
      select tick_id from ticks where feed is not null and feed_failure is null order by tick_id desc limit 1), 0)

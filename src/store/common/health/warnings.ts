@@ -1,5 +1,6 @@
-// What is not wrong and may become so. To what is found at a glance (core/findings.ts) the check adds what takes reading
-// more: keys that end, figures that contradict each other, traces of a wrong clock, and what a store says of its own.
+// What is not wrong yet but may become so. To what is found at a glance (core/findings.ts), the check adds what takes
+// more reading: keys that end, figures that contradict each other, traces of a wrong clock, and what concerns one store
+// alone.
 
 import { counted } from '../../../core/counted.ts'
 import { type Finding, findingsOf, tenantName, ticket } from '../../../core/findings.ts'
@@ -22,7 +23,7 @@ export type WarningParts = {
   clock: () => Promise<Instant>
   vitals: VitalParts
   listAhead: WindowStore['listAhead']
-  /** What only this store has to say. */
+  /** What concerns this store alone. */
   looks: readonly Look[]
 }
 
@@ -43,7 +44,7 @@ export function warningsOf(reader: Reader, parts: WarningParts): CheckStore['fin
   }
 }
 
-/** What cannot be read is a fault, and the check has said so by then. */
+/** What cannot be read is a fault, and the check has already said so. */
 function noneIfDamaged(error: unknown): Finding[] {
   if (error instanceof Problem && error.code === 'database_damaged') return []
   throw error
@@ -58,7 +59,7 @@ function glance(reader: Reader, parts: VitalParts): Look {
 }
 
 type KeyRow = TenantRow & { key_id: string; expires_at: bigint; last: bigint | null }
-/** A key is left alone once its partner has gone over to one that lasts longer. */
+/** A key needs no warning once its partner has switched to one that lasts longer. */
 const KEYS_THAT_END = sql<KeyRow>(
   `select t.*, k.key_id, k.expires_at, k.last_used_at as last
    from api_keys k join tenants t on t.tenant_id = k.tenant_id join partners p on p.partner_slug = t.partner_slug

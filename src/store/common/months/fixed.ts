@@ -1,12 +1,15 @@
-// What closes a month and holds back what is dated before it, where both stores read and write it in the same words.
+// What closes a month and holds back what is dated before it, where both stores use the same SQL.
 
 import { sql } from '../reader.ts'
 
-/** Whoever closed a later month saw the last write that could be dated before its end: those before it are final as well. */
+/**
+ * Closing a later month waited for the last write that could be dated before its end, so earlier months are final as
+ * well.
+ */
 export const IS_CLOSED = sql<{ closed: bigint }>(
   'select count(*) as closed from (select 1 from closed_months where month >= :month limit 1) x',
 )
-/** Since when there are partners, and anything that could be billed. */
+/** Since when there have been partners, and so anything that could be billed. */
 export const FIRST_PARTNER = sql<{ at: bigint | null }>('select min(created_at) as at from partners')
 export const CLOSE_MONTH = sql<never>(
   `insert into closed_months (month, period_end, closed_at) values (:month, :period_end, :now)
@@ -22,7 +25,10 @@ export const REPORT_SANDBOX_UNTIL = sql<never>(
   'update sandboxes set reported_until = :at where tenant_id = :tenant and reported_until < :at',
 )
 
-/** The newest in order, not the latest: one of a clock that was ahead counts no more once another has come. */
+/**
+ * The newest in order, not the latest in time: one dated by a clock that was ahead no longer counts once another has
+ * come.
+ */
 export const NEWEST_FINISHED_PASS = sql<{ at: bigint }>(
   'select at from ticks where finished_at is not null order by tick_id desc limit 1',
 )

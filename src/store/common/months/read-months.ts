@@ -1,4 +1,4 @@
-// All that is read of a month, of either store.
+// Everything that is read about a month, from either store.
 
 import type { MonthStore } from '../../months.ts'
 import type { Reader } from '../reader.ts'

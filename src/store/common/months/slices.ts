@@ -4,7 +4,7 @@ import { DAY_MS, earlier, type Instant, later, plus } from '../../../core/instan
 import { instant } from '../../rows/instant.ts'
 import { ask, breathe, type Reader, sql } from '../reader.ts'
 
-/** What a slice holds at most, unless more of it has the same instant: a few milliseconds of reading. */
+/** How many rows a slice holds at most, unless more of them have the same instant: a few milliseconds of reading. */
 const TRADES_PER_SLICE = 2_000
 const EXECUTIONS_PER_SLICE = 20_000
 

@@ -3,8 +3,8 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { LinePlace, MonthStore, TradeLine } from '../../months.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
+import { reportOf } from '../../rows/confirmation-report.ts'
 import { instant } from '../../rows/instant.ts'
-import { reportOf } from '../../rows/report.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import type { TradeRow } from '../../rows/trade.ts'
 import { OF_TENANT } from '../../sql/expressions.ts'
@@ -47,7 +47,7 @@ export function tradeLines(
   reader: Reader,
 ): Pick<MonthStore, 'readTradeLines' | 'readTenantLines' | 'countTradeLines'> {
   async function read(lines: typeof OF_MANY, whose: Params, after: LinePlace, limit: number) {
-    // One lower bound, so that a page begins at its own place in the index and not at the month's.
+    // A single lower bound, so that a page begins at its own place in the index and not at the start of the month.
     const params = { ...whose, at: after.recordedAt, id: after.executionId, number: after.number, limit }
     // A trade stands before its adjustments, so that one under the last line's key has been read already.
     const [trades, adjustments] = await reader.together<[TradeLineRow, AdjustmentLineRow]>(

@@ -5,10 +5,13 @@ import type { AuditEntry, AuditFilter, AuditStore } from '../../audit.ts'
 import { type AuditRow, auditEntryOf } from '../../rows/audit.ts'
 import type { Connection } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
-/** Entries are numbered in the order in which they are committed: who reads behind the last one he saw misses none. */
+/**
+ * Entries are numbered in the order in which they are committed, so a reader that goes on after the last one it saw
+ * misses none.
+ */
 const IN_TURN = query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`)
 const INSERT = query(
   'insert into audit (at, os_user, action, subject, detail) values (:at, :os_user, :action, :subject, :detail)',
@@ -33,7 +36,7 @@ const LIST = query<AuditRow>(
 )
 const ALL: AuditFilter = { since: null, until: null, slug: null }
 
-/** Adds an entry in the transaction of the change that it tells of: the last thing that is sent in it. */
+/** Adds an entry in the transaction of the change that it describes, as the last statement of that transaction. */
 export async function addAudit(tx: Tx, entry: AuditEntry, now: Instant): Promise<void> {
   const { osUser, action, subject } = entry
   const detail = JSON.stringify(entry.detail)

@@ -1,4 +1,4 @@
-// Erasing what is personal of a user from its row: what a server has on its disk is not the store's to overwrite.
+// Erases a user's personal data from its row: what a server has on its disk is not the store's to overwrite.
 
 import { Problem } from '../../../core/problem.ts'
 import { type UserRow, userOf } from '../../rows/user.ts'
@@ -16,9 +16,9 @@ const ELSEWHERE = query<{ one: bigint }>(
 )
 
 /**
- * From the commit on no query finds the e-mail. The bytes stay for a while: in the dead row until autovacuum gives its
- * place to another, in the log until its segment is used again, on every standby and in every archive. A vacuum here
- * would promise nothing: it frees the place and overwrites none of it, and the log would keep the text all the same. So
+ * From the commit on, no query finds the e-mail. The bytes stay for a while: in the dead row until autovacuum frees its
+ * place and another row takes it, in the log until its segment is reused, on every standby and in every archive. A
+ * vacuum here would not help: it frees the place without overwriting it, and the log would keep the text anyway. So
  * `remains` is never 'nowhere'.
  */
 export function createEraser(connection: Connection): UserStore['eraseUser'] {

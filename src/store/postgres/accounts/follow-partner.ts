@@ -1,13 +1,13 @@
-// What a partner's status, hold and minimum change in its schedules, page by page: they may be a million. They are in force
-// at once, as every page of a pass asks the partner itself (../pass/plan-page.ts); what follows here keeps the indexes of
-// what is due in step. Until the last page a row says how far it has come, so that whoever dies leaves it to the next pass
-// (docs/decisions/0066-a-hold-of-many-plans.md).
+// Brings a partner's schedules, of which there may be a million, in line with its status, hold and minimum, page by
+// page. A change is in force at once, because every page of a pass reads the partner itself (../pass/plan-page.ts);
+// what is done here keeps the indexes of what is due in step. Until the last page, a row says how far this has come, so
+// that if the process dies, the next pass goes on (docs/decisions/0066-a-hold-of-many-plans.md).
 
 import { IS_AWAKE } from '../../sql/expressions.ts'
 import { lockSchedules } from '../ledger/row-locks.ts'
 import type { Connection } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 /** Plans in one transaction, which holds their schedules for so long. */
 const PLANS_PER_PAGE = 500
@@ -44,7 +44,10 @@ const NOTE = query(
 )
 const END = query('delete from schedules_behind where partner_slug = :slug')
 
-/** Goes on by one page. False when there is nothing left, or others are at it who need not be waited for. */
+/**
+ * Does one more page. False when there is nothing left, or when another process is at work on it and need not be waited
+ * for.
+ */
 async function goOn(tx: Tx, slug: string, lock: typeof LOCK): Promise<boolean> {
   const [reached, tenants] = await Promise.all([tx.get(lock, { slug }), tx.all(TENANTS, { slug })])
   if (!reached) return false
@@ -82,10 +85,10 @@ export function createFollowing({ look, write }: Connection) {
     /** In the transaction that changes the partner. */
     begin: (tx: Tx, slug: string): Promise<unknown> => tx.run(BEGIN, { slug }),
 
-    /** Resolves when all schedules of the partner follow it. */
+    /** Resolves when all schedules of the partner are in line with it. */
     finish: (slug: string): Promise<void> => follow(slug, LOCK),
 
-    /** Does what nobody is at any more. */
+    /** Completes what no process is working on any more. */
     async finishLeft(): Promise<void> {
       const left = await look((tx) => tx.all(BEHIND))
       for (const { partner_slug } of left) await follow(partner_slug, LOCK_UNLESS_BUSY)

@@ -1,5 +1,5 @@
-// API keys, found by the hash of their secret: the secret itself is stored nowhere. Nothing is remembered of them: on
-// whatever host a key is revoked or its partner disabled, the next call on every host is refused.
+// API keys, found by the hash of their secret: the secret itself is stored nowhere. Nothing about them is cached: when
+// a key is revoked or its partner disabled on any host, the next call on every host is refused.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { KeySeen } from '../../../core/key.ts'
@@ -11,8 +11,8 @@ import { type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
 import { tenantOf } from '../../rows/tenant.ts'
 import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
 import { type Connection, callOf, ofTenant } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { addAudit } from './audit.ts'
 
 type SeenRow = KeyRow & { key_sha256: string; partner_name: string; partner_status: string }
@@ -59,7 +59,9 @@ export function createKeyStore(connection: Connection): KeyStore {
         return added
       }, ofTenant(key.tenant)),
 
-    /** Alone in the key's tenant: whoever writes by that key has written by then, or sees that it has ended. */
+    /**
+     * Alone in the key's tenant: every write by that key has either committed by then, or sees that the key has ended.
+     */
     async changeKey(keyId, decide, entry) {
       const found = await connection.look((tx) => tx.get(BY_ID, { key_id: keyId }))
       if (!found) throw unknown(keyId)

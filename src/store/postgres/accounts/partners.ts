@@ -33,7 +33,7 @@ export function createPartnerStore(connection: Connection): PartnerStore {
     addPartner: ({ partnerSlug: slug, name }, entry) =>
       connection.write(async (tx) => {
         const { real } = await tx.times
-        // Waits for another one of the same name that is being added.
+        // Waits if another transaction is adding one of the same name.
         const row = await tx.get(INSERT, { slug, name, min_tranche: MIN_TRANCHE_DEFAULT, now: real })
         if (!row) throw new Problem('partner_exists', `Partner ${slug} exists already.`)
         await Promise.all([
@@ -43,7 +43,10 @@ export function createPartnerStore(connection: Connection): PartnerStore {
         return partnerOf(row)
       }),
 
-    /** Alone in the partner's tenants: whoever decides by its status, hold or minimum has written by then, or waits. */
+    /**
+     * Alone in the partner's tenants: every write that is decided by its status, hold or minimum has either committed
+     * by then, or waits.
+     */
     async changePartner(slug, decide, entry) {
       const tenants = await following.tenantsOf(slug)
       if (tenants.length === 0) throw unknown(slug)

@@ -2,8 +2,8 @@
 
 import type { Tenant } from '../../../core/partner.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const TENANT = query<TenantRow>('select * from tenants where tenant_id = :tenant')
 

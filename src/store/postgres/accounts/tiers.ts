@@ -8,12 +8,12 @@ import { type TierRow, tierOf, tierParams } from '../../rows/tier.ts'
 import { PUT_TIER, PUT_TIER_OVERRIDE } from '../../sql/accounts.ts'
 import type { OverrideStart, TierStore } from '../../tiers.ts'
 import { type Connection, callOf } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { addAudit } from './audit.ts'
 
 const PARTNER = query<{ created_at: bigint }>('select created_at from partners where partner_slug = :slug')
-/** A tier is decided by all the others: whoever writes one is alone at it. */
+/** A decision on a tier depends on all the others, so only one write at a time may change them. */
 const ALONE = query('lock table tiers in share row exclusive mode')
 const LIST = query<TierRow>('select * from tiers order by from_month, min_volume_usd, name')
 const PUT = query(PUT_TIER)

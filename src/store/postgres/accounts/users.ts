@@ -1,4 +1,4 @@
-// The users of a tenant. Whoever changes a user, its plans or its stop holds the user's row.
+// The users of a tenant. Every change of a user, its plans or its stop holds a lock on the user's row.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
@@ -18,8 +18,8 @@ import { SELECT_USER } from '../../sql/expressions.ts'
 import type { UserStore } from '../../users.ts'
 import { createStops, type StopCounts } from '../ledger/disable-user.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { createEraser } from './erase-user.ts'
 
 type Decide = Parameters<UserStore['changeUser']>[2]
@@ -83,7 +83,7 @@ export function createUserStore(connection: Connection): UserStore {
     // Linked again only when all of the user's plans are stopped.
     if (isStopping && user.status === 'linked') return { stopping: row.user_id, changed: null }
     const userId = user === seen ? row?.user_id : await put(tx, user, { row, scope }, now)
-    // Decided again, by what the other one has made of the user.
+    // Decided again, by the state in which the other transaction left the user.
     if (userId === null || userId === undefined) return change(tx, tenant, scope, decide)
     const changed = { user, plansPaused: 0, executionsCancelled: 0 }
     if (!stopsPlans) return { stopping: null, changed }

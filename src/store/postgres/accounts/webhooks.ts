@@ -1,5 +1,5 @@
-// Webhooks, and handing out the wake-ups that were written for them. Whoever writes a webhook holds its tenant's row,
-// which is there also when the webhook is not.
+// Webhooks, and handing out the wake-ups that were written for them. Every write of a webhook locks its tenant's row,
+// which exists even when the webhook does not.
 
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
@@ -7,20 +7,23 @@ import { type WebhookRow, webhookOf, webhookParams } from '../../rows/webhook.ts
 import { PUT_WEBHOOK } from '../../sql/accounts.ts'
 import type { WebhookStore } from '../../webhooks.ts'
 import { type Connection, callOf, ofTenant } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { addAudit } from './audit.ts'
 
 const LOCK = query('select from tenants where tenant_id = :tenant for no key update')
 const FIND = query<WebhookRow>('select * from webhooks where tenant_id = :tenant')
 const PUT = query(PUT_WEBHOOK)
 const DELETE = query('delete from webhooks where tenant_id = :tenant')
-/** Of a pass and all before it, whose hands may have died; what a sandbox fires has numbers below zero, each its own. */
+/**
+ * Of a pass and all earlier ones, whose hands may have died. Each advance of a sandbox has a number of its own, below
+ * zero.
+ */
 const UNCLAIMED = `claimed_at is null and tick_id <= :tick_id::bigint and (tick_id > 0 or tick_id = :tick_id)`
 const LEFT = query<{ is_left: boolean }>(
   `select exists (select 1 from webhook_events where ${UNCLAIMED}) as is_left`,
 )
-/** Of two who claim the same at once, the second waits for the first and finds it claimed. */
+/** When two processes claim the same one at once, the second waits for the first and then finds it claimed. */
 const CLAIM = query<TenantRow & WebhookRow & { count: bigint; earliest_execution_id: string }>(
   `with unclaimed as (
      select tick_id, tenant_id from webhook_events where ${UNCLAIMED}
@@ -78,7 +81,7 @@ export function createWebhookStore(connection: Connection): WebhookStore {
     noteAttempt: (tenant, attempted, decide) =>
       connection.write(async (tx) => {
         const [seen, { real }] = await Promise.all([lock(tx, tenant.tenantId), tx.times])
-        // The secret is new with every registration: a result for an older one says nothing of this one.
+        // Every registration has a new secret: a result for an older one says nothing about this one.
         if (seen?.secret !== attempted.secret) return seen
         const webhook = decide(seen, real)
         await tx.run(PUT, { tenant: tenant.tenantId, ...webhookParams(webhook) })

@@ -1,11 +1,11 @@
-// Who may copy at the same time: many from a database, one to it. A seal comes off only while nobody copies, or a copy that
-// is still without its name would get it after that, and two databases would take writes.
+// Which copies may run at the same time: many from a database, one to it. A seal may be taken off only while no copy is
+// running. Otherwise, a copy that has no name yet could get it afterwards, and two databases would take writes.
 
 import type { ClientBase } from 'pg'
 import { Problem } from '../../../core/problem.ts'
 import { LOCK } from '../server/locks.ts'
 
-/** Held by the session. Throws database_in_use. */
+/** A lock that the session holds. Throws database_in_use. */
 export async function takeCopyLock(
   client: Pick<ClientBase, 'query'>,
   { server, alone }: { server: string; alone: boolean },
@@ -14,5 +14,5 @@ export async function takeCopyLock(
     `select pg_try_advisory_lock${alone ? '' : '_shared'}(${LOCK.copy}, 0) as taken`,
   )
   if ((rows[0] as { taken: boolean }).taken) return
-  throw new Problem('database_in_use', `A copy from ${server} or to it is being made: wait for its end.`)
+  throw new Problem('database_in_use', `A copy from or to ${server} is running: wait until it ends.`)
 }

@@ -1,12 +1,12 @@
-// Copying a table over a connection: out of the server as fast as its reader takes the lines, and into it as fast as the
-// server does. The driver knows the messages, and leaves what they mean to whoever asks.
+// Copies a table over a connection: out of the server as fast as the reader takes the lines, and into it as fast as the
+// server takes them. The driver knows these messages, and leaves handling them to its caller.
 
 import type { Socket } from 'node:net'
 import type { Client } from 'pg'
 import { type Block, withOurNumbers } from '../../copying/lines.ts'
 import type { Table } from '../../copying/tables.ts'
 
-/** What the driver's connection can do beside questions. */
+/** What the driver's connection can do besides queries. */
 type Wire = {
   stream: Socket
   query(text: string): void
@@ -16,7 +16,7 @@ type Wire = {
   sendCopyFail(message: string): void
 }
 
-/** What the driver asks of a query that answers its messages itself. */
+/** What the driver requires of a query that handles its own messages. */
 abstract class Copy {
   readonly ended: Promise<void>
   protected wire: Wire | undefined
@@ -41,7 +41,7 @@ abstract class Copy {
   }
   handleError(error: Error): void {
     this.error ??= error
-    // The driver tells nothing more of what has failed.
+    // The driver reports nothing further about a query that has failed.
     this.#end()
   }
   handleRowDescription(): void {}
@@ -52,7 +52,7 @@ abstract class Copy {
 }
 
 const LINES_PER_BLOCK = 2_000
-/** So much waits for a slow reader before the server has to. */
+/** How much is held for a slow reader before the server has to wait. */
 const BLOCKS_WAITING = 4
 
 class CopyOut extends Copy {
@@ -71,7 +71,7 @@ class CopyOut extends Copy {
   }
 
   handleCopyData({ chunk }: { chunk: Buffer }): void {
-    // The driver uses the memory of a message again.
+    // The driver reuses the memory of a message.
     this.#lines.push(Buffer.from(chunk))
     if (this.#lines.length < LINES_PER_BLOCK) return
     this.#cut()

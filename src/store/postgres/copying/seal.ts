@@ -1,11 +1,11 @@
 // The seal of a database on a server: a row that says where it has moved to, and a trigger on every table that refuses
-// each write. The server itself holds by them, so whoever writes is refused: a host that has been connected since
-// before, a program of another version, a shell.
+// each write. The server itself enforces them, so every writer is refused: a host that was already connected, a program
+// of another version, a shell.
 
 import pg, { type ClientBase } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { AuditEntry } from '../../audit.ts'
-import { type Seal, sealedWords } from '../../copying/sealed.ts'
+import { type Seal, sealedWords } from '../../copying/seal-words.ts'
 import { instant } from '../../rows/instant.ts'
 import { SERVER_MS_SQL } from '../server/clock.ts'
 import { SEALED_STATE } from '../server/errors.ts'
@@ -45,7 +45,7 @@ export async function breakSeal(client: Asking): Promise<void> {
 }
 
 /**
- * Puts an entry on record, inside a transaction, also in a database that is sealed and stays so. A null `clock` takes the
+ * Records an audit entry inside a transaction, even in a database that is sealed and stays so. A null `clock` takes the
  * server's: an entry that lies ahead would confirm months that are not over.
  */
 export async function auditThroughSeal(
@@ -65,7 +65,7 @@ export async function auditThroughSeal(
   if (seal) await setSeal(client, seal)
 }
 
-/** Every table of the schema that the connection looks into. */
+/** Every table of the schema that the connection uses. */
 export async function tablesOf(client: Asking): Promise<string[]> {
   const { rows } = await client.query(
     `select c.relname::text as name from pg_class c

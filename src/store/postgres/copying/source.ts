@@ -74,9 +74,9 @@ async function beginSnapshot(client: Client): Promise<void> {
 }
 
 /**
- * First the gate, behind which every writer of ours is done or waits, so that nobody holds rows and waits for a table
- * while we hold that table; then the tables themselves, which keeps out whoever else might write. Taking a table is what a
- * transaction may do before its snapshot.
+ * First the gate: every writer of ours is then done or waits, so none can hold rows and wait for a table that we hold.
+ * Then the tables themselves, which keeps out all other writers. A transaction may lock tables before it takes its
+ * snapshot.
  */
 async function keepWritersOut(client: Client): Promise<void> {
   await client.query(`select pg_advisory_lock(${LOCK.all}, 0)`)
@@ -86,7 +86,7 @@ async function keepWritersOut(client: Client): Promise<void> {
   await client.query('select 1')
 }
 
-/** What schedules do not follow yet would not be followed in the copy either. */
+/** Schedules that are behind would stay behind in the copy. */
 async function refuseHalfHeld(client: Client, server: string): Promise<void> {
   const { rows } = await client.query(
     'select partner_slug from schedules_behind order by partner_slug limit 1',
@@ -113,7 +113,7 @@ async function historyOf(client: Client): Promise<FileHistory> {
   }
 }
 
-/** One question at a time may be asked of the client. */
+/** The client takes only one query at a time. */
 export const rowsOn = (client: Client, server: string): Rows => ({
   count: ({ name }) =>
     explaining(server, async () => {

@@ -1,5 +1,6 @@
-// A database in the making on a server: in a schema of another name, which is renamed once it is verified. It is filled in
-// one transaction: a crash leaves nothing of it, or all of it under a name that nobody but the next copy looks at.
+// A database under construction on a server: in a schema of another name, which is renamed once it is verified. It is
+// filled in one transaction, so a crash leaves either nothing of it, or all of it under a name that only the next copy
+// looks at.
 
 import type { Client } from 'pg'
 import { formatInstant, type Instant } from '../../../core/instant.ts'
@@ -82,9 +83,10 @@ type Where = { server: string; now: Instant; replace: boolean }
 async function begin(client: Client, { server, now, replace }: Where): Promise<string[]> {
   if (!replace && !(await isEmpty(client, SCHEMA))) throw taken(server)
   await takeCopyLock(client, { server, alone: true })
-  // Looked at again when the name is taken: but a copy takes long, and most of those who are here now stay.
+  // Checked again when the name is taken. But a copy takes long, and most sessions that are there now will stay.
   await takeFromUsers(client, server)
-  // What a copy left that was killed once all its rows were there. If this is lost, the next copy does it.
+  // Removes what a copy left that was killed after all its rows were there. If this is lost, the next copy does it
+  // again.
   await client.query(`drop schema if exists ${MAKING} cascade`)
   await client.query('begin')
   await bringUp(client, MAKING, now)
@@ -99,8 +101,8 @@ const taken = (server: string): Problem =>
   )
 
 /**
- * Takes off what would be kept up row by row, references and indexes, and answers the statements that make them of all rows
- * at once. What makes rows unique stays.
+ * Drops references and indexes, which would otherwise be maintained row by row, and returns the statements that rebuild
+ * them from all rows at once. Unique indexes stay.
  */
 async function withoutIndexes(client: Client): Promise<string[]> {
   const { rows } = await client.query(
@@ -119,7 +121,7 @@ async function withoutIndexes(client: Client): Promise<string[]> {
   return found.map(({ back }) => back)
 }
 
-/** What is numbered goes on behind the highest number there is. */
+/** Numbering continues after the highest number there is. */
 async function countOn(client: Client): Promise<void> {
   const { rows } = await client.query(
     `select table_name::text as name, column_name::text as key from information_schema.columns
@@ -136,14 +138,14 @@ async function keepHistory(client: Client, { migrations }: FileHistory): Promise
     await client.query('insert into file_migrations values ($1, $2, $3)', [name, sha256, appliedAt])
 }
 
-/** Throws database_exists and database_in_use: then the name is whose it was. */
+/** Throws database_exists and database_in_use: the name then stays with the old database. */
 async function takeName(
   client: Client,
   { server, now, replace, clock, audit }: Where & { clock: (() => Instant) | null; audit: AuditEntry | null },
 ): Promise<string | null> {
   await client.query('begin')
   await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
-  // Whoever is connected would go on, in the new database, with what it remembers of the old one.
+  // A process that is still connected would go on in the new database with what it remembers of the old one.
   await takeFromUsers(client, server)
   if (audit) await auditThroughSeal(client, audit, clock)
   let kept: string | null = null
@@ -152,14 +154,14 @@ async function takeName(
     kept = await freeName(client, `${SCHEMA}_replaced_${formatInstant(now).replaceAll(/\D/g, '')}`)
     await client.query(`alter schema ${SCHEMA} rename to ${kept}`)
   }
-  // One that is empty was made for us. One that is not is somebody else's, and the statement fails.
+  // An empty schema was made for us. One that is not empty is somebody else's, and the statement fails.
   await client.query(`drop schema if exists ${SCHEMA}`)
   await client.query(`alter schema ${MAKING} rename to ${SCHEMA}`)
   await commitAlone(client)
   return kept
 }
 
-/** The name, or the first that it begins and that nothing has. */
+/** The name itself, or the first free name that begins with it. */
 async function freeName(client: Client, name: string): Promise<string> {
   for (let n = 1; ; n++) {
     const tried = n === 1 ? name : `${name}_${n}`

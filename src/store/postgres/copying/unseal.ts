@@ -1,11 +1,11 @@
-// Looking at the seal of a database on a server from outside, and taking it off.
+// Reads the seal of a database on a server from outside, and takes it off.
 
 import type { Client } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { shownAddress } from '../../address.ts'
 import type { AuditEntry } from '../../audit.ts'
-import type { Seal } from '../../copying/sealed.ts'
+import type { Seal } from '../../copying/seal-words.ts'
 import { commitAlone } from '../server/commit.ts'
 import { explaining } from '../server/errors.ts'
 import { isEmpty, migrationStates } from '../server/migrate.ts'

@@ -1,4 +1,4 @@
-// What the check warns of on PostgreSQL alone: what the server is set to, or is held up by.
+// What the check warns of on PostgreSQL alone: settings of the server, and what holds it up.
 
 import { spellBytes } from '../../../core/bytes.ts'
 import { counted } from '../../../core/counted.ts'
@@ -16,10 +16,10 @@ import { queryOf, readerOf } from '../server/reader.ts'
 import { type Params, type Query, query } from '../server/statement.ts'
 import { vitalParts } from './monitoring.ts'
 
-/** A transaction that does nothing is forgotten sooner than one that works, as a dump of the database does. */
+/** An idle transaction is suspect sooner than one at work, such as a dump of the database. */
 const IDLE_MAX_MS = 5 * MINUTE_MS
 const WORKING_MAX_MS = 6 * HOUR_MS
-/** Half of the numbers there are: long before the server refuses work, and long after it should have tidied up. */
+/** Half of all transaction numbers: long before the server refuses work, and long after it should have cleaned up. */
 const AGE_MAX = 1_000_000_000
 
 export function createWarnings(
@@ -63,7 +63,7 @@ const serverLooks = ({ look, server, clock }: Connection): Look[] => {
       ticket(
         'wraparound_near',
         `database ${name}`,
-        `its oldest transaction is ${age} transactions old, and at two billion the server takes no more: is autovacuum held up?`,
+        `its oldest transaction is ${age} transactions old, and at two billion the server stops taking writes: is autovacuum held up?`,
         { next: psql('vacuum (freeze, verbose)') },
       ),
     ),
@@ -79,7 +79,7 @@ const serverLooks = ({ look, server, clock }: Connection): Look[] => {
       ticket(
         'transaction_long',
         `process ${pid}`,
-        `a transaction of ${name || 'a client without a name'} is open for ${spellSpan(Number(ms))} (${state}) and keeps the server from tidying up`,
+        `a transaction of ${name || 'a client without a name'} has been open for ${spellSpan(Number(ms))} (${state}) and keeps the server from cleaning up`,
         { next: psql(`select pg_terminate_backend(${pid})`) },
       ),
     ),
@@ -87,7 +87,7 @@ const serverLooks = ({ look, server, clock }: Connection): Look[] => {
       ticket(
         'deadlocks',
         `database ${name}`,
-        `${counted(Number(n), 'deadlock')} since ${since ?? 'its beginning'}: tranche tries again, but makes none itself; the log of the server names the statements`,
+        `${counted(Number(n), 'deadlock')} since ${since ?? 'its beginning'}: tranche tries again, but should cause none itself; the server's log names the statements`,
         { next: psql('select pg_stat_reset()') },
       ),
     ),
@@ -98,7 +98,7 @@ const UNREPLICATED = query<{ names: string }>(
   `select current_setting('synchronous_standby_names') as names
    where current_setting('synchronous_standby_names') = ''`,
 )
-/** Which standby counts is told to a superuser and to members of pg_read_all_stats. */
+/** Only a superuser and members of pg_read_all_stats can see which standby counts. */
 const AWAY = query<{ names: string }>(
   `select current_setting('synchronous_standby_names') as names
    where current_setting('synchronous_standby_names') <> '' and pg_has_role('pg_read_all_stats', 'usage')
@@ -108,14 +108,14 @@ const WRAPAROUND = query<{ name: string; age: bigint }>(
   `select datname::text as name, greatest(age(datfrozenxid), mxid_age(datminmxid))::bigint as age from pg_database
    where datname = current_database() and greatest(age(datfrozenxid), mxid_age(datminmxid)) > :most`,
 )
-/** More than the server would keep of its log by itself. */
+/** More of the log than the server would keep on its own. */
 const SLOTS = query<{ name: string; active: boolean; bytes: bigint }>(
   `select * from (
      select slot_name::text as name, active, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint as bytes
      from pg_replication_slots) s
    where s.bytes > pg_size_bytes(current_setting('max_wal_size')) order by s.name`,
 )
-/** Those of other users tell their times to a superuser and to members of pg_read_all_stats. */
+/** Only a superuser and members of pg_read_all_stats can see the times of other users' transactions. */
 const LONG = query<{ pid: bigint; name: string; state: string; ms: bigint }>(
   `select * from (
      select pid, application_name as name, state,
@@ -131,7 +131,7 @@ const DEADLOCKS = query<{ name: string; n: bigint; since: string | null }>(
 )
 
 const IMPORT = queryOf(IMPORT_ROWS)
-/** Nobody is at it: an import holds this lock for as long as it runs. */
+/** No import is running: it would hold this lock for as long as it runs. */
 const NO_IMPORT = query<{ free: boolean }>(`select pg_try_advisory_xact_lock(${LOCK.import}, 0) as free`)
 
 const leftImport =

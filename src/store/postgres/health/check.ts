@@ -35,7 +35,9 @@ export const createCheckStore = (
 
 function createFaults(connection: Connection): CheckStore['findFaults'] {
   const { read } = connection
-  /** Each on a snapshot of its own: one that lasts as long as the whole check would keep the server from tidying up. */
+  /**
+   * Each on a snapshot of its own: one snapshot for the whole check would keep the server from cleaning up meanwhile.
+   */
   const unhurried = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
     read((tx) => tx.all(statement, params), { unhurried: true })
 

@@ -1,5 +1,5 @@
-// What is wrong with the database itself, as far as a server can tell: pages whose checksums failed, indexes that are not
-// whole, and rows that refer to none where the schema has no foreign key to go by (sql/postgres/0001_start.sql).
+// What is wrong with the database itself, as far as a server can tell: pages whose checksums failed, indexes that are
+// incomplete, and rows with a dangling reference where the schema has no foreign key (sql/postgres/0001_start.sql).
 
 import type { Fault } from '../../check.ts'
 import { FINDINGS_PER_RULE_MAX } from '../../common/health/faults.ts'
@@ -23,7 +23,7 @@ export const INTEGRITY = query<IntegrityRow>(
 const MESSAGES: Record<IntegrityRow['what'], (row: IntegrityRow) => string> = {
   checksums: ({ n }) => `${n} of its pages did not have the checksum they were written with`,
   index: () =>
-    'is not whole: what it keeps unique or finds cannot be relied on until `reindex` has made it anew',
+    'is incomplete: neither its uniqueness nor what it finds can be relied on until `reindex` has rebuilt it',
   constraint: () => 'was never validated: rows may break it',
 }
 export const integrityFault = (row: IntegrityRow): Fault => ({

@@ -14,9 +14,10 @@ import { query } from '../server/statement.ts'
 import { settledExecution } from './settled.ts'
 import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_SQL } from './statements.ts'
 
-// The number of a pass that never was is lost, and no other column of the row matters.
-const PROBE = query<{ tick_id: bigint }>('insert into ticks (at) values (0) returning tick_id')
-const TAKE_BACK = query('delete from ticks where tick_id = :tick_id')
+// Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which are
+// kept by their numbers, and load balancers ask every second.
+const PROBE = query('insert into ticks (tick_id, at) values (-pg_backend_pid(), 0)')
+const TAKE_BACK = query('delete from ticks where tick_id = -pg_backend_pid()')
 
 export function createMonitoringStore(connection: Connection): MonitoringStore {
   const reader = readerOf(connection)
@@ -26,8 +27,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
     // and nobody ever sees it.
     probeWrite: () =>
       connection.probe(async (tx) => {
-        const probe = await tx.get(PROBE)
-        await tx.run(TAKE_BACK, { tick_id: probe?.tick_id })
+        await Promise.all([tx.run(PROBE), tx.run(TAKE_BACK)])
       }),
 
     ...marksReader(reader, () => settledExecution(connection)),

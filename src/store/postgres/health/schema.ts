@@ -1,5 +1,6 @@
-// What somebody has changed of the schema: it is held against one that the migrations make beside it, in a transaction that
-// is undone. So no list of it has to be kept, and it does not matter how a version of the server spells a definition.
+// What somebody has changed in the schema: it is compared with one that the migrations build beside it, in a
+// transaction that is undone. So no list has to be maintained, and it does not matter how a version of the server
+// spells a definition.
 
 import type { ClientBase } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
@@ -13,8 +14,8 @@ const EXPECTED = `${SCHEMA}_expected`
 type Part = { kind: string; name: string; definition: string; binding: boolean }
 
 /**
- * The parts of the schema that the session looks into. Those that are `binding` change what a write does: one that was added
- * counts as well. A column, an index or a table more does no harm.
+ * The parts of the schema that the session uses. Those that are `binding` change what a write does, so an added one
+ * counts as well. An extra column, index or table does no harm.
  */
 const PARTS = `
   select 'table' as kind, relname::text as name,
@@ -46,7 +47,7 @@ const PARTS = `
   select 'function', p.proname::text, p.prosrc, false
   from pg_proc p where p.pronamespace = current_schema()::regnamespace`
 
-/** Nothing is said when the user may not make a schema, or not write at all. */
+/** Reports nothing when the user may not create a schema, or may not write at all. */
 export async function changesOfSchema({ pool, server }: Connection): Promise<Fault[]> {
   const client = await pool.connect()
   try {
@@ -64,7 +65,7 @@ export async function changesOfSchema({ pool, server }: Connection): Promise<Fau
   } catch (error) {
     throw explained(error, server)
   } finally {
-    // Whatever it has set or made is undone with its session.
+    // Everything that it has set or made is undone when its session ends.
     client.release(true)
   }
 }
@@ -92,5 +93,5 @@ function differences(expected: readonly Part[], found: readonly Part[]): Differe
 const faultOf = ({ what, part: { kind, name } }: Difference): Fault => ({
   kind: 'schema',
   subject: `${kind} ${name}`,
-  message: `${what} since the migrations made it: put it back, as whatever relies on it may be wrong`,
+  message: `${what} since the migrations made it: put it back, because whatever relies on it may be wrong`,
 })

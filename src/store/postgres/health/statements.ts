@@ -1,5 +1,5 @@
-// What monitoring asks in PostgreSQL's own words. Nothing is counted as it changes there: what is open and what came of
-// orders is counted along their indexes.
+// What monitoring asks in PostgreSQL's own SQL. No counts are kept there: what is open, and what became of orders, is
+// counted along indexes.
 
 import { HOUR_MS } from '../../../core/instant.ts'
 import type { OpenRow } from '../../common/health/backlog.ts'
@@ -33,8 +33,8 @@ export const PARTNER_SQL: PartnerSql = {
 }
 
 export const OPS_SQL: OpsSql = {
-  // Tenant by tenant, so that nothing of a test environment is ever read. The latest so many of all are among the
-  // latest so many of the tenants that fired last.
+  // Tenant by tenant, so that nothing of a test environment is ever read. The latest N of all are among the latest N of
+  // each of the N tenants that fired last.
   latest: sql(
     `select ${TRANCHE}
      from (select l.tenant_id, (select max(x.created_at) from executions x where x.tenant_id = l.tenant_id) as fired_at

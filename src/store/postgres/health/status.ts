@@ -1,7 +1,7 @@
 // What a screen shows beside the vitals: what happened lately, and the version of the schema.
 
 import { recentReader } from '../../common/health/recent.ts'
-import { sealReader } from '../../common/health/seal.ts'
+import { sealReader } from '../../copying/read-seal.ts'
 import type { StatusStore } from '../../status.ts'
 import type { Connection } from '../server/connection.ts'
 import { readerOf } from '../server/reader.ts'

@@ -3,10 +3,10 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import { IS_OPEN } from '../../sql/expressions.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
-/** By way of the windows, which are few beside the executions of a plan's whole life. */
+/** Found through the windows, which are few compared with all executions that a plan ever had. */
 const RESERVING = 'w.plan_id = any(:plan_ids::bigint[]) and w.reserved > 0'
 const OPEN_IN = `e.plan_id = w.plan_id and e.window_start = w.window_start and e.window_id = w.window_id and ${IS_OPEN}`
 
@@ -35,8 +35,8 @@ const REFUND = query(
 )
 
 /**
- * Ends every open execution of the plans; each reservation goes back to its own window. Returns how many. Whoever calls
- * has locked the plans and their schedules, so that nothing more is reserved meanwhile.
+ * Ends every open execution of the plans; each reservation goes back to its own window. Returns how many. The caller
+ * has locked the plans and their schedules, so nothing more is reserved meanwhile.
  */
 export async function cancelOpen(tx: Tx, planIds: readonly number[], now: Instant): Promise<number> {
   const plans = { plan_ids: planIds }

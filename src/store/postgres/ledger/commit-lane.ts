@@ -1,11 +1,13 @@
-// Jobs that share a transaction: those that arrive while the one before is under way make up the next one.
+// Jobs that share a transaction: those that arrive while one transaction is running make up the next.
 
-import { COMMIT_SHARE_MAX, gather } from '../../gather.ts'
+import { COMMIT_SHARE_MAX, gather } from '../../commit-share.ts'
 
 /** What became of one job of a batch whose transaction was committed. */
 export type Outcome<A> = { ok: true; value: A } | { ok: false; error: unknown }
 
-/** One batch at a time. `run` gives as many outcomes as there are jobs, in their order; what it throws, all of them throw. */
+/**
+ * One batch at a time. `run` returns one outcome per job, in the order of the jobs; if it throws, all jobs throw that.
+ */
 export function createLane<J, A>(
   run: (jobs: readonly J[]) => Promise<readonly Outcome<A>[]>,
 ): (job: J) => Promise<A> {
@@ -40,7 +42,7 @@ export function createLane<J, A>(
       waiting.push({ job, resolve, reject })
       if (draining) return
       draining = true
-      // Not at once: the other calls of this turn of the event loop join the same transaction.
+      // Not at once, so that the other calls of this turn of the event loop can join the same transaction.
       setImmediate(drain)
     })
 }

@@ -6,7 +6,7 @@ import type { Caller, Tenant } from '../../../core/partner.ts'
 import { type Connection, callOf } from '../server/connection.ts'
 import { isRowsFault, isTaken } from '../server/errors.ts'
 import type { Entered } from '../server/gate.ts'
-import { onceMore } from '../server/once-more.ts'
+import { onceMore } from '../server/try-again.ts'
 import { createLane, type Outcome } from './commit-lane.ts'
 import type { Asked, ConfirmationBatch } from './confirmation-batch.ts'
 import { readBatch, writeBatch } from './confirmation-rows.ts'
@@ -35,15 +35,14 @@ export function createConfirm(connection: Connection) {
         ])
         const now = times.of(tenantId)
         const outcomes = jobs.map((job) => attempt(job, batch, { times, now }))
-        // Sent with the commit, which throws what fails of it.
-        writeBatch(tx, tenantId, batch, now).catch(() => {})
+        tx.unwaited(writeBatch(tx, tenantId, batch, now))
         return outcomes
       },
       { ...callOf({ tenantId }), keys },
     )
   }
 
-  /** By itself: decided again once, should another connection have recorded its order meanwhile. */
+  /** On its own: decided again, once, if another connection has recorded its order meanwhile. */
   const alone = (tenant: Tenant, job: Job): Promise<Confirmed> =>
     onceMore(() => together(tenant, [job])).then(
       ([outcome]) => outcome as Confirmed,
@@ -56,7 +55,7 @@ export function createConfirm(connection: Connection) {
     } catch (error) {
       if (!isRowsFault(error) || (jobs.length === 1 && !isTaken(error))) throw error
     }
-    // Nobody can tell whose row it was: the others must not fail with it.
+    // It is unknown whose row it was, and the others must not fail with it.
     const outcomes: Confirmed[] = []
     for (const job of jobs) outcomes.push(await alone(tenant, job))
     return outcomes

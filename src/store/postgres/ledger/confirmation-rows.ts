@@ -1,25 +1,25 @@
 // What confirmations are decided on, and what they leave behind, for the transactions of executions and trades: many in
-// a few statements. Whoever reads here has locked the executions (row-locks.ts).
+// a few statements. The caller has locked the executions (row-locks.ts).
 
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Instant } from '../../../core/instant.ts'
 import { unreserved, type Window } from '../../../core/window.ts'
 import { tradeDigest } from '../../digests.ts'
+import { reportParams } from '../../rows/confirmation-report.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
-import { reportParams } from '../../rows/report.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import { amountParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import { SELECT_EXECUTION } from '../../sql/expressions.ts'
 import { latestRecordedAt } from '../sandbox/tenant-time.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, type Columns, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { type Asked, type ConfirmationBatch, createBatch } from './confirmation-batch.ts'
 import { lateReports, REPORTED } from './late-reports.ts'
 
-// The plus keeps the planner from going through all that a tenant has: it knows little of tables that have just begun to
-// grow, and keeps to its plan.
+// The plus keeps the planner from reading everything that a tenant has: it knows little about tables that have just
+// begun to grow, and then sticks to its plan.
 const ASKED = 'execution_id = any(:execution_ids::text[]) and +tenant_id = :tenant'
 const EXECUTIONS = query<ExecutionRow>(
   `${SELECT_EXECUTION} where e.execution_id = any(:execution_ids::text[]) and +e.tenant_id = :tenant`,
@@ -49,9 +49,11 @@ const TRADED = {
   recorded_at: 'bigint',
   digest: 'text',
 } satisfies Columns
+// In the order of what there is once: another host that adds some of the same orders waits for this one, or this for it.
 const INSERT_TRADES = query(
   `insert into trades (tenant_id, user_id, ${namesOf(TRADED)})
-   select :tenant, p.user_id, r.* from ${rowsIn(TRADED, 'r')} join plans p on p.plan_id = r.plan_id`,
+   select :tenant, p.user_id, r.* from ${rowsIn(TRADED, 'r')} join plans p on p.plan_id = r.plan_id
+   order by r.partner_order_id`,
 )
 const AMOUNTS = {
   window_id: 'bigint',
@@ -65,7 +67,7 @@ const WRITE_WINDOWS = query(
    from ${rowsIn(AMOUNTS, 'r')} where windows.window_id = r.window_id`,
 )
 const FIREABLE = { plan_id: 'bigint', window_id: 'bigint', fireable: 'bigint' } satisfies Columns
-// What is bought as it was reserved gives nothing back, and writes nothing here.
+// A purchase of exactly what was reserved gives nothing back, and writes nothing here.
 const REFUND = query(
   `update schedules set fireable = r.fireable from ${rowsIn(FIREABLE, 'r')}
    where schedules.plan_id = r.plan_id and schedules.window_id = r.window_id
@@ -128,7 +130,7 @@ export async function writeBatch(
   ])
 }
 
-/** Stores amounts of windows, and of the current ones among them what their schedules may still fire. */
+/** Stores the amounts of windows and, for the current ones among them, what their schedules may still fire. */
 async function writeWindows(tx: Tx, windows: readonly Window[]): Promise<void> {
   const fireable = windows
     .filter(({ closed }) => closed === null)

@@ -1,7 +1,8 @@
 // Disables of users. Whatever its user's plans, a disable is in force from its first transaction on: the user is
 // disabled in it, and so are the first plans. A user with more plans than one transaction should hold has the others
 // stopped page by page, and until then nothing fires for the user and nothing of the user's tenant is handed out
-// (docs/decisions/0038-a-disable-of-many-plans.md). Whoever goes on with a stop, on whatever host, holds its user's row.
+// (docs/decisions/0038-a-disable-of-many-plans.md). A process that goes on with a stop, on whatever host, holds a lock
+// on its user's row.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
@@ -9,8 +10,8 @@ import { BEGIN_STOP, NOTE_STOP } from '../../sql/accounts.ts'
 import { AWAKE } from '../../sql/expressions.ts'
 import { writeAs } from '../sandbox/tenant-time.ts'
 import { type Connection, callOf } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { cancelOpen } from './cancel-open.ts'
 import { lockSchedules } from './row-locks.ts'
 
@@ -61,7 +62,7 @@ async function stopPage(
   return { plansPaused, executionsCancelled, last }
 }
 
-/** Goes on with a user's stop by one page, if it is under way still. */
+/** Does one more page of a user's stop, if the stop is still under way. */
 async function goOn(tx: Tx, userId: bigint, now: Instant): Promise<boolean> {
   const user = { user_id: userId }
   const [, stop] = await Promise.all([tx.run(LOCK_USER, user), tx.get(OF_USER, user)])
@@ -80,8 +81,8 @@ async function goOn(tx: Tx, userId: bigint, now: Instant): Promise<boolean> {
 export function createStops(connection: Connection) {
   return {
     /**
-     * In the transaction that disables a user and has locked its row. Returns null when there is more to do: `finish`
-     * does it.
+     * In the transaction that disables a user and has locked its row. Returns null when there is more to do, which
+     * `finish` does.
      */
     async begin(tx: Tx, { tenantId }: Tenant, userId: bigint, now: Instant): Promise<StopCounts | null> {
       const { last, plansPaused, executionsCancelled } = await stopPage(tx, userId, 0n, now)
@@ -101,7 +102,7 @@ export function createStops(connection: Connection) {
     isStopping: async (tx: Tx, userId: bigint): Promise<boolean> =>
       (await tx.get(OF_USER, { user_id: userId })) !== undefined,
 
-    /** Whether those of any user of a tenant are. */
+    /** Whether those of any of a tenant's users are. */
     isAnyStopping: async (tx: Tx, { tenantId }: Tenant): Promise<boolean> =>
       (await tx.get(OF_TENANT, { tenant: tenantId })) !== undefined,
 
@@ -119,7 +120,7 @@ export function createStops(connection: Connection) {
       }
     },
 
-    /** Stops what is left of every disable in a tenant: also one whose process was ended in the middle of it. */
+    /** Completes every disable in a tenant, including one whose process ended in the middle of it. */
     async finishAll(tenant: Tenant): Promise<void> {
       for (;;) {
         const stop = await connection.look(

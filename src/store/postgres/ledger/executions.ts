@@ -3,8 +3,8 @@
 import type { Execution } from '../../../core/execution.ts'
 import { type Instant, MINUTE_MS, plus } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import type { PollNotes } from '../../common/poll-notes.ts'
 import type { ExecutionStore, ExecutionsPage } from '../../executions.ts'
+import type { PollNotes } from '../../poll-notes.ts'
 import {
   type ExecutionRow,
   executionOf,
@@ -22,8 +22,8 @@ import { OF_TENANT } from '../../sql/expressions.ts'
 import { addAudit } from '../accounts/audit.ts'
 import { timeOf } from '../sandbox/tenant-time.ts'
 import { type Connection, callOf } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { createConfirm } from './confirm.ts'
 import { createStops } from './disable-user.ts'
 import { ledger } from './ledger.ts'
@@ -34,8 +34,8 @@ const CANCEL = query(CANCEL_EXECUTION)
 const OF_TENANT_PAGE = query<ExecutionRow>(EXECUTIONS_OF_TENANT)
 const LIST = query<ListedExecutionRow>(LIST_EXECUTIONS)
 const NEWEST = query<{ execution_id: string }>(NEWEST_EXECUTION)
-// Without the order and the offset the planner may look for the least id among all that there is: each tenant that has
-// none would cost as much as the whole table.
+// Without the order and the offset, the planner may look for the least id in the whole table, and would read all of it
+// for each tenant that has none.
 const EARLIEST = query<{ first: string | null }>(
   `select min((select min(e.execution_id) from (
      select o.execution_id from executions o where o.tenant_id = t.tenant_id and o.created_at >= :since
@@ -43,7 +43,7 @@ const EARLIEST = query<{ first: string | null }>(
    from tenants t where ${OF_TENANT}`,
 )
 
-/** No write is under way for longer: nothing is added any more among what was created before. */
+/** No write takes longer than this: nothing more is added among what was created before. */
 const WRITE_MAX_MS = 5 * MINUTE_MS
 
 export function createExecutionStore(connection: Connection, notes: PollNotes): ExecutionStore {
@@ -77,8 +77,8 @@ export function createExecutionStore(connection: Connection, notes: PollNotes): 
         const real = await clock.present(tx)
         return readPage(tx, tenant, page, await timeOf(tx, tenant.tenantId, real))
       }, callOf(tenant))
-      // Writes do not end in the order in which they read the clock. Whoever goes on behind the end of the list must not
-      // miss what is dated before it and comes later: so that is waited for.
+      // Writes do not end in the order in which they read the clock. A reader that goes on after the end of the list
+      // must not miss what is dated earlier but committed later, so the list waits for that.
       if (isSettled(seen, page)) return seen
       return write(async (tx) => readPage(tx, tenant, page, (await tx.times).of(tenant.tenantId)), {
         ...callOf(tenant),
@@ -118,13 +118,13 @@ async function readPage(
   return { executions: rows.map(executionOf), now }
 }
 
-/** Whether nothing can be added to a page any more: it is full, and lies behind every write that is under way. */
+/** Whether nothing can be added to a page any more: it is full, and older than every write that is under way. */
 function isSettled({ executions, now }: Read, { limit }: ExecutionsPage): boolean {
   const last = executions[limit - 1]
   return last !== undefined && last.createdAt < plus(now, -WRITE_MAX_MS)
 }
 
-/** A cursor behind which is all that was created since; null when nothing was. Nothing before it is read. */
+/** A cursor after which everything created since then follows; null when nothing was. Nothing before it is read. */
 async function begin(tx: Tx, params: { since: Instant | null }): Promise<string | null> {
   if (params.since === null) return ''
   return (await tx.get(EARLIEST, params))?.first?.slice(0, -1) ?? null

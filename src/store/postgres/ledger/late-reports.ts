@@ -4,8 +4,8 @@ import type { Refused } from '../../../core/confirmation.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { LateFill } from '../../../core/kept-report.ts'
 import { reportDigest } from '../../digests.ts'
+import { reportParams } from '../../rows/confirmation-report.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
-import { reportParams } from '../../rows/report.ts'
 import {
   ACCEPT_REPORT,
   COUNT_NO_REPORTS,
@@ -14,9 +14,9 @@ import {
   DECIDE_REPORTS,
   LATE_REPORTS,
 } from '../../sql/records.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, type Columns, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const OF = query<LateFillRow>(LATE_REPORTS)
 const ACCEPT = query(ACCEPT_REPORT)
@@ -25,7 +25,7 @@ const DECIDE = query(DECIDE_REPORT)
 const DECIDE_ALL = query(DECIDE_REPORTS)
 const COUNT_NONE = query(COUNT_NO_REPORTS)
 
-/** What a report says of a fill: of those that were kept and, with other columns, of those that were recorded. */
+/** What a report says about a fill: for those that were kept and, with other columns, for those that were recorded. */
 export const REPORTED = {
   partner_order_id: 'text',
   status: 'text',
@@ -59,7 +59,7 @@ export const lateReports = {
   of: async (tx: Tx, executionId: string): Promise<LateFill[]> =>
     (await tx.all(OF, { execution_id: executionId })).map(lateFillOf),
 
-  /** Keeps or counts the reports of refused confirmations, or leaves them at those that are kept already. */
+  /** Keeps or counts the reports of refused confirmations, and skips those that are already kept. */
   async keep(tx: Tx, tenantId: number, refused: readonly Refused[], now: Instant): Promise<void> {
     const kept = refused.filter(({ keeping }) => keeping === 'new').map(keptRow)
     const counted = refused
@@ -71,7 +71,7 @@ export const lateReports = {
     ])
   },
 
-  /** Notes that one was recorded: it decides all that were reported of its order. */
+  /** Notes that one was recorded, which settles all reports of the same order. */
   async accept(tx: Tx, executionId: string, { reportId, report }: LateFill, now: Instant): Promise<void> {
     await Promise.all([
       tx.run(ACCEPT, { report_id: reportId, now }),
@@ -84,8 +84,8 @@ export const lateReports = {
   },
 
   /**
-   * Notes that an operator is done with an execution: with what was kept of it, and with what was only counted. Answers
-   * whether anything was.
+   * Notes that an operator has settled an execution: the reports that were kept and those that were only counted.
+   * Returns whether there were any.
    */
   async decideAll(tx: Tx, executionId: string, now: Instant): Promise<{ counted: boolean }> {
     const own = { execution_id: executionId }

@@ -1,5 +1,5 @@
-// Windows and what hangs on them, for the transactions of the other files: no transaction of its own. Whoever writes
-// here has locked the plan's schedule and window before (row-locks.ts).
+// Windows and what depends on them, for the transactions of the other files: it begins none of its own. The caller has
+// locked the plan's schedule and window (row-locks.ts).
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
@@ -19,8 +19,8 @@ import { scheduleParams } from '../../rows/schedule.ts'
 import { amountParams, closingParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import { AWAKE } from '../../sql/expressions.ts'
 import { PUT_SCHEDULE, SLOT_USE, WRITE_CLOSED_WINDOW, WRITE_OPEN_WINDOW } from '../../sql/ledger.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const WINDOW = query<WindowRow>('select * from windows where window_id = :window_id')
 const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')
@@ -82,7 +82,7 @@ export const ledger = {
     }
   },
 
-  /** A number for a window to open: asked for beside other things, it costs no wait of its own. */
+  /** A number for a window to open: asked for together with other things, it costs no extra wait. */
   nextId: async (tx: Tx): Promise<number> => Number((await tx.get(NEXT_ID))?.window_id),
 
   /** Both of its statements are sent at once: what follows them need not wait for their answers. */
@@ -99,8 +99,8 @@ export const ledger = {
   },
 
   /**
-   * Closes the current window and opens another. The schedule is changed where it is: whoever waits for its row goes on
-   * to wait for the new one, which would not be so if it had gone in between.
+   * Closes the current window and opens another. The schedule's row is updated in place, never deleted and inserted: a
+   * transaction that waits for the row then gets the new version.
    */
   async replaceCurrent(
     tx: Tx,

@@ -29,9 +29,9 @@ import {
 } from '../../sql/plans.ts'
 import { timeOf } from '../sandbox/tenant-time.ts'
 import { type Connection, callOf } from '../server/connection.ts'
-import { onceMore } from '../server/once-more.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
+import { onceMore } from '../server/try-again.ts'
 import { cancelOpen } from './cancel-open.ts'
 import { ledger } from './ledger.ts'
 import { lockPlanByName } from './row-locks.ts'
@@ -161,10 +161,7 @@ async function updated(tx: Tx, planId: number, params: Record<string, unknown>):
   return planId
 }
 
-/**
- * What a change of a plan does to its executions, its window and its schedule. The last of it is sent with the commit,
- * which throws what fails.
- */
+/** What a change of a plan does to its executions, its window and its schedule. */
 async function follow(
   tx: Tx,
   { planId, windowId }: { planId: number; windowId: number },
@@ -175,6 +172,6 @@ async function follow(
   if (close && open)
     await ledger.replaceCurrent(tx, { reason: close, now }, { planId, windowId, opening: open, minTranche })
   else if (close) await ledger.closeCurrent(tx, planId, close, now)
-  else if (open) ledger.open(tx, { planId, windowId, opening: open, minTranche }).catch(() => {})
-  ledger.wake(tx, [planId]).catch(() => {})
+  else if (open) tx.unwaited(ledger.open(tx, { planId, windowId, opening: open, minTranche }))
+  tx.unwaited(ledger.wake(tx, [planId]))
 }

@@ -1,6 +1,6 @@
-// Writes when tenants last polled (../../common/poll-notes.ts).
+// Writes when tenants last polled (../../poll-notes.ts).
 
-import { createPollNotes, type PollNotes } from '../../common/poll-notes.ts'
+import { createPollNotes, type PollNotes } from '../../poll-notes.ts'
 import type { Connection } from '../server/connection.ts'
 import { arraysOf, type Columns, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'

@@ -1,17 +1,17 @@
-// A poll: looks without locks first, as most find nothing; then takes its tenant's turn, and leases what is due.
+// A poll: first looks without locks, because most find nothing; then takes its tenant's turn, and leases what is due.
 
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
-import type { PollNotes } from '../../common/poll-notes.ts'
-import { sealedProblem } from '../../copying/sealed.ts'
+import { sealedProblem } from '../../copying/seal-words.ts'
+import type { PollNotes } from '../../poll-notes.ts'
 import { instant } from '../../rows/instant.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
 import { arraysOf, type Columns, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
 import type { createStops } from './disable-user.ts'
-import { dueList } from './due-list.ts'
+import { dueList } from './due-executions.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
 type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution }
@@ -48,16 +48,15 @@ export function createPoll(
     const { tenantId } = tenant
     const [times] = await Promise.all([tx.times, tx.run(TURN, { tenant: tenantId })])
     const now = times.of(tenantId)
-    // Asked once the rows are locked: a disable that comes later finds them delivered, and cancels them.
+    // Checked once the rows are locked: a disable that comes later finds them delivered, and cancels them.
     const [due, isStopping] = await Promise.all([
       dueList.first(tx, tenant, now, limit),
       stops.isAnyStopping(tx, tenant),
     ])
     if (isStopping) return null
     const executions = due.map((one) => deliver(one, now))
-    // Sent with the count; what fails of it the commit throws.
     const leased = { tenant: tenantId, ...arraysOf(LEASED, executions.map(leasedRow)) }
-    if (executions.length > 0) tx.run(LEASE, leased).catch(() => {})
+    if (executions.length > 0) tx.unwaited(tx.run(LEASE, leased))
     return { executions, remaining: await dueList.count(tx, tenant, now) }
   }
 
@@ -68,7 +67,7 @@ export function createPoll(
         callOf(tenant),
       )
       if (seen) notes.note(tenant, instant(seen.clock))
-      // One that finds nothing would write nothing, and so would not hear of it.
+      // A poll that finds nothing would write nothing, and so would not learn of it.
       if (seen?.moved_to != null && seen.sealed_at !== null)
         throw sealedProblem({ at: instant(seen.sealed_at), movedTo: seen.moved_to })
       // Not one execution of a user who is being disabled is handed out: they are all cancelled first.

@@ -11,8 +11,8 @@ import { SELECT_LISTED_EXECUTION } from '../../sql/expressions.ts'
 import { ADJUSTMENTS, TRADE } from '../../sql/records.ts'
 import { type Connection, ofTenant, type WriteTx } from '../server/connection.ts'
 import type { Times } from '../server/gate.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { lockExecutions } from './row-locks.ts'
 
 const EXECUTIONS = query<ListedExecutionRow>(
@@ -59,7 +59,7 @@ const notFound = (executionId: string): Problem =>
 
 export const records = { executions, find, get }
 
-/** Its execution's tenant is drained of other writers when `alone`. */
+/** With `alone`, waits until no other write of the execution's tenant is under way. */
 type Lever<T> = {
   alone?: boolean
   work: (tx: WriteTx, record: ExecutionRecord, times: Times) => Promise<T>

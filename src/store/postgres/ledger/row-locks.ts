@@ -1,8 +1,8 @@
-// The rows that a write of the ledger depends on, locked in the order of ../server/locks.ts. Each table is a statement of
-// its own, by ascending ids. What is then read is read by later statements: these see what was committed meanwhile.
+// The rows that a write of the ledger depends on, locked in the order of ../server/locks.ts. Each table has a statement
+// of its own, by ascending ids. The reading is done by later statements, which see what was committed meanwhile.
 
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const OF_PLANS = 'plan_id = any(:plan_ids::bigint[])'
 const PLANS = query(`select from plans where ${OF_PLANS} order by plan_id for no key update`)
@@ -54,7 +54,7 @@ const PLAN = query(
   'select from plans where tenant_id = :tenant and partner_plan_id = :partner_plan_id for no key update',
 )
 const ITS_SCHEDULE = query(`select from schedules where plan_id = ${NAMED_PLAN} for no key update`)
-// All that a cancel may give back to, at once: they would not be in the order of their ids if it locked them later.
+// Locks everything that a cancel may give money back to, at once: locked later, it would not be in the order of ids.
 const ITS_WINDOWS = query(
   `select from windows where plan_id = ${NAMED_PLAN} and (closed_at is null or reserved > 0)
    order by window_id for no key update`,

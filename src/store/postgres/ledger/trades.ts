@@ -11,8 +11,8 @@ import { addAudit } from '../accounts/audit.ts'
 import { latestRecordedAt } from '../sandbox/tenant-time.ts'
 import type { Connection } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { readBatch, writeBatch } from './confirmation-rows.ts'
 import { lateReports } from './late-reports.ts'
 import { ledger } from './ledger.ts'
@@ -56,7 +56,8 @@ export function createTradeStore(connection: Connection): TradeStore {
       const { executionId } = ids
       chosen(ids, await connection.look((tx) => lateReports.of(tx, executionId)))
       return writeRecord(connection, executionId, {
-        // Orders are compared across trades and adjustments, which no index does: nobody else may add one meanwhile.
+        // Orders are compared across trades and adjustments, which no index can do, so nobody else may add one
+        // meanwhile.
         alone: true,
         async work(tx, { execution, adjustments }, times) {
           const { tenantId } = execution.tenant

@@ -11,8 +11,8 @@ import { SELECT_FUTURE_WINDOW } from '../../sql/plans.ts'
 import type { PlanAhead, WindowStore } from '../../windows-ahead.ts'
 import { addAudit } from '../accounts/audit.ts'
 import { type Connection, ofTenant } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { ledger } from './ledger.ts'
 import { lockPlans } from './row-locks.ts'
 
@@ -66,7 +66,7 @@ export function createWindowStore({ clock, look, read, write }: Connection): Win
           const row = await tx.get(ONE, { plan_id: planId, now: real })
           const plan = row ? await judge(tx, row, real) : null
           if (!row || !plan) return null
-          // Not `ended`: it never had its time, and what it leaves was not missed by anybody.
+          // Not `ended`: it never ran its course, and nobody missed the money that it leaves.
           const place = { planId, windowId: await ledger.nextId(tx) }
           const next = { ...place, opening: plan.place, minTranche: row.min_tranche as Usd }
           await ledger.replaceCurrent(tx, { reason: 'reset', now: real }, next)

@@ -1,4 +1,4 @@
-// The bound of a month below which nothing is dated any more once it has been reported: behind the gate
+// Sets the bound below which nothing is dated any more once a month has been reported: behind the gate
 // (../server/gate.ts), alone.
 
 import type { FixedPeriod } from '../../../core/fixed-period.ts'
@@ -31,12 +31,15 @@ const FIRST = queryOf(FIRST_PARTNER)
 const REPORTED = queryOf(REPORT_UNTIL)
 const REPORTED_OF = queryOf(REPORT_SANDBOX_UNTIL)
 
-/** How long a partner's call keeps others from writing when it closes a month while somebody's write is under way. */
+/**
+ * The longest that a partner's call keeps others from writing when it closes a month while somebody's write is under
+ * way.
+ */
 const CALL_WAITS_MS = 250
-/** After it has waited in vain, no partner's call tries for so long. */
+/** How long no partner's call tries again after one has waited in vain. */
 const TRY_AGAIN_MS = 15_000
 
-/** On whose behalf a month is fixed; nothing of it for an operator. */
+/** On whose behalf a month is fixed; empty for an operator. */
 type ForCall = Pick<Scope, 'key'> & Errand
 
 export function createMonthStore(connection: Connection): MonthStore {
@@ -45,7 +48,7 @@ export function createMonthStore(connection: Connection): MonthStore {
   const closeInTurn = createTurn()
   let triesFrom = Number.NEGATIVE_INFINITY
 
-  /** Fixes it once no other write of the tenant is under way; null for one that is over for all by then. */
+  /** Fixes it once no other write of the tenant is under way; null if the month is over for everybody by then. */
   const fixAlone = (period: Period, { tenantId }: Tenant, errand: ForCall): Promise<FixedPeriod | null> =>
     write(
       async (tx) => {
@@ -64,7 +67,7 @@ export function createMonthStore(connection: Connection): MonthStore {
       ...scope,
     })
 
-  /** What can be known without a lock: whether it is or cannot be closed, or concerns its tenant alone so far. */
+  /** What can be known without a lock: whether it is closed, cannot be closed, or so far concerns its tenant alone. */
   const glance = (
     period: Period,
     tenant: Tenant | null,
@@ -78,8 +81,8 @@ export function createMonthStore(connection: Connection): MonthStore {
     }, errand)
 
   /**
-   * One at a time, as the first one closes the month for all, and for a moment only: whoever waits for the gate of all
-   * keeps every other write waiting behind it, on every host, for as long as a host that hangs holds it.
+   * One at a time, because the first one closes the month for all, and only for a moment: a call that waits for the
+   * gate of all keeps every other write waiting behind it, on every host, for as long as a hanging host holds the gate.
    */
   const closeForCall = (period: Period, tenant: Tenant, errand: ForCall): Promise<FixedPeriod> =>
     closeInTurn(async () => {
@@ -136,7 +139,7 @@ function createTurn(): <T>(work: () => Promise<T>) => Promise<T> {
   }
 }
 
-/** A sandbox closes its months for itself alone: those of the others may lie ahead of them. */
+/** A sandbox closes its months only for itself: its time may be ahead of everybody else's. */
 async function fix(
   tx: WriteTx,
   period: Period,

@@ -1,12 +1,12 @@
-// How far time has come by what was recorded, whatever the clock shows: a report alone closes no month.
+// How far time has come according to what was recorded, whatever the clock shows: a report alone closes no month.
 
 import { type Instant, later } from '../../../core/instant.ts'
 import { NEWEST_CHANGE, NEWEST_FINISHED_PASS } from '../../common/months/fixed.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { latestRecordedAt, timeOf } from '../sandbox/tenant-time.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { queryOf } from '../server/reader.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const NEVER = 0 as Instant
 const DISPUTED = query<{ one: bigint }>('select one from clock_disputes')

@@ -1,14 +1,14 @@
-// The one row that says the clock is in doubt, so that every process knows what one pass has found out.
+// The single row that says the clock is in doubt, so that every process knows what one pass has found out.
 
-import type { Dispute } from '../../../core/clock.ts'
-import type { ClockStore } from '../../clock.ts'
+import type { Dispute } from '../../../core/clock-dispute.ts'
+import type { ClockStore } from '../../clock-disputes.ts'
 import { type DisputeRow, disputeOf } from '../../rows/dispute.ts'
 import type { Connection } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const STANDING = query<DisputeRow>('select * from clock_disputes')
-// There may be no row to lock, and hardly anybody ever comes here: so the table is.
+// The table is locked, because there may be no row to lock, and this hardly ever happens.
 const LOCK_TABLE = query('lock table clock_disputes in share row exclusive mode')
 const PUT = query(
   `insert into clock_disputes (one, clock_at, witness_at, source) values (1, :clock_at, :witness_at, :source)
@@ -40,7 +40,7 @@ export function createClockStore({ clock, read, write }: Connection): ClockStore
 
   return {
     async judgeClock(decide) {
-      // As a rule there is nothing to write down, and then a pass pays for no commit.
+      // Usually there is nothing to write, and then a pass does not pay for a commit.
       const { now, standing } = await readClock()
       if (standing === null && decide(now, standing) === null) return null
       return write(async (tx) => {

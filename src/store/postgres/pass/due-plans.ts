@@ -1,12 +1,12 @@
-// Which plans a pass must look at, and how its hands share them out: the first hand lists them once, on the server, and
-// whoever deletes a page of that list has it.
+// Which plans a pass must look at, and how its hands share them: the first hand lists them once, on the server, and a
+// hand claims a page by deleting it from that list.
 
 import type { DueRanges } from '../../passes.ts'
 import { ALL_SANDBOX_DUE } from '../sandbox/due-plans.ts'
 import type { Connection } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 
-// Four walks along four indexes, which cost what they find; as one condition they would be a walk through all plans.
+// Four walks along four indexes, which cost only what they find; as a single condition, they would read all plans.
 const AWAKE = 'select plan_id from schedules where awake = 1 and'
 const DUE = `
   ${AWAKE} next_run_at <= :now
@@ -15,12 +15,12 @@ const DUE = `
   union ${AWAKE} limit_price >= :price
   union ${ALL_SANDBOX_DUE}`
 
-// Planned for what is due this time: a plan for any instant would go through all there is. Sorted in memory.
+// Planned for the actual parameters: a generic plan would read the whole table. Sorted in memory.
 const PLAN_ANEW = query(
   `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true)`,
 )
 const LIST = query<{ plan_id: bigint }>(`select plan_id from (${DUE}) due order by plan_id`)
-// By tenants, so that a page concerns few of them: hands that are at it together do not wait at their locks.
+// By tenant, so that a page concerns few of them: hands that work at the same time do not wait for each other's locks.
 const FILL = query(
   `insert into pass_pages (tick_id, page, plan_ids)
    select :tick_id, page, array_agg(plan_id order by plan_id)
@@ -28,8 +28,8 @@ const FILL = query(
      from (${DUE}) due join plans using (plan_id)) numbered
    group by page`,
 )
-// A claim that a crash of the server forgets is a page that somebody looks at twice, and then nothing of it is due: it
-// need not wait for the disk.
+// If a crash of the server forgets a claim, its page is looked at twice, and nothing on it is due the second time. So a
+// claim need not wait for the disk.
 const CLAIM = query<{ plan_ids: bigint[] }>(
   `delete from pass_pages where tick_id = :tick_id and page = (
      select page from pass_pages where tick_id = :tick_id order by page limit 1 for update skip locked)
@@ -57,8 +57,8 @@ export const fillPages = (
   )
 
 /**
- * A page of a pass that is this hand's now, undefined when there is none left. As a write, whose outcome is known even if its
- * answer is lost: a statement by itself would be done again, and its first page be nobody's.
+ * Claims a page of a pass for this hand; undefined when there is none left. It is a write, whose outcome is known even
+ * if its answer is lost: a single statement would be run again, and the first page that it claimed would be nobody's.
  */
 export const claimPage = (connection: Connection, passId: number): Promise<number[] | undefined> =>
   connection.write(async (tx) => (await tx.get(CLAIM, { tick_id: passId }))?.plan_ids.map(Number))

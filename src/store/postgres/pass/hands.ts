@@ -1,5 +1,5 @@
-// The hands of a pass. Each holds a lock, shared, by a session of its own; whoever joins or leaves is alone at the door, so
-// that it is certain who was first and who is last. A hand that dies leaves with its session.
+// The hands of a pass. Each holds a shared lock in a session of its own. Only one hand at a time may join or leave, so
+// that it is certain which was first and which is last. A hand that dies leaves with its session.
 
 import type { PassCounts, PassHand, PassStart } from '../../passes.ts'
 import { PRESENT_SQL } from '../server/clock.ts'
@@ -8,20 +8,20 @@ import type { Connection, Session } from '../server/connection.ts'
 import { explained } from '../server/errors.ts'
 import { PATIENCE } from '../server/limits.ts'
 import { LOCK } from '../server/locks.ts'
+import { firstError, type Pipeline, pipelineOn, type Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import { firstError, type Pipeline, pipelineOn, type Tx } from '../server/transaction.ts'
 
 export type TickRow = { tick_id: bigint; at: bigint }
 
 const DOOR = query(`select pg_advisory_xact_lock(${LOCK.passDoor}, 0)`)
-/** True when nobody else holds the lock of a pass; then nobody else takes it before the end of the transaction. */
+/** True when nobody else holds the lock of a pass; nobody can then take it before the end of the transaction. */
 const IS_ALONE = `pg_try_advisory_xact_lock(${LOCK.pass}, 0)`
 const ALONE = query<{ alone: boolean }>(`select ${IS_ALONE} as alone`)
 const ENTER = query(`select pg_advisory_lock_shared(${LOCK.pass}, 0)`)
 const LEAVE = query<{ held: boolean }>(`select pg_advisory_unlock_shared(${LOCK.pass}, 0) as held`)
 const FORGET_PAGES = query('delete from pass_pages')
-// What is listed is of the pass that the present hands are at: the first of them has forgotten any other. A pass of which
-// nothing is left to do, or not listed yet, has no use for another hand.
+// The list always belongs to the present hands' pass: the first of them has removed any other. A pass that has nothing
+// left to do, or whose list is not ready yet, has no use for another hand.
 const LISTED = query<TickRow>(
   `select tick_id, at from ticks
    where tick_id = (select max(tick_id) from pass_pages) and finished_at is null`,
@@ -35,7 +35,7 @@ const FINISH = query<CountsRow & { finished_at: bigint | null }>(
    where tick_id = :tick_id returning *`,
 )
 
-/** Takes a hand in the pass that is under way, or begins one; null when the one under way has no use for it. */
+/** Joins the running pass, or begins one; null when the running pass has no use for another hand. */
 export async function joinPass(
   connection: Connection,
   known: (tx: Tx, tick: TickRow) => Promise<PassStart>,
@@ -59,7 +59,7 @@ export async function joinPass(
   return { ...seen, ...partOf(session, connection) }
 }
 
-/** How a hand ends its part. Its session goes back, or ends when it is not known whether it still holds the lock. */
+/** How a hand leaves. Its session is given back, or ended when it is unknown whether it still holds the lock. */
 function partOf(session: Session, connection: Connection): Pick<PassHand, 'finish' | 'leave'> {
   let isIn = true
   return {
@@ -88,7 +88,7 @@ function partOf(session: Session, connection: Connection): Pick<PassHand, 'finis
   }
 }
 
-/** One transaction alone at the door. Ends the session when it fails, and with it the lock. */
+/** Runs one transaction while no other hand can join or leave. If it fails, ends the session and with it the lock. */
 async function atTheDoor<T>(
   { client, giveBack }: Session,
   { server, schema }: Connection,

@@ -1,15 +1,15 @@
-// Passes: noted, shared out in pages, forgotten after a week; and what one would do now.
+// Passes: recorded, shared out in pages, and deleted after a week; and what a pass would do now.
 
-import { PASS_GAPS_SEEN } from '../../../core/failsafe.ts'
+import { PASS_GAPS_SEEN } from '../../../core/failsafe-lead.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../../pass-history.ts'
 import type { PassStart, PassStore, Preview } from '../../passes.ts'
 import { instant } from '../../rows/instant.ts'
 import { createFollowing } from '../accounts/follow-partner.ts'
 import type { Connection } from '../server/connection.ts'
 import { isOutage } from '../server/errors.ts'
-import { onceMore } from '../server/once-more.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
+import { onceMore } from '../server/try-again.ts'
 import { claimPage, fillPages, listDuePlans } from './due-plans.ts'
 import { joinPass, type TickRow } from './hands.ts'
 import { PAGE_PLANS, runPage } from './plan-page.ts'
@@ -32,7 +32,7 @@ const NAMES = query<{ plan_id: bigint; partner_plan_id: string }>(
   'select plan_id, partner_plan_id from plans where plan_id = any(:plan_ids::bigint[])',
 )
 
-/** What the hands of a pass know, whichever of them asks. */
+/** What all hands of a pass know. */
 async function knownOf(tx: Tx, tick: TickRow): Promise<PassStart> {
   const at = instant(tick.at)
   const [times, price, volatility] = await Promise.all([
@@ -85,7 +85,7 @@ export function createPassStore(connection: Connection): PassStore {
 
     peekPass: () =>
       read(async (tx) => {
-        // With the gap that a pass now would end: it belongs to what decides how early the failsafe begins.
+        // Includes the gap that a pass at this moment would end: it helps decide how early the failsafe begins.
         const at = await clock.now(tx)
         const [times, price, volatility] = await Promise.all([
           tx.all(TIMES, { tick_id: null, limit: PASS_GAPS_SEEN }),
@@ -108,12 +108,12 @@ export function createPassStore(connection: Connection): PassStore {
 
     async changeDuePlans(passId, planIds, decisions) {
       const tenants = await tenantsOf(planIds)
-      // An id that another hand has made at the same time is taken: then others are made.
+      // If another hand has created the same id at the same moment, new ones are drawn.
       return onceMore(() =>
         write(
           async (tx) => {
             const { fired, written, ...counts } = await runPage(tx, planIds, decisions, tx.times)
-            writeWakeUps(tx, passId, fired, (await tx.times).real).catch(() => {})
+            tx.unwaited(writeWakeUps(tx, passId, fired, (await tx.times).real))
             return counts
           },
           { tenants },
@@ -122,7 +122,7 @@ export function createPassStore(connection: Connection): PassStore {
     },
 
     async previewDuePlans(planIds, decisions) {
-      // Done for real and then undone: what is shown cannot differ from what would happen.
+      // Done for real and then undone, so that what is shown cannot differ from what would happen.
       const undo = new Undo<Preview[]>()
       const tenants = await tenantsOf(planIds)
       const work = write(

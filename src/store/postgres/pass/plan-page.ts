@@ -14,16 +14,19 @@ import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedul
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { amountParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import type { Times } from '../server/gate.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 import { type Rollable, rollWindows, writeRolled } from './roll-windows.ts'
 
-/** Plans in one transaction: enough to spread the cost of a commit, few enough that nobody waits long for a row. */
+/**
+ * How many plans one transaction takes: enough to spread the cost of a commit, few enough that nobody waits long for a
+ * row.
+ */
 export const PAGE_PLANS = 250
 
-// Whoever changes a window or an execution of a plan that has a schedule has locked that one first, and so has whoever
-// changes the plan. What is then read is read by a later statement: it sees what was committed meanwhile.
+// Every change of a plan that has a schedule, or of its windows or executions, locks the schedule first. The reading is
+// done by a later statement, which sees what was committed meanwhile.
 const LOCK_SCHEDULES = query<{ plan_id: bigint }>(
   `select plan_id from schedules where plan_id = any(:plan_ids::bigint[]) and awake = 1
    order by plan_id for no key update`,
@@ -39,8 +42,8 @@ type PageRow = ScheduleRow &
   TenantRow & { frequency: string; amount_usd: bigint; min_tranche: bigint }
 
 /**
- * The plans of a page that may fire: a user whose disable is under way has none, and what its partner says is asked of the
- * partner, as schedules follow it later.
+ * The plans of a page that may fire. A user whose disable is under way has none. A partner's status is read from the
+ * partner itself, because schedules follow it later.
  */
 const AWAKE = query<PageRow>(
   `select s.*, w.reserved, w.spent, w.excess, w.released, w.closed_at, w.close_reason,
@@ -55,7 +58,7 @@ const AWAKE = query<PageRow>(
      and not exists (select 1 from stops where stops.user_id = p.user_id and stops.ended_at is null)
    order by s.plan_id`,
 )
-// As max(execution_id) it would keep the plan that was best when there were none: through all of them.
+// With max(execution_id), it would keep the query plan that was best when there were no executions: to read them all.
 const LATEST_ID = query<{ id: string }>(
   'select execution_id as id from executions order by execution_id desc limit 1',
 )
@@ -111,7 +114,7 @@ const RESERVE = query(
 
 export type Page = PassCounts & {
   fired: Fired[]
-  /** What is stored, on its way to the server. A failure fails the commit; only who does not commit need wait for it. */
+  /** What is being stored, on its way to the server. Only a caller that does not commit has to wait for this. */
   written: Promise<unknown>
 }
 
@@ -132,7 +135,7 @@ export async function runPage(
     tx.all(AWAKE, plans),
     tx.get(LATEST_ID),
   ])
-  // What woke while the locks were waited for is nobody's, and due again.
+  // Plans that woke while the locks were waited for are due again; no hand has them.
   const ours = new Set(locked.map(({ plan_id }) => plan_id))
   const seen = rows.filter(({ plan_id }) => ours.has(plan_id)).map((row) => seenOf(row, timeOf))
   const rolled = await rollWindows(tx, seen, roll)
@@ -148,7 +151,7 @@ export async function runPage(
   })
   const fired = decided.flatMap((one) => one.fired ?? [])
   const written = writePage(tx, decided)
-  written.catch(() => {})
+  tx.unwaited(written)
   return {
     plansEvaluated: seen.length,
     executionsCreated: fired.length,

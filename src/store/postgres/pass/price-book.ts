@@ -7,8 +7,8 @@ import type { ObservedPrice } from '../../prices.ts'
 import { instant } from '../../rows/instant.ts'
 import type { PriceRow } from '../../rows/price.ts'
 import { type VolatilityRow, volatilityOf, volatilityParams } from '../../rows/volatility.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const ADD = query(
   `insert into prices (at, price, source) values (:at, :price, :source)
@@ -16,7 +16,7 @@ const ADD = query(
 )
 const NEWEST = query<PriceRow>('select * from prices where at <= :now order by at desc limit 1')
 const VOLATILITY = query<VolatilityRow>('select * from volatility')
-// The row is there before it is locked, so that there is always something to wait for.
+// The row is created before it is locked, so that there is always something to wait for.
 const FIRST = query(
   `insert into volatility (one, variance, hours, last_price, last_at)
    values (1, :variance, :hours, :last_price, :last_at) on conflict do nothing`,
@@ -37,7 +37,7 @@ export const book = {
     return row ? { price: row.price as Price, at: instant(row.at) } : null
   },
 
-  /** Whoever moves the volatility locks it first, and adds prices only then. */
+  /** Every write that changes the volatility locks it first, and adds prices only then. */
   async lock(tx: Tx): Promise<void> {
     await Promise.all([tx.run(FIRST, volatilityParams(FIRST_VOLATILITY)), tx.run(LOCK)])
   },
@@ -50,7 +50,7 @@ export const book = {
     return volatility
   },
 
-  /** Works the volatility out anew, after prices have come in that lie behind the newest. */
+  /** Recomputes the volatility after prices older than the newest one have been added. */
   async rebuildVolatility(tx: Tx): Promise<void> {
     const prices = await tx.all(RECENT, { reach: REACH_MS })
     const volatility = prices.reduce(

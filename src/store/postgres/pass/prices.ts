@@ -41,7 +41,7 @@ export function createPriceStore(connection: Connection): PriceStore {
       if (!giveBack) throw new Problem('import_running', 'Another import is running.')
       try {
         await clear()
-        // What is staged is nobody's business yet, so that no month waits for the end of a file.
+        // Staged rows concern nobody yet, so no month waits for the end of a file.
         for await (const batch of batches) await look((tx) => tx.run(STAGE, arraysOf(IMPORTED, batch)))
         return await write(async (tx) => {
           await book.lock(tx)

@@ -1,5 +1,5 @@
-// Windows that are over, closed with their successors opened, many in few statements: they end by the thousand at the
-// same midnight.
+// Closes windows that are over and opens their successors, many in a few statements: thousands end at the same
+// midnight.
 
 import type { Instant } from '../../../core/instant.ts'
 import { lesser, type Usd } from '../../../core/money.ts'
@@ -17,9 +17,9 @@ import type { PlanDecisions } from '../../passes.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { amountParams, closingParams } from '../../rows/window.ts'
 import { slotUse } from '../../sql/ledger.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 /** A plan's current window, its terms, and the time of its tenant. */
 export type Rollable = {

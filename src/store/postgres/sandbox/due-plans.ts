@@ -1,10 +1,10 @@
-// Which plans of a sandbox a pass must look at: they are looked through one by one, as a sandbox is small.
+// Which plans of a sandbox a pass must look at: they are checked one by one, because a sandbox is small.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { DueRanges } from '../../passes.ts'
 import { instantOrNull } from '../../rows/instant.ts'
-import { isDueAt, NEXT_STOP } from '../../sql/due-plans.ts'
+import { isDueAt, NEXT_STOP } from '../../sql/sandbox-due-plans.ts'
 import type { Connection } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 

@@ -4,13 +4,16 @@ import type { Tenant } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Wiped, wipedOf } from '../../sandboxes.ts'
 import { WIPED } from '../../sql/wiped.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 const MARK = query('update sandboxes set resetting = :resetting where tenant_id = :tenant')
 const WIPE = WIPED.map(([table, rows]) => ({ table, all: query(`delete from ${table} where ${rows}`) }))
 
-/** In the transaction of whoever has the tenant alone. Evidence that is kept for ever goes while the tenant is marked. */
+/**
+ * In a transaction that has the tenant to itself. Records that are otherwise kept for ever can be deleted while the
+ * tenant is marked.
+ */
 export async function wipe(tx: Tx, { tenantId: tenant }: Tenant): Promise<Wiped> {
   if ((await tx.run(MARK, { tenant, resetting: 1 })) !== 1) {
     throw new Problem('sandbox_refused', 'Only a test environment can be wiped.')

@@ -18,10 +18,10 @@ import { runPage } from '../pass/plan-page.ts'
 import { writeWakeUps } from '../pass/wake-ups.ts'
 import { type Connection, ofTenant } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
-import { onceMore } from '../server/once-more.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { takeSessionLock } from '../server/session-lock.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
+import { onceMore } from '../server/try-again.ts'
 import { findNextStop, listSandboxDue } from './due-plans.ts'
 import { wipe } from './reset.ts'
 import { sandboxTimes, timeOf } from './tenant-time.ts'
@@ -37,7 +37,10 @@ const WAKE_UP_ID = query<{ id: bigint }>(
 )
 const EXPIRED = query<{ count: bigint }>(EXPIRED_LEASES)
 
-/** Gives the tenant a clock of its own, which for a live one the table refuses; so does this, in words. */
+/**
+ * Gives the tenant a clock of its own. For a live tenant the table refuses that, and so does this function, with a
+ * message.
+ */
 async function open(tx: Tx, tenant: Tenant, real: Instant): Promise<Sandbox> {
   refuseLive(tenant)
   const [, all] = await Promise.all([tx.run(OPEN, { tenant: tenant.tenantId }), sandboxTimes(tx, real)])
@@ -64,7 +67,7 @@ export function createSandboxStore(connection: Connection): SandboxStore {
 
     async beginAdvance(tenant, byMs, entry) {
       const end = await takeSessionLock(connection, LOCK.advance)
-      if (!end) throw new Problem('database_in_use', 'Another advance is running: wait for its end.')
+      if (!end) throw new Problem('database_in_use', 'Another advance is running: wait until it ends.')
       try {
         return await write(async (tx) => {
           const { real } = await tx.times

@@ -1,5 +1,5 @@
-// What time it is for a tenant: the one place that knows of sandbox offsets, but for the gate (../server/gate.ts).
-// Everybody lives in real time but the test tenants that are listed in `sandboxes`.
+// What time it is for a tenant: the only place, apart from the gate (../server/gate.ts), that knows of sandbox offsets.
+// Everybody lives in real time except the test tenants that are listed in `sandboxes`.
 
 import { type Instant, later, plus } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
@@ -7,8 +7,8 @@ import { instantOrNull } from '../../rows/instant.ts'
 import { IN_REAL_TIME } from '../../sql/expressions.ts'
 import { NOW_SQL } from '../server/clock.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
 export type SandboxTime = { tenantId: number; offsetMs: number; now: Instant }
 type Shift = { tenant_id: bigint; offset_ms: bigint; reported_until: bigint }
@@ -38,7 +38,9 @@ export const TENANT_NOW_SQL = `
 const shifted = (shift: Shift, real: Instant): Instant =>
   later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant)
 
-/** A write that finishes what a tenant's call has begun: its key has been asked for. `now` is the tenant's own. */
+/**
+ * A write that completes what a tenant's call has begun: its key has already been checked. `now` is the tenant's own.
+ */
 export const writeAs = <T>(
   connection: Connection,
   { tenantId }: Tenant,
@@ -49,7 +51,7 @@ export const writeAs = <T>(
     return work(tx, times.of(tenantId), times.real)
   }, callOf({ tenantId }))
 
-/** The tenant's time when the real one is `real`, for whoever reads. A write asks its gate instead. */
+/** The tenant's time when the real one is `real`, for reads. A write asks its gate instead. */
 export async function timeOf(tx: Tx, tenantId: number, real: Instant): Promise<Instant> {
   const shift = await tx.get(SHIFT, { tenant: tenantId })
   return shift ? shifted(shift, real) : real

@@ -1,5 +1,5 @@
-// How long a server may say nothing. It ends what takes it too long by itself and says so (limits.ts); one that hangs, or
-// whose network is cut, does not, and whoever waits for it would wait for ever. So its connection is cut here.
+// How long a server may stay silent. A healthy server ends what takes too long and says so (limits.ts). One that hangs,
+// or whose network is cut, does not, and its client would wait for ever, so the connection is cut here.
 
 import type { Socket } from 'node:net'
 import type { ClientBase } from 'pg'
@@ -7,7 +7,7 @@ import { Silence } from './errors.ts'
 import { PATIENCE, type Patience } from './limits.ts'
 
 export type Watch = {
-  /** Something was asked, behind all that was asked before. */
+  /** Something was asked, after everything that was asked before. */
   asked: (patience: Patience) => void
   /** The oldest question was answered. */
   answered: () => void
@@ -36,12 +36,12 @@ export function watchOver(client: ClientBase): Watch {
   }
 }
 
-/** Not by a goodbye, which nobody would hear. */
+/** Not by closing it properly, which nobody would hear. */
 const cut = (client: ClientBase, why: Error): void => {
   ;(client as unknown as { connection: { stream: Socket } }).connection.stream.destroy(why)
 }
 
-/** The same for what is asked one after the other, before anything else. */
+/** The same for the questions that are asked one by one, before anything else. */
 export const impatient = (asked: Pick<ClientBase, 'query'>): Pick<ClientBase, 'query'> => ({
   query: ((text: string, values: unknown[] = []) =>
     asked.query({ text, values, query_timeout: PATIENCE.first } as never)) as unknown as ClientBase['query'],

@@ -1,8 +1,8 @@
 // What time it is: by the server's clock, which all hosts share, or by the clock that a test gave.
 
 import type { Instant } from '../../../core/instant.ts'
+import type { Tx } from './pipeline.ts'
 import { type Query, query } from './statement.ts'
-import type { Tx } from './transaction.ts'
 
 /** Milliseconds since 1970 as SQL. */
 export const SERVER_MS_SQL = 'floor(extract(epoch from clock_timestamp()) * 1000)::bigint'

@@ -1,55 +1,57 @@
-// Committing, so that it is known what was committed: the server can refuse with a success, or go away in the middle.
+// Commits in such a way that the outcome is known: the server can report success without having done what was asked, or
+// go away in the middle.
 
 import type { ClientBase, Pool } from 'pg'
-import { isLost, OutcomeUnknown } from './errors.ts'
+import { isUndone, OutcomeUnknown, Undone } from './errors.ts'
 import { HISTORY_SQL, type History, type Mark } from './gate.ts'
 import { PATIENCE, type Patience } from './limits.ts'
+import { type Pipeline, pipelineOn } from './pipeline.ts'
 import { query } from './statement.ts'
-import { type Pipeline, pipelineOn } from './transaction.ts'
 
-/** For how long, and how soon after each other, a server is asked what became of a transaction. */
+/** For how long, and how often, a server is asked what became of a transaction. */
 const ASKED_MAX_MS = 10_000
 const ASK_AGAIN_MS = 50
 
 /** Commits, and throws whatever has failed before it. */
 export async function commit(tx: Pipeline<ClientBase>, patience: Patience = PATIENCE.commit): Promise<void> {
   await unwarned(tx, patience, async () => {
+    if (tx.hasFailed()) await tx.settled()
     const end = tx.send('commit', patience)
     end.catch(() => {})
     await tx.settled()
-    // The server answers a commit of what has failed with ROLLBACK, and not with an error.
+    // The server answers the commit of a failed transaction with ROLLBACK, not with an error.
     const { command } = await end
-    if (command !== 'COMMIT') throw new Error(`a commit was answered with ${command}`)
+    if (command !== 'COMMIT') throw new Undone(`a commit was answered with ${command}`)
   })
 }
 
 /**
- * Commits on a client that is asked one thing after the other, for as long as that takes: a person waits for it, and can
- * end it. Every transaction that is begun by hand ends by this.
+ * Commits on a client that takes one query at a time, however long that takes: a person waits for it, and can end it.
+ * Every transaction that is begun by hand ends with this.
  */
 export async function commitAlone(client: ClientBase): Promise<void> {
   try {
     await commit(pipelineOn(client, null), null)
   } catch (error) {
-    throw isLost(error) ? new OutcomeUnknown(error) : error
+    throw isUndone(error) ? error : new OutcomeUnknown(error)
   }
 }
 
 /**
- * Resolves when all that anybody sees in the database is where a commit of ours would be. Who has committed it may have
- * been ended before that. The client is in no transaction.
+ * Resolves when everything visible in the database is as durable as a commit of ours. The process that committed it may
+ * have ended before it was. The client is in no transaction.
  */
 export async function waitForCommitted(client: ClientBase): Promise<void> {
   const tx = pipelineOn(client, null)
   await unwarned(tx, null, () => tx.send(BEHIND, null))
 }
 
-/** A commit of nothing, which waits for a standby as any other, and so for all that was committed before it. */
+/** An empty commit, which waits for a standby like any other, and so for everything that was committed before it. */
 const BEHIND = "begin; select pg_logical_emit_message(true, 'tranche', ''); commit"
 
 /**
- * Whoever cancels a commit that waits for a standby has it succeed on one disk alone, with a warning and nothing else. Then
- * another one waits behind it.
+ * If somebody cancels a commit that waits for a standby, it succeeds on one disk alone, with only a warning. Then
+ * another commit waits behind it.
  */
 async function unwarned<T>(tx: Pipeline<ClientBase>, patience: Patience, work: () => Promise<T>): Promise<T> {
   let isWarned = false
@@ -70,16 +72,17 @@ async function unwarned<T>(tx: Pipeline<ClientBase>, patience: Patience, work: (
 }
 
 type Fate = History & { status: string | null }
-// A commit whose session was ended while it waited for the standby stands on the primary alone, and would be lost with it.
-// The message makes this answer a commit of its own, which comes only when the standby has both.
+// A commit whose session was ended while it waited for the standby is on the primary alone, and would be lost with it.
+// The message turns this query into a commit of its own, which is answered only when the standby has both.
 const FATE = query<Fate>(
   `select ${HISTORY_SQL}, pg_logical_emit_message(true, 'tranche', ''),
      case when :xid::xid8 < pg_snapshot_xmax(pg_current_snapshot()) then pg_xact_status(:xid::xid8) end as status`,
 )
 
 /**
- * Whether a write was committed whose connection broke meanwhile: another one is asked. The broken one has been given
- * back: many break at once, and each would wait for the place of another. Throws OutcomeUnknown when nobody can tell.
+ * Whether a write whose connection broke was committed; another connection is asked. The broken one has already been
+ * given back: many break at once, and each would otherwise wait for another's place. Throws OutcomeUnknown when nobody
+ * can tell.
  */
 export async function wasCommitted(
   { xid, timeline, memory }: Mark,
@@ -89,13 +92,14 @@ export async function wasCommitted(
   const until = performance.now() + ASKED_MAX_MS
   for (let asked = 1; performance.now() < until; asked++) {
     await pause(ASK_AGAIN_MS * asked)
-    // One that says nothing is not waited for any longer either.
+    // A server that stays silent is not waited for any longer either.
     const fate = await Promise.race([ask(pool, xid).catch(() => undefined), pause(until - performance.now())])
     // A promoted standby gives the same number to another transaction.
     if (fate && fate.timeline !== timeline) break
     if (fate?.status === 'aborted') return false
     if (fate?.status !== 'committed') continue
-    // It may be another transaction's. What is undone is undone, whoever has the number: ours would have kept it.
+    // The number may be another transaction's. If it was undone, ours was too: had ours been committed, the number
+    // would still be its own.
     if (fate.memory !== memory) break
     return true
   }

@@ -1,18 +1,19 @@
-// Whose turn it is to use a connection: there are few, and a tenant whose calls all wait for something would have them all.
-// A tenant takes one only while more are free than it holds already. So the first to come in a crowd gets about half, the
-// next one half of what is left, and somebody who has none gets one. Work that no call waits for cannot keep the last one,
-// nor a tenant the last two: whatever they wait for, a key is looked up at once.
+// Whose turn it is to use a connection: there are few, and a tenant whose calls all wait for something would take them
+// all. A tenant takes one only while more are free than it already holds. So the first tenant with a crowd of calls
+// gets about half, the next one half of the rest, and a tenant that has none gets one. Background work never takes the
+// last connection, nor a tenant the last two, so a key can always be looked up at once.
 
-/** A tenant, `unknown` while its key is being looked up, or `none` for what no call waits for: passes, metrics. */
+/** A tenant, `unknown` while its key is being looked up, or `none` for background work: passes, metrics. */
 export type Whose = number | 'unknown' | 'none'
 
-/** How many each leaves to those who come first. */
+/** How many connections each kind leaves free for more urgent kinds. */
 const LEAVES = { tenant: 2, none: 1, unknown: 0 }
 
 export type Places = {
   /**
-   * Resolves when a connection may be used, with what gives its place back. What is of one wait in one line, and the lines
-   * take turns. Throws what `refusal` makes when nobody of its line was let in for `stillMaxMs`.
+   * Resolves when a connection may be used, with a function that gives its place back. The calls of each tenant wait in
+   * a line of their own, and the lines take turns. Throws what `refusal` makes when nobody in its line was let in for
+   * `stillMaxMs`.
    */
   take(whose: Whose): Promise<() => void>
 }
@@ -30,7 +31,7 @@ export function createPlaces({ max, stillMaxMs, refusal }: PlaceOptions): Places
 
   function mayTake(whose: Whose): boolean {
     const left = free - Math.min(LEAVES[typeof whose === 'number' ? 'tenant' : whose], max - 1)
-    // What holds the session of a pass needs others to go on: it has no share.
+    // A pass holds one session and needs others to make progress, so background work is not limited to a share.
     return left > (whose === 'none' ? 0 : (held.get(whose) ?? 0))
   }
 
@@ -41,7 +42,7 @@ export function createPlaces({ max, stillMaxMs, refusal }: PlaceOptions): Places
     else held.set(whose, now)
   }
 
-  /** Takes a place; what gives it back does so once. */
+  /** Takes a place; the function that it returns gives it back, once. */
   function taken(whose: Whose): () => void {
     count(whose, 1)
     let isOut = false
@@ -53,7 +54,7 @@ export function createPlaces({ max, stillMaxMs, refusal }: PlaceOptions): Places
     }
   }
 
-  /** Lets in whoever may go on now, one of each line after the other. */
+  /** Lets in everyone who may go on now, one from each line in turn. */
   function letIn(): void {
     for (let whose = lines.keys().find(mayTake); whose !== undefined; whose = lines.keys().find(mayTake)) {
       const line = lines.get(whose)
@@ -76,7 +77,7 @@ export function createPlaces({ max, stillMaxMs, refusal }: PlaceOptions): Places
       lines.delete(whose)
       for (const { refuse } of waiting) refuse()
     }, stillMaxMs)
-    // Whoever has a place has a connection, and that keeps the process.
+    // A call that has a place has a connection, and that keeps the process alive.
     timer.unref()
     const line = { waiting, timer }
     lines.set(whose, line)

@@ -4,17 +4,18 @@ import type { PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
-import { isOtherSchema } from '../../migrations.ts'
 import { createRefusedWrites } from '../../refused-writes.ts'
+import { isOtherSchema } from '../../schema-version.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
 import { createPlaces, type Whose } from './connection-turns.ts'
-import { explained, isDiskFull, isLost, isSilence, isTransient, noneFree } from './errors.ts'
+import { explained, isDiskFull, isLost, isUndone, noneFree } from './errors.ts'
 import { type Entered, enter, type Mark, type Scope } from './gate.ts'
 import { CONNECT_MAX_MS, PATIENCE } from './limits.ts'
+import { firstError, type Pipeline, pipelineOn, type Tx } from './pipeline.ts'
 import type { Pool } from './pool.ts'
 import { type SchemaLook, watchSchema } from './schema-watch.ts'
-import { firstError, type Pipeline, pipelineOn, type Tx } from './transaction.ts'
+import { tryAgain } from './try-again.ts'
 
 /** Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited. */
 export type WriteTx = Tx & { times: Promise<Entered> }
@@ -22,15 +23,15 @@ export type WriteTx = Tx & { times: Promise<Entered> }
 /** On whose behalf the server is asked. */
 export type Errand = {
   /**
-   * The tenant whose call waits for the answer: it has its share of the connections (connection-turns.ts). Left out for
-   * what no call waits for.
+   * The tenant whose call waits for the answer: it has a share of the connections (connection-turns.ts). Left out for
+   * background work.
    */
   caller?: Exclude<Whose, 'none'>
-  /** For what reads whole tables and takes as long as that takes. */
+  /** For work that reads whole tables, however long that takes. */
   unhurried?: boolean
 }
 
-/** A connection of one's own until it is given back. */
+/** A connection for the caller alone, until it is given back. */
 export type Session = { client: PoolClient; giveBack: (isBroken?: boolean) => void }
 
 export type Connection = {
@@ -48,16 +49,15 @@ export type Connection = {
    * it. `work` may run more than once: the last run counts.
    */
   write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope & Errand): Promise<T>
-  /** The same for a probe, whose success says nothing of larger writes. Throws what the disk had no room for of late. */
+  /**
+   * The same for a probe, whose success says nothing about larger writes. Throws the error of a recent write that the
+   * disk had no room for.
+   */
   probe(work: (tx: WriteTx) => Promise<void>): Promise<void>
-  /** For what a session holds beyond a transaction. */
+  /** For locks that a session holds longer than a transaction. */
   session(): Promise<Session>
   close(): Promise<void>
 }
-
-/** How often a transaction that others made impossible, or whose server went away, is tried in all. */
-const TRIES_MAX = 3
-const TRY_AGAIN_MS = 50
 
 export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ tenants: [tenantId] })
 
@@ -81,22 +81,16 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     refusal: () => noneFree(server),
   })
 
-  async function onClient<T>(
-    work: (tx: Pipeline) => Promise<T>,
-    { caller, unhurried = false }: Errand,
-  ): Promise<T> {
+  const onClient = <T>(work: (tx: Pipeline) => Promise<T>, { caller, unhurried = false }: Errand) => {
     const patience = unhurried ? null : caller === undefined ? PATIENCE.work : PATIENCE.call
-    for (let tried = 1; ; tried++) {
+    return tryAgain(server, async () => {
       const giveBack = await places.take(caller ?? 'none')
       try {
         return await work(pipelineOn(await pool.connect(), patience))
-      } catch (error) {
-        if (tried === TRIES_MAX || !mayTryAgain(error)) throw explained(error, server)
-        await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS * tried))
       } finally {
         giveBack()
       }
-    }
+    })
   }
 
   async function written<T>(tx: Pipeline, work: (tx: WriteTx) => Promise<T>, scope: Scope): Promise<T> {
@@ -107,7 +101,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
         const times = entered.then((gate) => gate.times)
         times.catch(() => {})
         const value = await work({ ...tx, times }).catch(async (error) => {
-          // In another schema its statements may fail before it hears why.
+          // In another schema, its statements may fail before the reason is known.
           await times.catch((why) => {
             if (isOtherSchema(why)) throw why
           })
@@ -118,7 +112,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
         return value
       })
     } catch (error) {
-      if (sent && isLost(error) && (await wasCommitted(sent.mark, error, pool))) return sent.value
+      if (sent && !isUndone(error) && (await wasCommitted(sent.mark, error, pool))) return sent.value
       throw error
     }
   }
@@ -167,16 +161,13 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
   }
 }
 
-// A connection keeps the plans that it has made. One that was made while a table was small, and reads all of it, would go
-// on to do so when it is large; and what a write reads lies along indexes.
+// A connection keeps its query plans. A plan made while a table was small, which reads all of it, would go on doing so
+// when the table is large; and everything that a write reads lies along indexes.
 const BEGIN_WRITE = 'begin; set local enable_seqscan = off'
 const BEGIN_READ = 'begin isolation level repeatable read read only'
 const BEGIN_LONG = `${BEGIN_READ}; set local statement_timeout = 0`
 
-/** Whether nothing was done that is known of, and it costs little to find out whether it can be done now. */
-const mayTryAgain = (error: unknown): boolean => isTransient(error) || (isLost(error) && !isSilence(error))
-
-/** Runs it to its end and gives the connection back, or ends a connection of which nothing is known any more. */
+/** Runs it to its end and gives the connection back, or ends the connection if its state is unknown. */
 async function inTransaction<T>(tx: Pipeline, begin: string, run: () => Promise<T>): Promise<T> {
   const { client } = tx
   try {

@@ -1,5 +1,5 @@
-// What the driver is told of an address. What an address leaves out the driver takes from the variables that PostgreSQL's own
-// programs have for it: PGHOST, PGPASSWORD and so on.
+// Turns an address into what the driver is told. What the address leaves out, the driver takes from the variables of
+// PostgreSQL's own programs: PGHOST, PGPASSWORD and so on.
 
 import { readFileSync } from 'node:fs'
 import type { ClientConfig } from 'pg'
@@ -11,7 +11,7 @@ import { type AddressValues, addressValues, isPort, PORT_MAX } from '../../addre
 export function destinationOf(url: string): ClientConfig {
   const values = addressValues(url)
   const { host, port, user, password, dbname, options } = values
-  // With such a one the driver never answers.
+  // With such a value, the driver never answers.
   if (port === null && !isPort(process.env.PGPORT || '5432'))
     throw new Problem('usage', `PGPORT is not a number from 1 to ${PORT_MAX}.`)
   return {
@@ -25,12 +25,15 @@ export function destinationOf(url: string): ClientConfig {
   }
 }
 
-/** Whatever asks for TLS has the certificate checked, and its name: to whom a password goes is the point of asking. */
+/**
+ * Every mode that asks for TLS has the certificate and its name checked: knowing who gets the password is the point of
+ * asking.
+ */
 function tlsOf(
   { host, sslmode, sslrootcert, sslcert, sslkey }: AddressValues,
   read: (file: string) => string,
 ): Pick<ClientConfig, 'ssl'> {
-  // What goes over a socket of this machine is seen by nobody else, and the server offers no TLS there.
+  // Nobody else sees what goes over a local socket, and the server offers no TLS there.
   if (sslmode === 'disable' || host?.startsWith('/')) return { ssl: false }
   if (sslmode === null && sslrootcert === null && sslcert === null && sslkey === null) return {}
   return {

@@ -1,4 +1,4 @@
-// What PostgreSQL's errors mean: a sentence for whoever reads them, and what may be tried again.
+// What PostgreSQL's errors mean: a sentence that says what to do, and whether to try again.
 
 import pg from 'pg'
 import { Problem, type ProblemCode } from '../../../core/problem.ts'
@@ -7,30 +7,30 @@ import { Problem, type ProblemCode } from '../../../core/problem.ts'
 export const sqlState = (error: unknown): string | null =>
   error instanceof pg.DatabaseError ? (error.code ?? null) : null
 
-/** Whether a unique index has refused a row: somebody else was first, and a decision has to be made again. */
+/** Whether a unique index has refused a row: somebody else was first, and the decision has to be made again. */
 export const isTaken = (error: unknown): boolean => sqlState(error) === '23505'
 
-/** Whether rows or the order of locks are to blame, and nothing was done: the same again may succeed. */
+/** Whether a conflict with other transactions is to blame, and nothing was done: trying again may succeed. */
 export const isTransient = (error: unknown): boolean => ['40P01', '40001'].includes(sqlState(error) ?? '')
 
-/** What Node calls the system for that reaches another process: whatever it is refused with, it is not reached. */
+/** The system calls with which Node reaches another process: whatever error they return, it was not reached. */
 const OF_SOCKETS = ['connect', 'getaddrinfo', 'read', 'write', 'shutdown']
-/** The same where it tried several addresses, and says of none which call it was. */
+/** The same where Node tried several addresses, and does not say which call failed. */
 const UNREACHED = /^(E(CONN|PIPE|HOST|NET|TIMEDOUT|ADDR|AI_|PERM|AGAIN|ACCES)|ENOTFOUND|ENOENT)/
-/** Node's words for a certificate that it does not trust, or for what passes for none. */
+/** Node's error codes for a certificate that it does not trust, or that is not a certificate at all. */
 const OF_CERTIFICATES =
   /^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|ERR_CRYPTO_|CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_|INVALID_)/
 
 const codeOf = (error: unknown): string => String((error as NodeJS.ErrnoException)?.code ?? '')
 
-/** A server that was waited for in vain, on a connection that was cut then. */
+/** A server that was waited for in vain, on a connection that was then cut. */
 export class Silence extends Error {
   constructor(ms: number) {
     super(`no answer in ${ms / 1000} s`)
   }
 }
 
-/** Whether somebody has waited for a server until it was too long. */
+/** Whether a server has not answered in time. */
 export const isSilence = (error: unknown): boolean =>
   error instanceof Silence || (error instanceof Error && WAITED.test(error.message))
 
@@ -41,10 +41,22 @@ export class OutcomeUnknown extends Error {
   }
 }
 
+/** A commit that the server has answered with another word. */
+export class Undone extends Error {}
+
+/**
+ * Whether it is the server that says that a transaction whose commit was sent is undone. Whatever else has ended one, such as
+ * an answer that the driver cannot read, says nothing of what became of it.
+ */
+export const isUndone = (error: unknown): boolean =>
+  error instanceof Undone || (sqlState(error) !== null && !isLost(error))
+
 /** What the driver and the pool say then. */
 const WAITED = /^Query read timeout$|connection timeout$|^timeout expired$/
 
-/** Whether the connection is gone, or the server takes no work: what was under way is undone unless it was committed. */
+/**
+ * Whether the connection is gone, or the server accepts no work: what was under way is undone unless it was committed.
+ */
 export function isLost(error: unknown): boolean {
   if (isSilence(error)) return true
   const state = sqlState(error)
@@ -60,15 +72,17 @@ const LOST =
 /** What the pool says when none of its connections was free, or none could be made, in time. */
 const NONE_FREE = /timeout exceeded when trying to connect/
 
-/** What the driver says of an answer that makes no sense to it, and of a way to log in that it does not have. */
+/**
+ * What the driver says about an answer that makes no sense to it, and about a login method that it does not support.
+ */
 const IS_NO_SERVER = /^received invalid response|error establishing an SSL connection/
 const ASKS_OTHERWISE = /^Unknown auth|^SASL: /
 
-/** What a database says that has moved to another place (../copying/seal.ts). */
+/** The code that a database which has moved answers with (../copying/seal.ts). */
 export const SEALED_STATE = 'TS001'
 const SEALED = new RegExp(`^${SEALED_STATE}$`)
 
-/** `says` is what only some of its messages have: of a server that speaks another language, the next one is meant. */
+/** `says` must match the message as well; for a server that speaks another language, the next entry applies. */
 type Meaning = {
   is: RegExp
   says?: RegExp
@@ -87,7 +101,7 @@ const MEANINGS: Meaning[] = [
     is: /^57014$/,
     code: 'database_locked',
     words: (server, message) =>
-      `${server} was not done in time (${message}): see what keeps it busy in pg_stat_activity, and run it again.`,
+      `${server} did not finish in time (${message}): see what keeps it busy in pg_stat_activity, and run it again.`,
   },
   {
     is: /^53300$/,
@@ -103,14 +117,14 @@ const MEANINGS: Meaning[] = [
   {
     is: /^3D000$/,
     code: 'database_not_found',
-    words: (server, message) => `${server}: ${message}: make it with createdb, or name another one.`,
+    words: (server, message) => `${server}: ${message}: create it with createdb, or name another one.`,
   },
   {
     is: /^28/,
     says: /pg_hba\.conf/,
     code: 'storage_failed',
     words: (server, message) =>
-      `${server} lets nobody in from here like this (${message}): add a line to its pg_hba.conf, or ask for TLS with ?sslmode=verify-full where it wants that.`,
+      `${server} accepts no such connection from here (${message}): add a line to its pg_hba.conf, or ask for TLS with ?sslmode=verify-full if it requires that.`,
   },
   {
     is: /^28/,
@@ -130,13 +144,13 @@ const MEANINGS: Meaning[] = [
     says: / database /,
     code: 'storage_failed',
     words: (server, message) =>
-      `${server}: ${message}: tranche needs a schema of its own there, so let the owner of the database GRANT CREATE ON DATABASE to its user.`,
+      `${server}: ${message}: tranche connects there and needs a schema of its own, so let the owner of the database GRANT CONNECT, CREATE ON DATABASE to its user.`,
   },
   {
     is: /^42501$/,
     code: 'storage_failed',
     words: (server, message) =>
-      `${server}: ${message}: connect as the user that owns the schema tranche, and let it have all rights to what is in there.`,
+      `${server}: ${message}: connect as the user that owns the schema tranche, and give it all rights to everything in it.`,
   },
   {
     is: /^25006$/,
@@ -145,7 +159,7 @@ const MEANINGS: Meaning[] = [
       `${server} takes no writes (${message}): name the primary, or set its default_transaction_read_only to off.`,
   },
   {
-    // What a pool says of a session that is another one by now, too.
+    // Also what a pool says when the session is a different one by now.
     is: /^(26000|42P05)$/,
     code: 'storage_failed',
     words: (server, message) =>
@@ -155,7 +169,7 @@ const MEANINGS: Meaning[] = [
     is: /^(3F000|42(P01|P10|703|883|704))$/,
     code: 'database_damaged',
     words: (server, message) =>
-      `The schema of ${server} is not what the migrations of this program make (${message}): if it was upgraded, upgrade this host too; else put back what was changed, or restore a backup.`,
+      `The schema of ${server} is not what the migrations of this program make (${message}): if it was upgraded, upgrade this host too; otherwise put back what was changed, or restore a backup.`,
   },
   {
     is: /^55000$/,
@@ -206,13 +220,13 @@ export function explained(error: unknown, server: string): unknown {
       : 'went away in the middle of a commit'
     return new Problem(
       'storage_failed',
-      `${server} ${what}, and it is not known whether that was recorded: look before it is done again.`,
+      `${server} ${what}, and it is not known whether that was recorded: check before you do it again.`,
     )
   }
   if (error instanceof Silence)
     return new Problem(
       'storage_failed',
-      `${server} hangs, or the network to it is cut (${message}): see to it, and run it again.`,
+      `${server} hangs, or the network to it is cut (${message}): fix that, and run it again.`,
     )
   if (isLost(error))
     return new Problem(
@@ -232,12 +246,12 @@ export function explained(error: unknown, server: string): unknown {
   if (IS_NO_SERVER.test(message))
     return new Problem(
       'storage_failed',
-      `What answers at ${server} is not PostgreSQL, or none that has TLS (${message}): name its host and port.`,
+      `What answers at ${server} is not PostgreSQL, or has no TLS (${message}): check the host and the port.`,
     )
   if (ASKS_OTHERWISE.test(message))
     return new Problem(
       'storage_failed',
-      `${server} asks this user to log in as tranche cannot (${message}): give it scram-sha-256 in its pg_hba.conf.`,
+      `${server} asks this user to log in in a way that tranche does not support (${message}): give it scram-sha-256 in its pg_hba.conf.`,
     )
   if (['ERR_TLS_CERT_ALTNAME_INVALID', 'HOSTNAME_MISMATCH'].includes(codeOf(error)))
     return new Problem(
@@ -255,7 +269,7 @@ export function explained(error: unknown, server: string): unknown {
 /** Whether there was no room for something. */
 export const isDiskFull = (error: unknown): boolean => sqlState(error) === '53100'
 
-/** What a server sent that lets nobody in, as a Problem where nothing else is known of it. */
+/** The error of a server that lets nobody in, as a Problem, where nothing more is known. */
 export function refusedAs(error: unknown, server: string): unknown {
   if (sqlState(error) === null || explained(error, server) !== error) return error
   const { message } = error as Error
@@ -265,7 +279,7 @@ export function refusedAs(error: unknown, server: string): unknown {
   )
 }
 
-/** Does it, and explains what the server has against it. */
+/** Runs `work`, and explains the errors of the server. */
 export async function explaining<T>(server: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -274,7 +288,7 @@ export async function explaining<T>(server: string, work: () => Promise<T>): Pro
   }
 }
 
-/** Whether the values of a row are to blame: without it, its transaction would have succeeded. */
+/** Whether the values of a row are to blame: without that row, the transaction would have succeeded. */
 export const isRowsFault = (error: unknown): boolean => /^2[23]/.test(sqlState(error) ?? '')
 
 /** Whether an error concerns the whole database, and not one of its rows. */

@@ -1,29 +1,31 @@
-// The gate of months. Every writer takes the lock of all and those of its tenants, shared, and only in a later statement
-// reads its clock, which is never below what has been reported; it holds the gate to its commit. Whoever reports a month
-// takes a lock alone: so each writer has either committed by then, and is seen, or has not read its clock yet, and will
-// read one past the end of what is reported. Lock and clock in one statement would be wrong: its snapshot would be older
-// than its wait. The keys of calls are looked at together with the clock: whoever ends one waits for its tenant's writers,
-// and those that come later see that it has ended (docs/decisions/0068-a-write-asks-for-its-key.md).
+// The gate of months. Every write takes the lock of all and those of its tenants, shared, and only in a later statement
+// reads its clock, which is never below what has been reported. It holds the locks until its commit. Reporting a month
+// takes a lock exclusively. So each write has either committed by then, and is seen, or has not read its clock yet, and
+// will read a time past the end of what is reported. Taking the lock and reading the clock in one statement would be
+// wrong: its snapshot would be older than its wait. The keys of calls are read together with the clock: ending a key
+// waits for its tenant's writes, and later ones see that it has ended
+// (docs/decisions/0068-a-write-asks-for-its-key.md).
 
 import { type Instant, later, plus } from '../../../core/instant.ts'
 import { admit, type KeyLife } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { PRESENT_SQL } from './clock.ts'
 import { LOCK } from './locks.ts'
+import type { Pipeline } from './pipeline.ts'
 import { SCHEMA_SQL, type SchemaSeen } from './schema-watch.ts'
 import { type Query, query } from './statement.ts'
-import type { Pipeline } from './transaction.ts'
 
 /**
- * On whose behalf a write is done. `alone` waits until no other write of the tenants, or of anybody, is under way. `key` is
- * the key of its call: nothing is written when that has ended. `keys` are those of several calls, which ask each for its own.
+ * On whose behalf a write is done. `alone` waits until no other write of the tenants, or of anybody, is under way.
+ * `key` is the key of its call: nothing is written when that has ended. `keys` are the keys of several calls, each of
+ * which checks its own.
  */
 export type Scope = {
   tenants?: readonly number[]
   alone?: 'tenants' | 'all'
   key?: string | undefined
   keys?: readonly string[]
-  /** How long it waits for each lock; by default as long as anybody. */
+  /** How long it waits for each lock; by default, as long as any write does. */
   waitsMs?: number
 }
 
@@ -40,7 +42,7 @@ export type Entered = Times & {
   admit: (keyId: string) => void
 }
 
-/** What names a transaction to a server that is asked what became of it. */
+/** Identifies a transaction when a server is asked what became of it. */
 export type Mark = { xid: string } & History
 
 /** Takes the locks of a scope, then reads the clock. `found` is told what is on record of migrations, and may throw. */
@@ -90,9 +92,9 @@ const TENANT = lock('_shared', LOCK.tenant, ':tenant::int')
 const TENANT_ALONE = lock('', LOCK.tenant, ':tenant::int')
 
 /**
- * What a server has been through. `timeline` is another one after a standby was promoted, where numbers of transactions
- * begin to differ. `memory` is another one after a server fell over, as it then begins its statistics anew: it has
- * forgotten the numbers that were not on its disk, and gives them to other transactions.
+ * What a server has been through. `timeline` changes when a standby is promoted; from there on, transaction numbers
+ * differ. `memory` changes when a server crashes, because its statistics then begin anew: it has forgotten the
+ * transaction numbers that were not on its disk, and gives them to other transactions.
  */
 export type History = { timeline: string; memory: string }
 /** Its columns. */
@@ -107,7 +109,7 @@ const LIFE_SQL = `(
     select r.status from partners r
     where r.partner_slug = (select t.partner_slug from tenants t where t.tenant_id = k.tenant_id)))
   from api_keys k where k.key_id = :key::text) as life`
-/** Of a further key: as a rule the calls that share a write have come by one. */
+/** For each further key: usually, the calls that share a write have come with the same key. */
 const LIFE: Query<{ life: Life | null }> = query(`select ${LIFE_SQL}`)
 const TIMES: Query<Mark & SchemaSeen & { real: bigint; shifts: Shift[]; life: Life | null }> = query(
   `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, ${HISTORY_SQL}, ${SCHEMA_SQL},

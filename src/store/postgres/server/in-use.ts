@@ -1,5 +1,5 @@
-// Whether a database is in use. Each session of a process that has it open holds a lock, shared, and one session stays
-// however long nobody calls; whoever puts another database in its place takes the lock alone.
+// Whether a database is in use. Each session of a process that has it open holds a shared lock, and one session stays
+// open even while nobody calls. Replacing the database takes the lock exclusively.
 
 import type { ClientBase, Pool } from 'pg'
 import { Problem } from '../../../core/problem.ts'
@@ -7,7 +7,7 @@ import { LOCK } from './locks.ts'
 
 type Asking = Pick<ClientBase, 'query'>
 
-/** To be called of each new session, before it looks at anything. Waits while somebody puts another database there. */
+/** To be called for each new session, before it looks at anything. Waits while the database is being replaced. */
 export async function holdInUse(client: Asking): Promise<void> {
   await client.query(`select pg_advisory_lock_shared(${LOCK.use}, 0)`)
 }
@@ -15,14 +15,17 @@ export async function holdInUse(client: Asking): Promise<void> {
 /** How long after one try there is another. */
 const RETAKE_MS = 250
 
-/** Has a process that lost all its sessions open one at once, though nobody calls: its server may have begun anew. */
+/**
+ * Makes a process that lost all its sessions open a new one at once, even if nobody calls: its server may have
+ * restarted.
+ */
 export function stayInUse(pool: Pool): void {
   let isRetaking = false
 
   async function retake(): Promise<void> {
     if (isRetaking) return
     isRetaking = true
-    // By what the pool counts: it tells of some sessions twice that they have gone.
+    // Goes by the pool's count: the pool reports the end of some sessions twice.
     while (pool.totalCount === 0 && !pool.ending) {
       const client = await pool.connect().catch(() => null)
       client?.release()
@@ -40,10 +43,10 @@ export function stayInUse(pool: Pool): void {
 const ENDING_MAX_MS = 2_000
 const LOOK_AGAIN_MS = 50
 
-/** Holds it to the end of the transaction: nobody uses the database, nor begins to. Throws database_in_use. */
+/** Held until the end of the transaction: meanwhile, nobody uses the database or begins to. Throws database_in_use. */
 export async function takeFromUsers(client: Asking, server: string): Promise<void> {
   const until = performance.now() + ENDING_MAX_MS
-  // Not by waiting for the lock: that would keep out new sessions of those that hold it.
+  // It does not wait for the lock: that would keep out new sessions of the processes that hold it.
   while (!(await isFree(client))) {
     if (performance.now() > until) throw inUse(server)
     await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))

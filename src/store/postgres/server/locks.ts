@@ -5,13 +5,15 @@
 
 /** The first number of an advisory lock; the second is the tenant's where it is one of a tenant, else 0. */
 export const LOCK = {
-  /** Held shared by every writer, alone by whoever closes a month for all. */
+  /** Held shared by every write, and exclusively to close a month for all. */
   all: 1,
-  /** Of one tenant: shared by its writers, alone by whoever has to see the last of them gone. */
+  /**
+   * Of one tenant: held shared by its writes, and exclusively by work that must wait until the last of them is done.
+   */
   tenant: 2,
   /** Held by every hand of a pass, by its session. */
   pass: 3,
-  /** Whoever joins a pass or leaves it. */
+  /** To join a pass or leave it. */
   passDoor: 4,
   /** Of one tenant: polls take turns. */
   poll: 5,
@@ -20,12 +22,15 @@ export const LOCK = {
   /** An import of prices, held by its session. */
   import: 7,
   migrate: 8,
-  /** Whoever numbers an adjustment. */
+  /** To number an adjustment. */
   numbering: 9,
-  /** Whoever adds to the audit log, to the end of its transaction. */
+  /** To add to the audit log; held until the end of the transaction. */
   audit: 10,
-  /** Whoever copies from here, shared, or to here, or takes the seal off, alone: held by its session. */
+  /** Held by a session: shared to copy from here; exclusively to copy to here, or to take the seal off. */
   copy: 11,
-  /** Held shared by every session of a process that has the database open, alone by whoever puts another one in its place. */
+  /**
+   * Held shared by every session of a process that has the database open, and exclusively to put another one in its
+   * place.
+   */
   use: 12,
 } as const

@@ -3,8 +3,8 @@
 import type { Pool, PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import { readMigrations } from '../../../resources.ts'
-import { sealedBeforeMigration } from '../../copying/sealed.ts'
-import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
+import { sealedBeforeMigration } from '../../copying/seal-words.ts'
+import { type Applied, isPending, type MigrationState, statesOf } from '../../schema-version.ts'
 import { sealOf } from '../copying/seal.ts'
 import { SERVER_MS_SQL } from './clock.ts'
 import { commitAlone } from './commit.ts'
@@ -22,7 +22,7 @@ const NO_LIMIT = 'set local statement_timeout = 0; set local lock_timeout = 0'
 export const migrationStates = async (client: Asked): Promise<MigrationState[]> =>
   statesOf(readMigrations('postgres'), await readApplied(client))
 
-/** Whether a schema is none of ours: one of that name, or else the one that the connection looks into. */
+/** Whether a schema is not one of ours: the one of that name, or else the one that the connection uses. */
 export async function isEmpty(client: Asked, schema?: string): Promise<boolean> {
   const table = schema ? `${schema}.migrations` : 'migrations'
   const { rows } = await client.query('select to_regclass($1) is null as none', [table])
@@ -41,7 +41,7 @@ export async function migrate(pool: Pool, clock: (() => Instant) | null): Promis
     if (seal) throw sealedBeforeMigration(seal)
     return await applyPending(client, clock?.() ?? (await serverTime(client)))
   } finally {
-    // What it has set belongs to no later work.
+    // What it has set must not affect later work.
     client.release(true)
   }
 }
@@ -56,7 +56,7 @@ async function applyPending(client: PoolClient, now: Instant): Promise<string[]>
   try {
     await client.query(NO_LIMIT)
     await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
-    // Whoever writes has committed by now, or looks at the migrations after these (schema-watch.ts).
+    // Every write has either committed by now, or looks at the migrations after these (schema-watch.ts).
     await client.query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
     const done = await bringUp(client, SCHEMA, now)
     await commitAlone(client)
@@ -67,7 +67,7 @@ async function applyPending(client: PoolClient, now: Instant): Promise<string[]>
   }
 }
 
-/** Applies what is missing, inside a transaction of a connection that looks into `schema` alone. */
+/** Applies what is missing, inside a transaction of a connection that uses only `schema`. */
 export async function bringUp(client: Asked, schema: string, now: Instant): Promise<string[]> {
   const done: string[] = []
   await client.query(`create schema if not exists ${schema}`)

@@ -1,4 +1,4 @@
-// The connections to a server: made as they are needed, looked at once when they are new, given back or ended.
+// The connections to a server: made as needed, checked once when new, then given back or ended.
 
 import type { Socket } from 'node:net'
 import pg from 'pg'
@@ -25,7 +25,7 @@ export type Pool = pg.Pool
 type Config = pg.ClientConfig & { address: string }
 type Wire = { stream: Socket; attachListeners: (stream: Pick<Socket, 'on'>) => void }
 
-/** The driver throws at an answer that it does not know, where nobody can catch it: that ends the connection here. */
+/** The driver throws at an unknown answer, where nobody can catch it; here, that ends the connection instead. */
 class Client extends pg.Client {
   protected readonly wire: Wire
   constructor({ address, ...rest }: Config) {
@@ -54,7 +54,7 @@ class PooledClient extends Client {
     super(config as Config)
     const { address } = config as Config
     const connect = super.connect.bind(this) as (told: Told) => void
-    // In the only form in which a pool calls it.
+    // Only in the form in which a pool calls it.
     this.connect = ((told: Told) => {
       const tell: Told = (error) => {
         if (error) this.wire.stream.destroy()
@@ -63,7 +63,7 @@ class PooledClient extends Client {
       try {
         connect(tell)
       } catch (error) {
-        // A name that none can be is thrown: of that the pool would hear nothing, and wait.
+        // An impossible host name throws: the pool would not hear of that, and would wait.
         tell(error as Error)
       }
     }) as typeof this.connect
@@ -71,14 +71,14 @@ class PooledClient extends Client {
 }
 type Told = (error?: Error) => void
 
-/** `schema` is another one only for a database in the making. */
+/** `schema` differs only for a database under construction. */
 export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA } = {}): Pool {
   const place: Place = { url, schema, isOwn: false }
   const pool = new pg.Pool({
     ...CONNECTING,
     address: url,
     max,
-    // One stays however long nobody calls, and holds the lock of those that use the database (in-use.ts).
+    // One stays open even while nobody calls, and holds the lock that marks the database as in use (in-use.ts).
     min: 1,
     pipeline: true,
     Client: PooledClient,
@@ -92,8 +92,8 @@ export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA }
 }
 
 /**
- * A connection that is nobody else's, without pipelining: tables are copied over it, which takes as long as it takes. It
- * need not be of a schema that this program knows.
+ * A connection for the caller alone, without pipelining: tables are copied over it, however long that takes. Its schema
+ * need not be one that this program knows.
  */
 export async function openAlone(url: string, { schema = SCHEMA } = {}): Promise<pg.Client> {
   const client = plainClient(url)
@@ -122,10 +122,13 @@ function plainClient(url: string): pg.Client {
   return client
 }
 
-/** `isOwn` once it is known that each of its connections has a session of its own. */
+/** `isOwn` is true once it is known that each of its connections has a session of its own. */
 type Place = { url: string; schema: string; isOwn: boolean }
 
-/** Makes a new connection ours, and refuses a server that cannot keep what it is given, or knows more than we. */
+/**
+ * Prepares a new connection, and refuses a server that cannot keep what it is given, or whose schema is newer than this
+ * program.
+ */
 async function prepare(client: pg.ClientBase, place: Place): Promise<void> {
   client.on('error', () => {})
   const asked = impatient(client)
@@ -138,8 +141,8 @@ async function prepare(client: pg.ClientBase, place: Place): Promise<void> {
 type Asked = Pick<pg.ClientBase, 'query'>
 
 /**
- * Settles a session. The first that came through a pool is looked at from a second connection: in a pool that gives out its
- * sessions for a transaction, that is the same one.
+ * Prepares a session. The first one that comes through a pool is checked from a second connection: if the pool gives
+ * out its sessions per transaction, both have the same one.
  */
 async function makeOurs(client: pg.ClientBase, asked: Asked, place: Place): Promise<void> {
   const of = { server: shownAddress(place.url), schema: place.schema }

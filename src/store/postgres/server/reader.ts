@@ -2,10 +2,10 @@
 
 import type { Params, Reader, Sql } from '../../common/reader.ts'
 import type { Connection, Errand } from './connection.ts'
+import type { Tx } from './pipeline.ts'
 import { type Query, query } from './statement.ts'
-import type { Tx } from './transaction.ts'
 
-/** Of the whole process: a statement has one name on every connection. */
+/** For the whole process: a statement has the same name on every connection. */
 const queries = new WeakMap<Sql<unknown>, Query<unknown>>()
 
 /** What a transaction asks in the SQL of both stores. */

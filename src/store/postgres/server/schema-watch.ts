@@ -1,15 +1,15 @@
 // Whether the schema is still one that this program knows: another host may have been upgraded, and have migrated the
-// database, while this process has its connections. A migration waits for every write under way and keeps the next ones
-// waiting (migrate.ts), so what a write sees at its gate holds to its commit.
+// database, while this process has its connections open. A migration waits for every write under way and keeps the next
+// ones waiting (migrate.ts), so what a write sees at its gate holds until its commit.
 //
-// And whether it is still the schema that was opened: a restore gives the name to another one. It waits until nobody uses
-// the database (in-use.ts), but a process that was cut off meanwhile cannot be seen.
+// And whether it is still the schema that was opened: a restore gives the name to another one. A restore waits until
+// nobody uses the database (in-use.ts), but it cannot see a process that was cut off meanwhile.
 
 import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
-import { createSchemaWatch } from '../../migrations.ts'
+import { createSchemaWatch } from '../../schema-version.ts'
+import type { Tx } from './pipeline.ts'
 import { query } from './statement.ts'
-import type { Tx } from './transaction.ts'
 
 /** `identity` is the schema's own, which it keeps under another name and on a standby. */
 export type SchemaSeen = { last_applied: string | null; identity: bigint }
@@ -19,9 +19,9 @@ export const SCHEMA_SQL = `(select max(name) from migrations) as last_applied,
 const SEEN = query<SchemaSeen>(`select ${SCHEMA_SQL}`)
 
 export type SchemaLook = {
-  /** Throws schema_newer, database_gone: that from the first time on, always. */
+  /** Throws schema_newer and database_gone; once it has thrown the latter, it always does. */
   found: (seen: SchemaSeen) => void
-  /** Does some reading, and looks beside it unless the last look was just now. Throws the same. */
+  /** Runs some reading, and looks at the same time unless it has just looked. Throws the same. */
   beside<T>(tx: Tx, reading: () => Promise<T>): Promise<T>
   /** Throws the same. */
   look(tx: Tx): Promise<void>
@@ -63,5 +63,5 @@ export function watchSchema(server: string): SchemaLook {
 const replaced = (server: string): Problem =>
   new Problem(
     'database_gone',
-    `${server} was replaced while it was open, so nothing more is stored: restart this process, should it work on what is there now.`,
+    `${server} was replaced while it was open, so nothing more is stored: restart this process if it is to work on what is there now.`,
   )

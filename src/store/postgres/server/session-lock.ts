@@ -1,15 +1,15 @@
-// Locks that a session holds, on a connection of its own: they end with the process, however that ends.
+// Locks that a session holds, on a connection of its own: they end with the process, however it ends.
 
 import type { Connection } from './connection.ts'
 import { explained } from './errors.ts'
 import { PATIENCE } from './limits.ts'
+import { pipelineOn } from './pipeline.ts'
 import { query } from './statement.ts'
-import { pipelineOn } from './transaction.ts'
 
 const TRY = query<{ taken: boolean }>('select pg_try_advisory_lock(:which::int, 0) as taken')
 const UNLOCK = query('select pg_advisory_unlock(:which::int, 0)')
 
-/** Takes a lock that one holds at a time. Returns how it is given back, or null while somebody holds it. */
+/** Takes an exclusive lock. Returns a function that gives it back, or null while somebody else holds it. */
 export async function takeSessionLock(
   { session, server }: Connection,
   which: number,

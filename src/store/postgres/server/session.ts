@@ -1,40 +1,43 @@
-// What a session is set to before anything else, whatever its role, its database, its server or its address say of it; and
-// the servers that are refused, because they would not keep what they are given.
+// What a session is set to before anything else, whatever its role, its database, its server or its address say; and
+// which servers are refused, because they would not keep what they are given.
 
 import type { ClientBase } from 'pg'
 import { Problem } from '../../../core/problem.ts'
 import { IDLE_TRANSACTION_MAX_MS, LOCK_WAIT_MAX_MS, STATEMENT_MAX_MS } from './limits.ts'
 
-/** A host that lost its power says no goodbye. What its sessions hold is free after half a minute of silence. */
+/**
+ * A host that loses power does not close its connections. What its sessions hold is released after half a minute of
+ * silence.
+ */
 export const SILENCE = { idle: 15, interval: 5, count: 3 }
 
 const SETTINGS = {
   lock_timeout: LOCK_WAIT_MAX_MS,
   statement_timeout: STATEMENT_MAX_MS,
   idle_in_transaction_session_timeout: IDLE_TRANSACTION_MAX_MS,
-  // Locks of a session are held by one that says nothing for as long as their work takes.
+  // A session that only holds a lock stays silent for as long as the work takes.
   idle_session_timeout: 0,
   tcp_keepalives_idle: SILENCE.idle,
   tcp_keepalives_interval: SILENCE.interval,
   tcp_keepalives_count: SILENCE.count,
   default_transaction_isolation: 'read committed',
-  // A commit that somebody has cancelled tells of it in a warning, and one of less would be taken for it (commit.ts).
+  // A commit that somebody has cancelled says so in a warning, which a higher level would suppress (commit.ts).
   client_min_messages: 'warning',
-  // With less, a number is read as another one than it was written as.
+  // With a lower value, some numbers are read back as different ones.
   extra_float_digits: 1,
-  // With off, a null among texts would be written as the word.
+  // With `off`, a null in an array of texts would be written as the word.
   array_nulls: 'on',
   standard_conforming_strings: 'on',
-  // A policy that hides rows makes a statement fail: a ledger of which some rows are not seen adds up to something else.
+  // Makes a statement fail if a policy hides rows: a ledger with hidden rows would add up to something else.
   row_security: 'off',
   // Statements here take milliseconds. Compiling one takes a hundred.
   jit: 'off',
 }
 
-/** Left by us in each session. Whoever finds it in a new one shares the session with somebody. */
+/** A mark that we leave in each session. If it is already in a new one, the session is shared with somebody. */
 const MARK = 'tranche.session'
 
-// The path is set before anything is looked up along it: the role's may lead to functions of the same names.
+// The path is set before any name is looked up: the role's own path may lead to functions of the same names.
 const settingsFor = (schema: string): string => `set search_path to ${schema};
   select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
     current_setting('server_version_num')::int8 as version, current_setting('server_encoding') as encoding,
@@ -51,7 +54,7 @@ const settingsFor = (schema: string): string => `set search_path to ${schema};
       then set_config('synchronous_commit', 'on', false) end,
     set_config('${MARK}', 'in use', false)`
 
-/** Sets a session and looks at its server. Answers whether there is something between this process and the server. */
+/** Sets up a session and checks its server. Returns whether there is something between this process and the server. */
 export async function settle(
   client: ClientBase,
   asked: Pick<ClientBase, 'query'>,
@@ -62,7 +65,7 @@ export async function settle(
   const seen = said?.rows[0]
   if (!seen) throw new Error('the server said nothing of itself')
   refuseUnfit(seen, server)
-  // A pool gives out numbers of its own.
+  // A pool makes up process numbers of its own.
   return { isPooled: BigInt((client as unknown as { processID: number }).processID) !== seen.pid }
 }
 
@@ -98,7 +101,7 @@ const UNFIT: { is: (seen: Seen) => boolean; words: (seen: Seen) => string }[] = 
   {
     is: ({ encoding }) => encoding !== 'UTF8',
     words: ({ encoding }) =>
-      `keeps its text as ${encoding}, and not as UTF-8: make the database with createdb --encoding UTF8 --template template0`,
+      `stores its text as ${encoding}, not as UTF-8: create the database with createdb --encoding UTF8 --template template0`,
   },
   {
     is: ({ replication }) => replication !== 'origin',
@@ -112,6 +115,6 @@ const UNFIT: { is: (seen: Seen) => boolean; words: (seen: Seen) => string }[] = 
   {
     is: ({ open }) => !open,
     words: () =>
-      'has a schema tranche that this user may not look into: connect as its owner, or let that one GRANT USAGE ON SCHEMA tranche',
+      'has a schema tranche that this user may not use: connect as its owner, or let the owner GRANT USAGE ON SCHEMA tranche',
   },
 ]

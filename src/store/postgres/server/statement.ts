@@ -25,8 +25,8 @@ export function query<Row = never>(source: string): Query<Row> {
 }
 
 /**
- * PostgreSQL's text has no NUL, and who looks something up may name it all the same: in a path, say. It becomes another
- * control character, which no id has either, so that nothing is found.
+ * PostgreSQL's text cannot hold a NUL, but a lookup may contain one, in a path for example. It becomes another control
+ * character, which no id has either, so nothing is found.
  */
 const known = (value: unknown): unknown =>
   typeof value === 'string'
@@ -35,7 +35,7 @@ const known = (value: unknown): unknown =>
       ? value.map(known)
       : value
 
-/** The values of a statement in the order of its parameters. One that is missing is a mistake of the caller's. */
+/** The values of a statement in the order of its parameters. A missing one is the caller's mistake. */
 export const valuesOf = ({ text, params: names }: Query<unknown>, params: Params): unknown[] =>
   names.map((name) => {
     if (!(name in params)) throw new Error(`no value for :${name} of ${text}`)

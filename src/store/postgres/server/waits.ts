@@ -7,7 +7,7 @@ const HELD_BACK = `select current_setting('synchronous_standby_names') as names 
   where usename = current_user and datname = current_database() and wait_event = 'SyncRep'
     and state_change < clock_timestamp() - interval '3 seconds' limit 1`
 
-/** In words, if it has held a commit of this user back for some seconds; else null. */
+/** In words, if it has held up a commit of this user for some seconds; otherwise null. */
 export async function heldBackFor(url: string, server: string): Promise<string | null> {
   const client = await openAlone(url)
   try {

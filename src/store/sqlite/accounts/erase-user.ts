@@ -1,4 +1,4 @@
-// Erasing what is personal of a user, from the rows and from the bytes of the file.
+// Erases a user's personal data, from the rows and from the bytes of the file.
 
 import { createReadStream } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
@@ -31,7 +31,7 @@ export function createEraser({ db, read, write }: Connection, place: Place): Use
       return { before: userOf(row), now: at }
     })
     const text = before.email
-    // What another row says too stays in the file, however it is written.
+    // Text that another row holds as well stays in the file, however the file is written.
     const elsewhere = text !== null && (await read(() => sql.elsewhere.get({ text }) !== undefined))
     const overwritten = await overwrite(db, place.file, elsewhere ? null : text)
     const user = { ...before, email: null, authProvider: null, updatedAt: now }
@@ -41,8 +41,8 @@ export function createEraser({ db, read, write }: Connection, place: Place): Use
 }
 
 /**
- * Moves the log into the file and empties it. What the update left behind is zeros (secure_delete); should the text
- * still be there, left by a version that did not write zeros, the whole file is written anew.
+ * Moves the log into the file and empties it. What the update left behind is zeros (secure_delete); if the text is
+ * still there, left by a version that did not write zeros, the whole file is rewritten.
  */
 async function overwrite(db: Database, file: string, text: string | null): Promise<boolean> {
   if (file === ':memory:') return true

@@ -13,7 +13,7 @@ import type { Memory } from '../file/memory.ts'
 import type { AuditLog } from './audit.ts'
 
 type Known = Omit<KeySeen, 'now'>
-/** What is remembered of keys and their partners: every call asks for one. */
+/** A cache of keys and their partners: every call looks one up. */
 export type KeyMemory = Memory<Known>
 
 export function createKeyStore(

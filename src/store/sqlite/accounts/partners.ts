@@ -32,7 +32,7 @@ export function createPartnerStore(
       'select * from tenants where partner_slug = ? and environment = ?',
     ),
     tenants: db.prepare<object, TenantRow>(SELECT_TENANTS),
-    // A partner's status, hold and minimum reach all of its schedules at once; only those are written that change.
+    // A partner's status, hold and minimum change all of its schedules at once; only those that differ are written.
     wake: db.prepare(
       `update schedules set awake = not awake where plan_id in ${PLANS_OF_PARTNER} and awake <> ${AWAKE}`,
     ),

@@ -53,13 +53,13 @@ export function createWebhookStore({ db, read, write }: Connection, audit: Audit
         }),
       ),
 
-    // A pass is one process's: what it has not sent before it died is its own, and comes too late.
+    // A pass belongs to one process: wake-ups that it had not sent when it died would come too late.
     hasLeftWakeUps: async () => false,
 
     noteAttempt: (tenant, attempted, decide) =>
       write((now) => {
         const seen = find(tenant.tenantId)
-        // The secret is new with every registration: a result for an older one says nothing of this one.
+        // Every registration has a new secret: a result for an older one says nothing about this one.
         if (seen?.secret !== attempted.secret) return seen
         const webhook = decide(seen, now)
         put(tenant, webhook)

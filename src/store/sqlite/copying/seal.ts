@@ -1,10 +1,10 @@
 // The seal of a file: a row that says where the database has moved to, and a trigger on every table that refuses each
-// write. SQLite itself holds by them, so whoever writes is refused: a process that has had the file open since before, a
-// program of another version, an SQL shell.
+// write. SQLite itself enforces them, so every writer is refused: a process that already had the file open, a program
+// of another version, an SQL shell.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { AuditEntry } from '../../audit.ts'
-import { type Seal, sealedWords } from '../../copying/sealed.ts'
+import { type Seal, sealedWords } from '../../copying/seal-words.ts'
 import { instant } from '../../rows/instant.ts'
 import { createAuditLog } from '../accounts/audit.ts'
 import type { Database } from '../file/connection.ts'
@@ -12,7 +12,7 @@ import type { Database } from '../file/connection.ts'
 const PREFIX = 'sealed_'
 const WRITES = ['insert', 'update', 'delete'] as const
 
-/** Null for a database without a seal, and for one of before there were seals. */
+/** Null for a database without a seal, and for one from before there were seals. */
 export function sealOf(db: Database): Seal | null {
   if (!tablesOf(db).includes('sealed')) return null
   const row = db.prepare<[], { at: bigint; moved_to: string }>('select at, moved_to from sealed').get()
@@ -40,7 +40,7 @@ export function breakSeal(db: Database): void {
   db.prepare('delete from sealed').run()
 }
 
-/** Puts an entry on record, also in a database that is sealed and stays so. */
+/** Records an audit entry, even in a database that is sealed and stays so. */
 export function auditThroughSeal(db: Database, entry: AuditEntry, now: Instant): void {
   const add = () => createAuditLog(db).add(entry, now)
   const seal = sealOf(db)

@@ -7,8 +7,8 @@ import { sync } from '../../../whole-file.ts'
 import type { HeldSource, HoldOptions, Rows } from '../../copying/ends.ts'
 import { type Block, lineOf, type Value } from '../../copying/lines.ts'
 import { selectAll, type Table } from '../../copying/tables.ts'
-import { isPending } from '../../migrations.ts'
 import { instant } from '../../rows/instant.ts'
+import { isPending } from '../../schema-version.ts'
 import { type Database, openFile } from '../file/connection.ts'
 import { notThere, refuseUnreachable } from '../file/explain.ts'
 import { refuseDoubtfulLog } from '../file/log-trust.ts'
@@ -59,7 +59,7 @@ export async function holdFile(
       db.exec('commit')
     },
     async keepSeal() {
-      // A kill may have come between the write of a commit and its way to the disk.
+      // A kill may have come after a commit was written and before it reached the disk.
       const log = walFile(file)
       if (existsSync(log)) sync(log)
     },
@@ -78,7 +78,7 @@ function refuseOlder(db: Database, file: string): void {
   )
 }
 
-/** Reading leaves the event loop a turn between two blocks, and nothing else may be asked of `db` meanwhile. */
+/** Reading gives the event loop a turn between two blocks, and nothing else may use `db` meanwhile. */
 export const rowsIn = (db: Database): Rows => ({
   count: async ({ name }) => Number(db.prepare<[], bigint>(`select count(*) from ${name}`).pluck().get()),
   blocks: (table) => blocksOf(db, table),

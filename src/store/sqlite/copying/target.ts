@@ -1,5 +1,5 @@
-// A file in the making: filled under a name aside, packed into another one, and named when it is verified. What it
-// consists of follows from its rows alone, so the same rows are the same bytes, whichever way they came.
+// A file under construction: filled under a temporary name, packed into another file, and given its name when it is
+// verified. Its bytes depend on its rows alone, so the same rows give the same bytes, whichever way they came.
 
 import { closeSync, existsSync, openSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -20,7 +20,7 @@ import { openStore } from '../open.ts'
 import { auditThroughSeal, setSeal } from './seal.ts'
 import { rowsIn } from './source.ts'
 
-/** What is kept of the rows beside them (sql/0010_open_counts.sql and 0011_findings.sql), as a database without a past has it. */
+/** What is derived from the rows (sql/0010_open_counts.sql and 0011_findings.sql), as in a database without a past. */
 const MAKE_COUNTS = `
   delete from open_counts;
   insert into open_counts
@@ -57,10 +57,10 @@ export async function newFile(
       for (const suffix of ['', ...BESIDE]) rmSync(name + suffix, { force: true })
   }
   try {
-    // Nobody else knows it, and what a crash leaves of it is thrown away.
+    // Nobody else knows of it, and what a crash leaves of it is thrown away.
     for (const setting of ['journal_mode = memory', 'synchronous = off', 'cache_size = -65536'])
       db.pragma(setting)
-    // Its own name has no locks to take and nothing to keep a copy of.
+    // Under its temporary name, there are no locks to take and there is nothing to back up.
     await migrate(db, ':memory:', () => now)
     db.pragma('foreign_keys = off')
     db.exec('begin; delete from tiers')
@@ -83,7 +83,7 @@ export async function newFile(
     },
     count: (table) => reading().count(table),
     blocks: (table) => reading().blocks(table),
-    // Never the packed one: that a store opens a file changes it.
+    // Never the packed file: opening a file through a store changes it.
     openStore: () => openStore(loading, { clock, create: false }),
     async publish(audit) {
       if (result && audit) auditThroughSeal(result, audit, now)
@@ -114,7 +114,7 @@ function sayMigrations(db: Database, { begunAt, migrations }: FileHistory): void
   for (const { name, sha256, appliedAt } of migrations) say.run(appliedAt, name, sha256)
 }
 
-/** An empty file is none, and neither is one that only a log lies beside. */
+/** An empty file does not count as a database, nor does a log without one. */
 function refuseTaken(file: string): void {
   if (isMissing(file) && walBytes(file) === 0) return
   throw new Problem(

@@ -1,9 +1,9 @@
-// Looking at the seal of a file from outside, and taking it off.
+// Reads the seal of a file from outside, and takes it off.
 
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { AuditEntry } from '../../audit.ts'
-import type { Seal } from '../../copying/sealed.ts'
+import type { Seal } from '../../copying/seal-words.ts'
 import { createAuditLog } from '../accounts/audit.ts'
 import { type Database, openFile } from '../file/connection.ts'
 import { isUnreadable } from '../file/errors.ts'
@@ -17,7 +17,9 @@ import { acquireLock } from '../file/process-lock.ts'
 import { whenFree } from '../file/when-free.ts'
 import { breakSeal, sealOf } from './seal.ts'
 
-/** The seal of whatever lies there; null also for what cannot be read, or with its log would be read wrongly. */
+/**
+ * The seal of whatever is there; also null for a file that cannot be read, or that would be read wrongly with its log.
+ */
 export function seenSeal(file: string): Seal | null {
   if (isMissing(file) || hasForeignLog(file) || damagedLog(file) !== null) return null
   let db: Database | undefined

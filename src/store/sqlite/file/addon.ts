@@ -97,9 +97,9 @@ function dlopen(file: string): object {
 }
 
 function unpackInto(wanted: string, bytes: Uint8Array, hash: string): string {
-  // Two levels and no more: told to make all of them, Node never returns where the system makes none (/proc).
+  // Two levels and no more: told to create all of them, Node never returns where the system allows none (/proc).
   if (!existsSync(dirname(wanted))) mkdirSync(dirname(wanted), { mode: 0o700 })
-  // Links above it are followed once: somebody may turn one after the look at where it leads.
+  // Links above it are resolved once: somebody may change one after it has been checked.
   const around = realpathSync(dirname(wanted))
   refuseOpenPlace(around)
   const folder = join(around, basename(wanted))
@@ -131,14 +131,14 @@ function refuseUntrusted(folder: string): void {
   if ((stat.mode & 0o077) !== 0) chmodSync(folder, 0o700)
 }
 
-/** Throws when somebody else could put another folder into the place of one in `folder`, which has no links in it. */
+/** Throws when somebody else could replace one of the folders in `folder`, a path without links. */
 function refuseOpenPlace(folder: string): void {
   const uid = process.getuid?.()
   if (uid === undefined) return
   for (let place = folder; ; place = dirname(place)) {
     const { uid: owner, mode } = lstatSync(place)
     const isOpen = (mode & 0o022) !== 0 && (mode & 0o1000) === 0
-    if ((owner !== uid && owner !== 0) || isOpen) throw new Error(`${place} is in the hands of others`)
+    if ((owner !== uid && owner !== 0) || isOpen) throw new Error(`${place} can be changed by others`)
     if (place === dirname(place)) return
   }
 }

@@ -1,8 +1,8 @@
-// What a service and the thread that moves its log say to each other (checkpoints.ts, checkpoint-thread.ts).
+// The messages between a service and the thread that moves its log (checkpoints.ts, checkpoint-thread.ts).
 
 export type ThreadData = {
   file: string
-  /** Of the file that the service has open. */
+  /** The file that the service has open. */
   identity: string
   /** Set to 1 once the thread's connection is closed. */
   closed: Int32Array

@@ -7,9 +7,9 @@ import { identityOf } from './own-files.ts'
 
 type State = { busy: bigint; log: bigint; checkpointed: bigint }
 
-/** How long the lock of the writers is waited for, which other processes may have. */
+/** How long to wait for the write lock, which other processes may hold. */
 const LOCK_WAIT_MS = 100
-/** What may be left for the moment in which writers have to wait. */
+/** How much may be left for the moment in which writers have to wait. */
 const REST_PAGES = 100n
 const TRIES_MAX = 4
 
@@ -34,7 +34,7 @@ parentPort?.on('message', (asked: Asked) => {
 })
 
 function open(): Database {
-  // A file that was put in its place is not to be touched.
+  // A file that has replaced it must not be touched.
   if (identityOf(file) !== identity) throw new Error(`${file} was replaced`)
   const own = openFile(file, { fileMustExist: true })
   own.pragma(`busy_timeout = ${LOCK_WAIT_MS}`)

@@ -1,6 +1,6 @@
-// Checkpoints beside the calls. SQLite moves the log into the database at the end of whichever commit makes it too
-// long, and the event loop stands still meanwhile. A service that is written to a lot lets a thread do that instead, over
-// a connection of its own.
+// Checkpoints that do not hold up calls. SQLite moves the log into the database at the end of whichever commit makes it
+// too long, and the event loop stands still meanwhile. In a busy service, a thread does that instead, over a connection
+// of its own.
 
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
@@ -10,9 +10,9 @@ import type { Asked, Said, ThreadData } from './checkpoint-messages.ts'
 import { identityOf } from './own-files.ts'
 
 export const THREAD_ASSET = 'threads/checkpoint.cjs'
-/** A log so many times too long is moved by the commit that makes it so long, whatever the thread is doing. */
+/** When the log is this many times too long, the commit that made it so moves it, whatever the thread is doing. */
 const TOO_LONG = 4
-/** After somebody else kept the log from beginning anew. */
+/** After somebody else kept the log from being restarted. */
 const PAUSE_MS = 250
 /** How long a close waits for the thread. */
 const CLOSE_MS = 10_000
@@ -75,7 +75,7 @@ export function takeOverCheckpoints(
       const [, logged] = logState.get() as [bigint, bigint, bigint]
       return logged >= pages
     } catch {
-      // What is wrong with the file the next call will say.
+      // The next call will say what is wrong with the file.
       return false
     }
   }
@@ -101,7 +101,7 @@ export function takeOverCheckpoints(
       isOver = true
       if (!thread) return
       thread.postMessage('close' satisfies Asked)
-      // Whoever closes last removes the log, and that has to be the owner of its note.
+      // The last one to close removes the log, and that has to be the owner of its note.
       Atomics.wait(closed, 0, 0, CLOSE_MS)
     },
   }

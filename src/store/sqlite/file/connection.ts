@@ -11,7 +11,7 @@ import { plannedOnce } from './plan-once.ts'
 import { type SchemaLook, UNWATCHED_SCHEMA } from './schema-watch.ts'
 import { onFirstUse } from './statement.ts'
 import { whenFree } from './when-free.ts'
-import { createWriter, type Write } from './writer.ts'
+import { createWriter, type Write } from './write-queue.ts'
 
 export type Database = SQLite.Database
 
@@ -29,7 +29,10 @@ export type Connection = {
    * id of the tenant on whose behalf it is done.
    */
   write: Write
-  /** The same for a probe, whose success says nothing of larger writes. Throws what the disk had no room for of late. */
+  /**
+   * The same for a probe, whose success says nothing about larger writes. Throws the error of a recent write that the
+   * disk had no room for.
+   */
   probe(work: () => void): Promise<void>
   /** Throws database_gone when the file is no longer what its name leads to. */
   lookAtName: () => void
@@ -46,7 +49,9 @@ class FileDatabase extends SQLite {
   }
 }
 
-/** Opens a file without waiting inside SQLite: a lock is waited for outside, so that the event loop stays free. */
+/**
+ * Opens a file without waiting inside SQLite: waiting for a lock is done outside, so that the event loop stays free.
+ */
 export function openFile(file: string, { fileMustExist = false } = {}): Database {
   const binding = nativeBinding()
   const db = new FileDatabase(file, {
@@ -58,7 +63,7 @@ export function openFile(file: string, { fileMustExist = false } = {}): Database
   return db
 }
 
-/** What SQLite may keep of the file in memory: plenty for passes over many plans. */
+/** How much of the file SQLite may keep in memory: plenty for passes over many plans. */
 const CACHE_KIB = 32_768
 
 export function configure(db: Database, cacheKib = CACHE_KIB): void {
@@ -73,11 +78,13 @@ export function configure(db: Database, cacheKib = CACHE_KIB): void {
   db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
 }
 
-/** The size of the database without its log, inside a transaction as that transaction leaves it. */
+/** The size of the database without its log; inside a transaction, as that transaction leaves it. */
 export const databaseBytes = (db: Database): number =>
   Number(db.pragma('page_count', { simple: true })) * Number(db.pragma('page_size', { simple: true }))
 
-/** `notBefore` holds the instants of writes up: what it answers is over for every write, wherever the clock has gone. */
+/**
+ * `notBefore` is a lower bound for the instants of writes: no write is dated before it, wherever the clock has gone.
+ */
 export function connect(
   db: Database,
   clock: () => Instant,

@@ -1,13 +1,15 @@
-// What stands between a command and its database, in one sentence each: the path, whose it is, and the way out.
+// What keeps a command from its database, in one sentence each: the path, its owner, and what to do.
 
 import { accessSync, closeSync, constants, openSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { devNull } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import SQLite from 'better-sqlite3'
 import { Problem } from '../../../core/problem.ts'
-import { isSealedWords } from '../../copying/sealed.ts'
+import { isSealedWords } from '../../copying/seal-words.ts'
 
-/** Throws bad_file for a name that cannot be a database: a folder, or one behind a folder that may not be entered. */
+/**
+ * Throws bad_file for a name that cannot be a database: a folder, or a path through a folder that may not be entered.
+ */
 export function refuseUnreachable(file: string): void {
   if (isReachableFolder(file))
     throw new Problem(
@@ -16,14 +18,17 @@ export function refuseUnreachable(file: string): void {
     )
 }
 
-/** For a name at which there is nothing. The whole path: a command may stand in another folder than its caller thinks. */
+/**
+ * For a name at which there is nothing. It gives the full path: a command may run in another folder than its caller
+ * thinks.
+ */
 export const notThere = (file: string): Problem =>
   new Problem(
     'database_not_found',
     `There is no database at ${resolve(file)}: name the right one with --db, or begin one with \`tranche partner create\`.`,
   )
 
-/** Throws bad_file for a copy that cannot be read: a folder, one behind a closed folder, somebody else's. */
+/** Throws bad_file for a copy that cannot be read: a folder, a path through a closed folder, somebody else's file. */
 export function refuseUnreadable(copy: string): void {
   if (isReachableFolder(copy)) throw new Problem('bad_file', `${copy} is a folder: name the copy in it.`)
   if (!isDenied(copy, constants.R_OK)) return
@@ -33,7 +38,10 @@ export function refuseUnreadable(copy: string): void {
   )
 }
 
-/** Throws bad_file when no file can be made beside `file`: its folder is not there, or this user may not write in it. */
+/**
+ * Throws bad_file when no file can be created beside `file`: its folder does not exist, or this user may not write in
+ * it.
+ */
 export function refuseClosedFolder(file: string): void {
   const folder = dirname(resolve(file))
   if (!isReachableFolder(folder))
@@ -58,7 +66,7 @@ function isReachableFolder(name: string): boolean {
   }
 }
 
-/** Whether the file is there, and this user has not the right to it. */
+/** Whether the file exists, but this user has no right to it. */
 function isDenied(name: string, right: number): boolean {
   try {
     accessSync(name, right)
@@ -95,7 +103,7 @@ function ownerOf(name: string): string {
   }
 }
 
-/** What to do about a file of somebody else's. */
+/** What to do about somebody else's file. */
 function runAs(name: string): string {
   try {
     const { uid } = statSync(name)
@@ -105,7 +113,7 @@ function runAs(name: string): string {
   }
 }
 
-/** What the system calls a user, null for one that its list does not have. */
+/** The system's name for a user; null for one that is not in its list. */
 export function userName(uid: number): string | null {
   try {
     const users = readFileSync('/etc/passwd', 'utf8').split('\n')
@@ -139,7 +147,10 @@ export function explained(error: unknown, file: string): unknown {
   return sentence === undefined ? error : new Problem('storage_failed', sentence)
 }
 
-/** Whether this process gets the descriptors that a database takes: without one, SQLite says only that it cannot open. */
+/**
+ * Whether this process can get the descriptors that a database needs: if one is missing, SQLite only says that it
+ * cannot open.
+ */
 function canOpenMore(): boolean {
   const opened: number[] = []
   try {
@@ -172,7 +183,7 @@ export const isDiskFull = (error: unknown): boolean =>
 /** With less, some writes succeed and others do not. */
 const ROOM_MIN_BYTES = 1_048_576
 
-/** Whether there is room for a write beside the file; true where that cannot be seen. */
+/** Whether there is room for a write beside the file; true where that cannot be determined. */
 export function hasRoom(file: string): boolean {
   try {
     const { bavail, bsize } = statfsSync(dirname(resolve(file)))

@@ -1,9 +1,9 @@
-// Many rows of one table, some at a time in one statement: SQLite sets up what a table's checks need, such as the lists
-// of their `in (...)`, once for each statement and not for each row. For executions that is 40 % of an insert.
+// Inserts many rows into one table, several per statement: SQLite sets up what a table's checks need, such as the lists
+// of their `in (...)`, once per statement rather than once per row. For executions, that is 40 % of an insert.
 
 import type { Database } from './connection.ts'
 
-/** Enough that a further row gains nothing, and few enough that a rest is soon done one by one. */
+/** Enough that more would gain nothing, and few enough that the remainder is quickly done one by one. */
 const ROWS_AT_ONCE = 100
 
 type Value = string | number | bigint | null

@@ -1,6 +1,6 @@
-// A log that is damaged or gone. Whoever opens a database after a crash reads its log up to the first frame whose
-// checksum is wrong, and SQLite takes the rest for a write that was cut short. It may be: then nobody was answered. Or
-// commits that were answered come after it, and would be gone without a word. The two can be told apart.
+// A log that is damaged or gone. When a database is opened after a crash, SQLite reads its log up to the first frame
+// whose checksum is wrong, and takes the rest for a write that was cut short. That may be right: then nobody was
+// answered. Or commits that were answered come after it, and would silently be lost. The two can be told apart.
 
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
@@ -35,8 +35,8 @@ type Damage = {
 }
 
 /**
- * Throws bad_file for a log that nobody has open and that has lost commits which were answered. What was cut short by a
- * crash is none of that. See docs/decisions/0046-a-damaged-log.md.
+ * Throws bad_file for a log that nobody has open and that has lost commits which were answered. A write that a crash
+ * cut short does not count. See docs/decisions/0046-a-damaged-log.md.
  */
 export function refuseDamagedLog(database: string): void {
   const damage = damagedLog(database)
@@ -64,7 +64,7 @@ export function damagedLog(database: string): Damage | null {
   if (!canSeeLocks() || isOpen(database)) return null
   const damage = look(database)
   if (!damage) return null
-  // Somebody may have it open whose locks are not seen from here, in another container say, and be writing.
+  // Somebody whose locks cannot be seen from here, for example in another container, may have it open and be writing.
   standStill(BETWEEN_LOOKS_MS)
   const again = look(database)
   const isSame = again?.kind === damage.kind && again.soundBytes === damage.soundBytes
@@ -96,7 +96,7 @@ function look(database: string): Damage | null {
 const answeredIn = (index: LogIndex | null): number =>
   index?.isWhole && index.frames > index.backfilled ? index.frames : 0
 
-/** Goes along the frames: each has the checksum of everything before it and of itself. */
+/** Walks along the frames: each has a checksum of itself and everything before it. */
 function walk(descriptor: number, index: LogIndex | null): Damage | null {
   const headerBytes = Buffer.alloc(LOG_HEADER_BYTES)
   readSync(descriptor, headerBytes, 0, LOG_HEADER_BYTES, 0)
@@ -107,7 +107,7 @@ function walk(descriptor: number, index: LogIndex | null): Damage | null {
   const frame = Buffer.alloc(frameBytes)
   const words = new Int32Array(frame.buffer, frame.byteOffset, frameBytes / 4)
   const salt = Buffer.from(header.salt)
-  // SQLite takes nothing of a log whose header is wrong.
+  // SQLite ignores a log whose header is wrong.
   let { isSound, sum: before }: { isSound: boolean; sum: Sum } = header
   let sound = 0
   let soundCommit = 0
@@ -120,18 +120,18 @@ function walk(descriptor: number, index: LogIndex | null): Damage | null {
     const isOfThisLog = frame.subarray(8, 16).equals(salt)
     const stored = storedSum(frame, 16)
     const follows = isOfThisLog && isEqual(sumOf(words, 6, words.length, sumOf(words, 0, 2, before)), stored)
-    // Behind the damage, a frame that follows a commit: whoever wrote it was told that the commit is on disk.
+    // After the damage, a frame that follows a commit: its writer was told that the commit is on disk.
     if (!isSound && follows && wasCommit) return { kind: 'damaged', soundBytes: end(soundCommit) }
     isSound &&= follows
-    // In a frame that is not sound, what says that it is a commit may be left of an older log, unless it lies in the same
-    // block of the disk as what says that it is of this one.
+    // In a damaged frame, the field that marks it as a commit may be left over from an older log, unless it lies in the
+    // same disk block as the field that shows that the frame belongs to this log.
     const isOneBlock = Math.floor((at + 4) / BLOCK_BYTES) === Math.floor((at + 23) / BLOCK_BYTES)
     wasCommit = isOfThisLog && frame.readUInt32BE(4) !== 0 && (follows || isOneBlock)
     if (isSound) sound = n
     if (isSound && wasCommit) soundCommit = n
     before = stored
   }
-  // The index may be of an older log, after a power cut, unless the head of this one is not there to tell.
+  // After a power cut, the index may belong to an older log; this cannot be told if the head of this log is missing.
   const isOfIndex = index?.salt.equals(salt) || !header.isSound
   const answered = isOfIndex ? answeredIn(index) : 0
   if (sound >= answered) return null

@@ -1,4 +1,4 @@
-// What the log of a database and its index say of themselves. The layouts are those of
+// What the log of a database and its index say about themselves. The layouts are described in
 // https://www.sqlite.org/walformat.html.
 
 import { closeSync, openSync, readSync } from 'node:fs'
@@ -17,7 +17,7 @@ export type Sum = readonly [number, number]
 
 export type LogHeader = {
   pageSize: number
-  /** Drawn anew whenever the log begins anew; every frame repeats it. */
+  /** Drawn at random whenever the log is restarted; every frame repeats it. */
   salt: Buffer
   sum: Sum
   /** Whether it is whole, and written by a machine of this byte order. */
@@ -43,9 +43,9 @@ export const isPageSize = (bytes: number): boolean =>
 export type LogIndex = {
   pageSize: number
   salt: Buffer
-  /** So many frames are committed: it is told of a commit when that is on disk. */
+  /** How many frames are committed: a commit is counted when it is on disk. */
   frames: number
-  /** So many of them are in the database by now. */
+  /** How many of them are already in the database. */
   backfilled: number
   /** Whether nobody was writing it. */
   isWhole: boolean
@@ -53,7 +53,7 @@ export type LogIndex = {
 
 /**
  * What the index (`-shm`) beside a database says; null when there is none, or nothing in it. Not for a process that has
- * the database open: with the file closed again go its locks.
+ * the database open: closing the file again would give up its locks.
  */
 export function readIndex(database: string): LogIndex | null {
   const bytes = firstBytes(indexFile(database), INDEX_BYTES)

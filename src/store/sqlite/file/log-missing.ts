@@ -8,7 +8,10 @@ import { indexFile, realName, walBytes, walFile } from './own-files.ts'
 import { isReadByAnother, locksOn } from './process-lock.ts'
 import { standStill } from './stand-still.ts'
 
-/** Looks for half a second: whoever begins a log anew, or removes it as the last to close, changes one after the other. */
+/**
+ * Looks for half a second: a process that restarts a log, or removes it as the last to close, changes the two files one
+ * after the other.
+ */
 const LOOKS = 25
 const BETWEEN_LOOKS_MS = 20
 
@@ -31,9 +34,9 @@ export function refuseMissingLog(database: string): void {
 function logFits(database: string): boolean {
   const index = indexFile(database)
   const locks = locksOn(index)
-  // Read here, it would be closed again, and with it go the locks of a connection that this process has.
+  // Reading it here would also close it, and so give up the locks of this process's own connection.
   if (locks.some(({ isOurs }) => isOurs)) return true
-  // Whoever has the database open holds both, but for the moments in which it is opened and closed.
+  // A process that has the database open holds both, except at the moments of opening and closing.
   if (locks.length === 0) return !isReadByAnother(realName(database))
   const counted = readIndex(database)
   if (counted === null || counted.frames === 0) return true

@@ -17,8 +17,8 @@ import { LOG_HEADER_BYTES } from './log-format.ts'
 import { giveToFolderOwner, isMissing, ownerNote, walBytes, walFile } from './own-files.ts'
 
 /**
- * Whether the log beside the database was last written for another file of that name. One with something in it beside a
- * file that is empty or gone always was: SQLite would take it away.
+ * Whether the log beside the database was last written for another file of that name. A log that is not empty, beside a
+ * file that is empty or gone, always was: SQLite would remove it.
  */
 export function hasForeignLog(database: string): boolean {
   const bytes = walBytes(database)
@@ -53,11 +53,12 @@ export function noteLogOwner(database: string): void {
     })
     giveToFolderOwner(note)
   } catch {
-    // No room, say. Without it the next process has one check fewer; that is no reason to refuse this one.
+    // There may be no room, for example. Without the note, the next process has one check fewer, but that is no reason
+    // to refuse this one.
   }
 }
 
-/** Removes the note once there is no log: whoever closes a database last leaves none. */
+/** Removes the note once there is no log: the last process to close a database leaves none. */
 export function forgetLogOwner(database: string): void {
   try {
     if (identityOf(walFile(database)) === null) rmSync(ownerNote(database), { force: true })
@@ -96,7 +97,7 @@ function withNote<T>(note: string, flags: number, work: (descriptor: number) => 
 const identities = (database: string) => [identityOf(database), identityOf(walFile(database))] as const
 
 /**
- * What stays the same for as long as a file lives, across restarts of the machine too: the number of a device does not.
+ * What stays the same for as long as a file exists, even when the machine restarts, which may change the device number.
  * An inode alone is soon given to another file. Null for a file that is not there.
  */
 function identityOf(name: string): string | null {

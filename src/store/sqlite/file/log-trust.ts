@@ -1,10 +1,13 @@
-// Whether the log beside a database may be read with it: asked before anybody opens the two.
+// Whether the log beside a database may be read with it: checked before anything opens the two.
 
 import { refuseDamagedLog } from './log-damage.ts'
 import { refuseMissingLog } from './log-missing.ts'
 import { refuseForeignLog } from './log-owner.ts'
 
-/** Throws bad_file for a log of another file and one that lost commits, database_gone for one taken away under a process. */
+/**
+ * Throws bad_file for a log of another file or one that lost commits, and database_gone for one that was removed under
+ * a process.
+ */
 export function refuseDoubtfulLog(database: string): void {
   refuseForeignLog(database)
   refuseMissingLog(database)

@@ -1,11 +1,11 @@
-// What reads found, kept in this process until it may have changed: looking again costs several times what asking
-// SQLite whether anybody wrote does.
+// What reads found, kept in this process until it may have changed: reading again costs several times as much as asking
+// SQLite whether anybody wrote.
 
 import type { Database } from './connection.ts'
 
 export type Memory<V> = {
   /**
-   * What is known under each key, else what `find` finds. Null is not remembered. Asks once for all of them whether
+   * What is known for each key, or else what `find` finds. Null is not remembered. Checks once for all of them whether
    * anybody has written. Not for use inside a transaction.
    */
   recall: (keys: readonly string[], find: (key: string) => V | null) => (V | null)[]
@@ -28,7 +28,7 @@ export function createMemory<V>(db: Database, most: number): Memory<V> {
       return keys.map((key) => {
         const remembered = known.get(key)
         if (remembered !== undefined) return remembered
-        // Read after the version: it may be newer than that, and then the next call forgets it.
+        // Read after the version, so it may be newer than that; the next call then forgets it.
         const found = find(key)
         if (found !== null) known.set(key, found)
         return found

@@ -3,8 +3,8 @@
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
-import { sealedBeforeMigration } from '../../copying/sealed.ts'
-import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
+import { sealedBeforeMigration } from '../../copying/seal-words.ts'
+import { type Applied, isPending, type MigrationState, statesOf } from '../../schema-version.ts'
 import { sealOf } from '../copying/seal.ts'
 import type { Database } from './connection.ts'
 import { lockFile } from './own-files.ts'
@@ -32,7 +32,10 @@ export async function migrate(db: Database, file: string, clock: () => Instant):
   }
 }
 
-/** Waits for a pass that is running, and keeps the next one and every other migration away. Throws database_locked. */
+/**
+ * Waits for a running pass to end, and keeps the next pass and every other migration from starting. Throws
+ * database_locked.
+ */
 export async function passesHalted(file: string): Promise<() => void> {
   for (let waitedMs = 0; waitedMs < LOCK_WAIT_MAX_MS; waitedMs += LOCK_LOOK_MS) {
     const release = acquireLock(lockFile(file, 'pass'))
@@ -41,7 +44,7 @@ export async function passesHalted(file: string): Promise<() => void> {
   }
   throw new Problem(
     'database_locked',
-    'The database has to be migrated, and a pass has been running on it for too long.',
+    'The database has to be migrated, but a pass has been running on it for too long.',
   )
 }
 
@@ -94,6 +97,6 @@ type MigrationRow = { name: string; sha256: string; applied_at: bigint }
 function backUp(db: Database, file: string): void {
   const last = [...readApplied(db).keys()].sort().at(-1) ?? 'empty'
   const copy = `${file}.before-migration-after-${last.replace(/\.sql$/, '')}`
-  // A migration that fails is tried again by every tick: one copy of that state is enough, and the newest is right.
+  // Every tick tries a failed migration again: one copy of that state is enough, and the newest is the right one.
   copyTo(db, copy, { replace: true })
 }

@@ -4,11 +4,11 @@
 import { Problem } from '../../../core/problem.ts'
 import { identityOf, indexFile, walFile } from './own-files.ts'
 
-/** How long a read trusts the last look: it loses nothing, so it need not look itself. */
+/** How long a read trusts the last look: a read loses nothing, so it need not look itself. */
 const LOOK_MS = 100
 
 export type NameWatch = {
-  /** Looks. Throws database_gone, from the first time on, always: in between, others may have written elsewhere. */
+  /** Looks. Once it has thrown database_gone, it always does: in between, others may have written elsewhere. */
   look: () => void
   /** The same, unless the last look was just now. */
   lookNowAndThen: () => void

@@ -2,7 +2,7 @@
 
 import type { Database } from 'better-sqlite3'
 
-/** Tells, each time it is asked, whether another connection has committed anything since it was asked before. */
+/** Tells, each time it is called, whether another connection has committed anything since the last call. */
 export function watchOthers(db: Database): () => boolean {
   const version = db.prepare<[], bigint>('pragma data_version').pluck()
   let seen: bigint | undefined

@@ -1,4 +1,4 @@
-// The files a database consists of, and keeping everything else from being written over them.
+// The files that a database consists of, and the guard against writing anything else over them.
 
 import {
   closeSync,
@@ -25,8 +25,8 @@ const LOCK_SUFFIX = { pass: '-tick', import: '-import', advance: '-advance' } as
 const OWNER_SUFFIX = '-owner'
 
 /**
- * The name of the file itself, whatever links lead there: SQLite lays its log beside it, as we do our locks, and a link
- * is not to be replaced.
+ * The name of the file itself, whatever links lead there: SQLite puts its log beside it, as we do our locks, and a link
+ * must not be replaced.
  */
 export function realName(file: string): string {
   if (file === ':memory:') return file
@@ -44,7 +44,7 @@ function readLink(file: string): string | null {
   }
 }
 
-/** Whether there is no database: an empty file is none either, as a mistyped redirection leaves one. */
+/** Whether there is no database. An empty file does not count as one: a mistyped redirection leaves such a file. */
 export const isMissing = (file: string): boolean =>
   (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0
 
@@ -79,8 +79,9 @@ export function isSameFile(a: string, b: string): boolean {
 export type Owner = { uid: number; gid: number }
 
 /**
- * Gives a file of ours to `owner`, with the mode where one is given. Root may do this in a folder in which somebody else
- * can put links, so nothing is changed through one: it throws instead, as it does when this user may not give.
+ * Gives a file of ours to `owner`, with the mode if one is given. Root may do this in a folder in which somebody else
+ * can put links, so nothing is changed through a link: it throws instead, as it does when this user may not change the
+ * owner.
  */
 export function handOver(file: string, { uid, gid }: Owner, mode?: number): void {
   const descriptor = openSync(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
@@ -94,7 +95,10 @@ export function handOver(file: string, { uid, gid }: Owner, mode?: number): void
   }
 }
 
-/** What root makes beside a database goes to the owner of the folder, as SQLite's own files do: the service opens it. */
+/**
+ * What root creates beside a database goes to the owner of the folder, as SQLite's own files do, because the service
+ * opens it.
+ */
 export function giveToFolderOwner(file: string): void {
   if (process.getuid?.() === 0) handOver(file, statSync(dirname(file)))
 }

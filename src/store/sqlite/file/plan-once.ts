@@ -1,7 +1,8 @@
-// Keeps SQLite from planning a statement anew at each use, as it does when the plan might depend on the value of a
-// parameter. Behind a unary plus, which changes no value, it does not look (docs/decisions/0050-a-statement-is-planned-once.md).
+// Keeps SQLite from planning a statement again at each use, which it does when the plan might depend on the value of a
+// parameter. A unary plus, which changes no value, hides the parameter from it
+// (docs/decisions/0050-a-statement-is-planned-once.md).
 
-/** What may hold a colon or a question mark that is no parameter, and parameters. */
+/** Matches what may hold a colon or a question mark that is not a parameter, and parameters. */
 const PARTS = /'[^']*'|"[^"]*"|--.*|[:?]\w*/g
 
 /** The same statement, planned once, whatever its parameters are bound to. */

@@ -42,19 +42,19 @@ function hold(file: string, free: () => void): () => void {
 }
 
 /**
- * Whether a process other than this one holds any lock on the file, as Linux tells it; elsewhere nobody can be asked.
- * A process that has a database of ours open holds one all the time.
+ * Whether a process other than this one holds any lock on the file, according to Linux; elsewhere, there is no way to
+ * ask. A process that has a database of ours open always holds one.
  */
 export const isLockedByAnother = (file: string): boolean => locksOn(file).some(({ isOurs }) => !isOurs)
 
-/** The same, of those who may read it and nobody who may write: so is a database in write-ahead mode held. */
+/** The same, for a read lock and no write lock, as a process holds on a database in write-ahead mode. */
 export function isReadByAnother(file: string): boolean {
   const locks = locksOn(file).filter(({ isOurs }) => !isOurs)
   return locks.length > 0 && locks.every(({ isRead }) => isRead)
 }
 
 const LOCKS = '/proc/locks'
-/** Whether this system tells who has locked what: Linux does. */
+/** Whether this system tells which process has locked what: Linux does. */
 export const canSeeLocks = (): boolean => existsSync(LOCKS)
 
 /**
@@ -81,8 +81,8 @@ export function locksOn(file: string): { isOurs: boolean; isRead: boolean }[] {
 }
 
 /**
- * The devices that a file may lie on for the list of locks. It names that of the file system, which on some (btrfs,
- * overlayfs) is not the one that stat tells: then it is the one of the mount.
+ * The devices under which the list of locks may name a file. It gives the file system's device, which on some file
+ * systems (btrfs, overlayfs) is not the one that stat reports; then it is that of the mount.
  */
 function devicesOf(file: string, dev: bigint): (string | null)[] {
   const major = ((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn)
@@ -93,7 +93,7 @@ function devicesOf(file: string, dev: bigint): (string | null)[] {
 const deviceName = (major: bigint, minor: bigint): string =>
   [major, minor].map((part) => part.toString(16).padStart(2, '0')).join(':')
 
-/** The device of the mount that a path lies on: of those above it the last that was mounted deepest. */
+/** The device of the mount that a path is on: of the mounts above it, the deepest, and of those the last. */
 function deviceOfMount(path: string): string | null {
   let deepest = -1
   let device: string | null = null

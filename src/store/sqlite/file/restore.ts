@@ -1,4 +1,4 @@
-// A copy put in the place of a database.
+// Puts a copy in place of a database.
 
 import {
   chmodSync,
@@ -19,7 +19,7 @@ import { Problem } from '../../../core/problem.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
 import type { AuditEntry } from '../../audit.ts'
 import type { Replaced } from '../../database.ts'
-import { isPending } from '../../migrations.ts'
+import { isPending } from '../../schema-version.ts'
 import { auditThroughSeal } from '../copying/seal.ts'
 import { seenSeal } from '../copying/unseal.ts'
 import { type Database, openFile } from './connection.ts'
@@ -35,12 +35,10 @@ import { canSeeLocks, isLockedByAnother } from './process-lock.ts'
 import { assertWhole } from './vacuum-copy.ts'
 
 /**
- * Puts a copy in the place of `file`. The copy is verified first and not touched; what it replaces is kept. At no moment
- * is there no database, or half of one.
- * It gets the owner and the mode of what it replaces. A kill leaves at most a `.partial-` file, which the next restore
- * removes.
- * Throws bad_file, storage_failed, schema_newer, usage for a file with second names, and database_in_use while another
- * process has the database open.
+ * Puts a copy in place of `file`. The copy is verified first and not touched; what it replaces is kept. At every
+ * moment, there is one whole database. The new one gets the owner and the mode of what it replaces. A kill leaves at
+ * most a `.partial-` file, which the next restore removes. Throws bad_file, storage_failed, schema_newer, usage for a
+ * file with second names, and database_in_use while another process has the database open.
  */
 export function restore(
   copyName: string,
@@ -78,7 +76,7 @@ export function restore(
       : 'run it again'
     throw new Problem(
       'storage_failed',
-      `The restore failed (${message}): ${then}. Until then ${file} is the database that was there, or all of the restored one.`,
+      `The restore failed (${message}): ${then}. Until then ${file} is either the old database or all of the restored one.`,
     )
   } finally {
     for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
@@ -98,8 +96,8 @@ function replace(file: string, names: { aside: string; kept: string }): Replaced
 }
 
 /**
- * Copies the file, and the log beside it if it has one: a database copied as files is whole only with it. They must
- * stand still meanwhile, or the two would not belong together.
+ * Copies the file, and the log beside it if it has one: a database copied as files is complete only with its log.
+ * Neither may change meanwhile, or the two would not belong together.
  */
 function fetchCopy(copy: string, aside: string): void {
   const parts = ['', '-wal', '-journal'].filter((suffix) => existsSync(copy + suffix))
@@ -117,7 +115,7 @@ function fetchCopy(copy: string, aside: string): void {
     throw new Problem('bad_file', `${copy} is being written to: take a copy with \`tranche backup\`.`)
 }
 
-/** Puts the restore on record in what is restored, and leaves all of it in one file. */
+/** Records the restore in the restored database, and leaves all of it in one file. */
 function noteRestore(aside: string, now: Instant, audit: AuditEntry): void {
   const db = openFile(aside)
   try {
@@ -129,11 +127,11 @@ function noteRestore(aside: string, now: Instant, audit: AuditEntry): void {
 }
 
 /**
- * Takes the database for itself, copies it and lets the new one take its name: never is there none. A link would be
- * quicker than a copy, but a kill would leave one database with two names, and a log for each.
+ * Takes the database for itself, copies it and lets the new one take its name, so that there is always one. A link
+ * would be quicker than a copy, but a kill would leave one database with two names, and a log for each.
  */
 function giveWay(file: string, { aside, kept }: { aside: string; kept: string }): string | null {
-  // Opened first and closed last: whoever closes a file gives up all locks of the process on it.
+  // Opened first and closed last: closing a file gives up all locks of the process on it.
   const held = openSync(file, 'r')
   const db = openFile(file)
   try {
@@ -147,8 +145,9 @@ function giveWay(file: string, { aside, kept }: { aside: string; kept: string })
 }
 
 /**
- * The same for a file that must not be opened, because the log beside it is another's or damaged: SQLite would throw away
- * what it cannot read. Both are kept as they are, under names by which it does not take the one for the other's.
+ * The same for a file that must not be opened, because the log beside it belongs to another file or is damaged: SQLite
+ * would throw away what it cannot read. Both are kept as they are, under names by which SQLite does not take them for a
+ * pair.
  */
 function giveWayUnread(file: string, { aside, kept }: { aside: string; kept: string }): string | null {
   const held = openSync(file, 'r')
@@ -161,9 +160,9 @@ function giveWayUnread(file: string, { aside, kept }: { aside: string; kept: str
 }
 
 /**
- * Renames, and puts the log that lies there aside under the name that it gets, if it gets one. The log goes last: between
- * the two, the note of its owner keeps everybody from taking it for the new file's, and the old file never lies there
- * without it.
+ * Renames the file, and moves the log that lies there aside under its new name, if it gets one. The log is moved last:
+ * between the two steps, the note of its owner keeps anybody from taking it for the new file's log, and the old file is
+ * never there without it.
  */
 function takeName(file: string, { aside, log }: { aside: string; log: string | null }): string | null {
   if (log !== null && !hasForeignLog(file)) noteLogOwner(file)
@@ -172,22 +171,23 @@ function takeName(file: string, { aside, log }: { aside: string; log: string | n
 }
 
 /**
- * Leaves write-ahead logging, which folds the log into the file and takes a lock that no other open connection,
- * however idle, allows. False for a file that SQLite can no longer read: then what other processes hold has to be
- * asked of the system, because SQLite gives up before it comes to locks.
+ * Leaves write-ahead logging, which folds the log into the file and takes a lock that no other open connection, however
+ * idle, allows. False for a file that SQLite can no longer read: then the system has to be asked what other processes
+ * hold, because SQLite gives up before it gets to locks.
  */
 function takeAlone(db: Database, file: string): boolean {
   try {
     if (db.pragma('journal_mode = delete', { simple: true }) === 'delete') {
       db.exec('begin exclusive')
-      // Read again under the lock: another process may have been quick, and in its mode this lock keeps nobody out.
+      // Read again under the lock: another process may have been faster, and in its journal mode this lock keeps nobody
+      // out.
       if (db.pragma('journal_mode', { simple: true }) === 'delete') return true
     }
   } catch (error) {
     if (isUnreadable(error) && !isLockedByAnother(file)) return false
     if (!isBusy(error) && !isUnreadable(error)) throw error
   }
-  // SQLite keeps to itself that the disk failed while it folded the log.
+  // SQLite does not report that the disk failed while it folded in the log.
   if (canSeeLocks() && !isInUse(file))
     throw new Error('the log of the present database could not be folded into it')
   throw inUse(file)
@@ -262,7 +262,10 @@ function takeOverRights(aside: string, file: string): void {
   }
 }
 
-/** Moves what lies beside a database to beside its new name. Returns the name of the log, null when there is none. */
+/**
+ * Moves the files beside a database so that they lie beside its new name. Returns the name of the log, null when there
+ * is none.
+ */
 function setAside(file: string, kept: string): string | null {
   for (const suffix of BESIDE) if (existsSync(file + suffix)) renameSync(file + suffix, kept + suffix)
   return existsSync(`${kept}-wal`) ? `${kept}-wal` : null

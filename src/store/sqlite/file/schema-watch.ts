@@ -3,7 +3,7 @@
 
 import type { Database } from 'better-sqlite3'
 import { readMigrations } from '../../../resources.ts'
-import { createSchemaWatch } from '../../migrations.ts'
+import { createSchemaWatch } from '../../schema-version.ts'
 
 export type SchemaLook = {
   /** Looks. Throws schema_newer. Inside a write nobody can migrate between the look and the commit. */

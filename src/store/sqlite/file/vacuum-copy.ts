@@ -16,9 +16,9 @@ import { BESIDE } from './own-files.ts'
 export function copyTo(db: Database, copy: string, { replace }: { replace: boolean }): void {
   const aside = nameAside(copy)
   try {
-    // Private from the first byte: SQLite fills an empty file that is there.
+    // Private from the first byte: SQLite fills an empty file that already exists.
     closeSync(openSync(aside, 'wx', 0o600))
-    // A read transaction of its own: it waits for nobody and nobody for it.
+    // A read transaction of its own: it waits for nobody, and nobody waits for it.
     db.prepare('vacuum into ?').run(aside)
     assertWhole(aside, 'The copy')
     sync(aside)
@@ -37,8 +37,8 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
 }
 
 /**
- * Throws bad_file when SQLite finds anything wrong with the file, and what the disk fails with as it is. `name` is what
- * its reader knows it by.
+ * Throws bad_file when SQLite finds anything wrong with the file, and errors of the disk unchanged. `name` is the name
+ * that the user knows it by.
  */
 export function assertWhole(file: string, name = file): void {
   let found: unknown

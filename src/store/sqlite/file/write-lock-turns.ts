@@ -1,15 +1,18 @@
-// This process's share of the write lock. SQLite hands the lock to whoever asks when it is free, and another process
-// asks only every millisecond: one that commits without a break would never leave it a chance.
+// This process's share of the write lock. SQLite gives the lock to the first process that asks while it is free, and
+// others ask only every millisecond: a process that commits without a break would never leave them a chance.
 
 import type { Database } from 'better-sqlite3'
 import { watchOthers } from './others.ts'
 import { LOCK_LOOK_MS } from './when-free.ts'
 
-/** How long the lock is held, in sum, before others get a chance to take it: when nobody else writes, and when some do. */
+/**
+ * How long the lock is held in total before others get a chance to take it: when nobody else writes, and when others
+ * do.
+ */
 const HELD_MAX_MS = { alone: 200, shared: 20 }
-/** That chance: longer than another process waits between two tries, with what a timer adds to that. */
+/** How long that chance lasts: longer than another process waits between two tries, including what a timer adds. */
 const REST_MS = 3 * LOCK_LOOK_MS
-/** How long after a write of others they are expected back. */
+/** For how long after a write by others more writes of theirs are expected. */
 const SHARED_MS = 1_000
 
 export type LockShare = {

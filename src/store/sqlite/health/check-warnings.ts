@@ -1,4 +1,5 @@
-// What the check warns of on SQLite alone: a log that grows, files that are open to others, an import that was cut off.
+// What the check warns of on SQLite alone: a log that grows, files that others can open, an import that was
+// interrupted.
 
 import { statSync } from 'node:fs'
 import { WAL_LARGE_BYTES } from '../../../core/alarms.ts'
@@ -55,7 +56,7 @@ const leftImport =
     const rows = (await reader.get(IMPORT_ROWS))?.n ?? 0n
     if (rows === 0n) return []
     const release = acquireLock(lockFile(db.name, 'import'))
-    // Somebody is at it.
+    // An import is running.
     if (!release) return []
     release()
     return [importLeft(rows)]

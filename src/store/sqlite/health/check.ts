@@ -94,7 +94,7 @@ const tradesAfter = (db: Database, after: string): DigestedTrade[] =>
 const adjustments = (db: Database): DigestedAdjustment[] =>
   db.prepare<object, DigestedAdjustment>(ADJUSTMENTS_AFTER.text).all({ after: 0, limit: -1 })
 
-/** What a poll goes by: an execution that is not counted would never be handed out. */
+/** A poll relies on it: an execution that is not counted would never be handed out. */
 const OPEN_COUNT: Rule = {
   kind: 'open_count',
   sql: `select ${TENANT_NAME} as place, null as start, coalesce(c.n, 0) as counted, coalesce(x.n, 0) as expected

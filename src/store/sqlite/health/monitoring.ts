@@ -1,4 +1,4 @@
-// Monitoring's reads. Every one goes by an index or by a range of the primary key, in pages: between two pages other
+// Monitoring's reads. Each goes along an index or a range of the primary key, in pages: between two pages, other
 // requests get their turn, however many rows there are.
 
 import { backlogReader } from '../../common/health/backlog.ts'
@@ -26,8 +26,8 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
   }
   const parts = vitalParts(connection)
   return {
-    // A savepoint undone inside a transaction that commits: the page still goes to the log and to the disk, so that a
-    // full disk shows, and the row was never there.
+    // A savepoint that is undone inside a transaction that commits: the page still goes to the log and to the disk, so
+    // a full disk is noticed, but the row was never there.
     probeWrite: () =>
       probe(() => {
         sql.save.run()
@@ -36,7 +36,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
         sql.release.run()
       }),
 
-    // One writes at a time, and each gives higher ids than the one before.
+    // Only one process writes at a time, and each write assigns higher ids than the one before.
     ...marksReader(reader, async () => (await reader.get(NEWEST_EXECUTION))?.newest ?? null),
     ...metricsReader(reader),
     readScheduler: parts.readScheduler,
@@ -47,7 +47,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
   }
 }
 
-/** What the vitals are read with, for the check as well. */
+/** What the vitals are read with; the check uses it too. */
 export function vitalParts(connection: Connection): VitalParts {
   const reader = readerOf(connection)
   return {

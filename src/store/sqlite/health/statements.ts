@@ -1,5 +1,5 @@
-// What monitoring asks in SQLite's own words: by the counts that are kept on a file (sql/0010_open_counts.sql and
-// 0011_findings.sql), and with hints where it would plan badly.
+// What monitoring asks in SQLite's own SQL: it uses the counts that are kept in a file (sql/0010_open_counts.sql and
+// 0011_findings.sql), and hints where SQLite would plan badly.
 
 import { LEASE_AHEAD_MAX_MS } from '../../../core/execution.ts'
 import type { OpenRow } from '../../common/health/backlog.ts'
@@ -23,8 +23,8 @@ export const OPEN_BY_TENANT = sql<OpenRow>(
    where c.n > 0 group by c.tenant_id`,
 )
 
-// "Not indexed" leaves the walk along the primary key. By an index of awake plans SQLite would read them all, to sort
-// them.
+// "Not indexed" makes SQLite walk along the primary key. With the index of awake plans, it would read and sort them
+// all.
 export const FIRST_AWAKE = firstAwake('schedules s not indexed')
 
 const ordersOf = (outcome: string): string =>
@@ -37,8 +37,8 @@ export const PARTNER_SQL: PartnerSql = {
 }
 
 export const OPS_SQL: OpsSql = {
-  // Tenant by tenant, so that nothing of a test environment is ever read. The latest so many of all are among the
-  // latest so many of the tenants that fired last.
+  // Tenant by tenant, so that nothing of a test environment is ever read. The latest N of all are among the latest N of
+  // each of the N tenants that fired last.
   latest: sql(
     `select ${TRANCHE}
      from (select tenant_id, (select max(created_at) from executions x where x.tenant_id = l.tenant_id) as fired_at

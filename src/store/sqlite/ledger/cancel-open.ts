@@ -10,7 +10,7 @@ export type CancelOpen = (planIds: readonly (number | bigint)[], now: Instant) =
 /** Ends every open execution of the plans; each reservation goes back to its own window. Returns how many. */
 export function createCancelOpen(db: Database): CancelOpen {
   const sql = {
-    // By way of the windows, which are few beside the executions of a plan's whole life.
+    // Found through the windows, which are few compared with all executions that a plan ever had.
     open: db
       .prepare<object, string>(
         `select e.execution_id from json_each(:plans) p
@@ -20,7 +20,7 @@ export function createCancelOpen(db: Database): CancelOpen {
       )
       .pluck(),
     giveBack: db.prepare(
-      // What comes back covers an excess first, as in core's settle.
+      // Money that comes back covers an excess first, as in core's settle.
       `update windows set reserved = reserved - o.usd, spent = spent + min(o.usd, excess),
          excess = excess - min(o.usd, excess),
          released = released + iif(closed_at is null, 0, o.usd - min(o.usd, excess))

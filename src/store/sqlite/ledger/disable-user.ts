@@ -33,7 +33,7 @@ export function createStops({ db }: Connection, ledger: Ledger, time: TenantTime
     return { plansPaused, executionsCancelled, last }
   }
 
-  /** Goes on with a stop by one page. */
+  /** Does one more page of a stop. */
   function goOn(stop: StopRow, now: Instant): void {
     const page = stopPage(stop.user_id, stop.plan_id, now)
     sql.note.run({
@@ -46,7 +46,7 @@ export function createStops({ db }: Connection, ledger: Ledger, time: TenantTime
   }
 
   const stops = {
-    /** In the transaction that disables a user. Returns null when there is more to do: `finish` does it. */
+    /** In the transaction that disables a user. Returns null when there is more to do, which `finish` does. */
     begin({ tenantId }: Tenant, userId: bigint, now: Instant): StopCounts | null {
       const { last, plansPaused, executionsCancelled } = stopPage(userId, 0n, now)
       if (last === null) return { plansPaused, executionsCancelled }
@@ -64,7 +64,7 @@ export function createStops({ db }: Connection, ledger: Ledger, time: TenantTime
     /** Whether a user's plans are still being stopped. */
     isStopping: (userId: bigint): boolean => sql.ofUser.get({ user_id: userId }) !== undefined,
 
-    /** Whether those of any user of a tenant are. */
+    /** Whether those of any of a tenant's users are. */
     isAnyStopping: (tenant: Tenant): boolean => sql.ofTenant.get({ tenant: tenant.tenantId }) !== undefined,
 
     /** Tells of each plan whether its user's plans are still being stopped. */
@@ -92,7 +92,7 @@ export function createStops({ db }: Connection, ledger: Ledger, time: TenantTime
       }
     },
 
-    /** Stops what is left of every disable in a tenant: also one whose process was ended in the middle of it. */
+    /** Completes every disable in a tenant, including one whose process ended in the middle of it. */
     async finishAll(tenant: Tenant): Promise<void> {
       const goOnWithAny = (now: Instant): boolean => {
         const stop = sql.ofTenant.get({ tenant: tenant.tenantId })

@@ -3,10 +3,10 @@
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import { SEAL, type SealRow, sealIn } from '../../common/health/seal.ts'
-import type { PollNotes } from '../../common/poll-notes.ts'
-import { sealedProblem } from '../../copying/sealed.ts'
+import { SEAL, type SealRow, sealIn } from '../../copying/read-seal.ts'
+import { sealedProblem } from '../../copying/seal-words.ts'
 import type { ExecutionStore } from '../../executions.ts'
+import type { PollNotes } from '../../poll-notes.ts'
 import {
   type ExecutionRow,
   executionOf,
@@ -24,9 +24,9 @@ import { OF_TENANT } from '../../sql/expressions.ts'
 import type { AuditLog } from '../accounts/audit.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
-import type { Confirmations } from './confirmations.ts'
+import type { Confirmations } from './confirmation-rows.ts'
 import type { Stops } from './disable-user.ts'
-import { createDueList } from './due-list.ts'
+import { createDueList } from './due-executions.ts'
 import type { LateReports } from './late-reports.ts'
 import type { Ledger } from './ledger.ts'
 import type { Records } from './records.ts'
@@ -64,7 +64,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
     return { executions, remaining: dueList.count(tenant, now) }
   }
 
-  /** A cursor behind which is all that was created since; null when nothing was. Nothing before it is read. */
+  /** A cursor after which everything created since then follows; null when nothing was. Nothing before it is read. */
   function begin(params: { since: Instant | null }): string | null {
     if (params.since === null) return ''
     return sql.earliest.get(params)?.slice(0, -1) ?? null
@@ -76,7 +76,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
       for (;;) {
         // Most polls find nothing: they take no write lock and wait for no disk.
         const found = await read(() => {
-          // One that finds nothing would write nothing, and so would not hear of it.
+          // A poll that finds nothing would write nothing, and so would not learn of it.
           const seal = sealIn(sql.seal.get())
           if (seal) throw sealedProblem(seal)
           if (stops.isAnyStopping(tenant)) return 'stopping'
@@ -143,7 +143,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 function prepare({ db }: Connection) {
   return {
     seal: db.prepare<[], SealRow>(SEAL.text),
-    // The plus keeps SQLite from going through the tenant's whole index for each of them.
+    // The plus keeps SQLite from reading the tenant's whole index for each of them.
     deliver: db.prepare(
       `update executions
        set status = d.value ->> 1, delivered_count = d.value ->> 2, lease_expires_at = d.value ->> 3

@@ -5,8 +5,8 @@ import type { Instant } from '../../../core/instant.ts'
 import type { LateFill } from '../../../core/kept-report.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { reportDigest } from '../../digests.ts'
+import { reportParams } from '../../rows/confirmation-report.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
-import { reportParams } from '../../rows/report.ts'
 import {
   ACCEPT_REPORT,
   COUNT_NO_REPORTS,
@@ -42,7 +42,7 @@ export function createLateReports(db: Database) {
     /** All that are kept of an execution, oldest first. */
     of: (executionId: string): LateFill[] => sql.of.all({ execution_id: executionId }).map(lateFillOf),
 
-    /** Keeps or counts the report of a refused confirmation, or leaves it at the one that is kept already. */
+    /** Keeps or counts the report of a refused confirmation, or does nothing if the same one is already kept. */
     keep(tenant: Tenant, { execution, report, reason, keeping }: Refused, now: Instant): void {
       const { executionId } = execution
       if (keeping === 'counted') sql.count.run({ execution_id: executionId })
@@ -58,7 +58,7 @@ export function createLateReports(db: Database) {
       })
     },
 
-    /** Notes that one was recorded: it decides all that were reported of its order. */
+    /** Notes that one was recorded, which settles all reports of the same order. */
     accept(executionId: string, { reportId, report }: LateFill, now: Instant): void {
       sql.accept.run({ report_id: reportId, now })
       sql.decideOrder.run({ execution_id: executionId, order: report.partnerOrderId, now })
@@ -67,8 +67,8 @@ export function createLateReports(db: Database) {
     decide: (reportId: number, now: Instant) => sql.decide.run({ report_id: reportId, now }),
 
     /**
-     * Notes that an operator is done with an execution: with what was kept of it, and with what was only counted. Answers
-     * whether anything was.
+     * Notes that an operator has settled an execution: the reports that were kept and those that were only counted.
+     * Returns whether there were any.
      */
     decideAll(executionId: string, now: Instant): { counted: boolean } {
       sql.decideAll.run({ execution_id: executionId, now })

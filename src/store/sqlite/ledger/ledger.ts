@@ -1,4 +1,4 @@
-// Windows and what hangs on them, for the transactions of the other files: no transaction of its own.
+// Windows and what depends on them, for the transactions of the other files: it begins none of its own.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
@@ -69,7 +69,7 @@ export function createLedger(db: Database) {
       sql.refund.run(unreserved(window), window.planId, window.windowId)
     },
 
-    /** Sets amounts of current windows aside. The schedules that asked for them have counted them already. */
+    /** Reserves amounts in current windows. The schedules that asked for them have already counted them. */
     reserve(amounts: readonly (readonly [windowId: number, amount: Usd])[]): void {
       const seen = sql.windows.all({ windows: JSON.stringify(amounts.map(([windowId]) => windowId)) })
       amounts.forEach(([windowId, amount], i) => {

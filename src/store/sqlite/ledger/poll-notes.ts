@@ -1,6 +1,6 @@
-// Writes when tenants last polled (../../common/poll-notes.ts).
+// Writes when tenants last polled (../../poll-notes.ts).
 
-import { createPollNotes, type PollNotes } from '../../common/poll-notes.ts'
+import { createPollNotes, type PollNotes } from '../../poll-notes.ts'
 import type { Connection } from '../file/connection.ts'
 
 export function pollNotesOf({ db, write }: Connection): PollNotes {

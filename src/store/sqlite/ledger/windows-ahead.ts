@@ -67,7 +67,7 @@ export function createWindowStore(connection: Connection, ledger: Ledger, audit:
         const found = ahead.one(planId, now)
         if (!found) return null
         const { plan, minTranche } = found
-        // Not `ended`: it never had its time, and what it leaves was not missed by anybody.
+        // Not `ended`: it never ran its course, and nobody missed the money that it leaves.
         ledger.closeCurrent(planId, 'reset', now)
         ledger.open(planId, plan.place, minTranche)
         ledger.wake(planId)

@@ -1,4 +1,4 @@
-// The bound of a month below which nothing is dated any more once it has been reported.
+// Sets the bound below which nothing is dated any more once a month has been reported.
 
 import { type FixedPeriod, isConfirmed, overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
 import type { Instant } from '../../../core/instant.ts'
@@ -36,13 +36,13 @@ export function createMonthStore(connection: Connection, time: TenantTime): Mont
     reported: db.prepare(REPORT_UNTIL.text),
     reportedOf: db.prepare(REPORT_SANDBOX_UNTIL.text),
   }
-  /** A sandbox closes its months for itself alone: those of the others may lie ahead of them. */
+  /** A sandbox closes its months only for itself: its time may be ahead of everybody else's. */
   const sandboxOf = (tenant: Tenant | null): number | null =>
     tenant !== null && time.isSandbox(tenant.tenantId) ? tenant.tenantId : null
   const timeIn = (sandbox: number | null, real: Instant): Instant =>
     sandbox === null ? real : time.of(sandbox, real)
 
-  /** What can be known without the write lock; null when it takes that. */
+  /** What can be known without the write lock; null when the lock is needed. */
   const glance = (period: Period, tenant: Tenant | null): Promise<FixedPeriod | null> =>
     read(() => {
       if (sql.closed.get({ month: period.month }) === 1n) return { ...period, final: true }
@@ -69,11 +69,12 @@ export function createMonthStore(connection: Connection, time: TenantTime): Mont
   }
 
   return {
-    // Whoever held the write lock at midnight has committed once this has had its turn.
+    // A write that held the lock at midnight has committed by the time this has its turn.
     fixPeriod: async (period, tenant = null) =>
       (await glance(period, tenant)) ?? write((real) => fix(period, tenant, real)),
 
-    // Every write has the lock alone here, so that this one keeps the others no longer than any; it waits in its lane.
+    // Every write has the lock to itself here, so this one keeps others waiting no longer than any other write. It
+    // waits in its lane.
     fixTenantPeriod: async (tenant, period) =>
       (await glance(period, tenant)) ?? write((real) => fix(period, tenant, real), tenant.tenantId),
 

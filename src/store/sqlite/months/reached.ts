@@ -1,4 +1,5 @@
-// How far time has come by what was recorded, whatever the clock of this process shows: a report alone closes no month.
+// How far time has come according to what was recorded, whatever this process's clock shows: a report alone closes no
+// month.
 
 import { type Instant, later } from '../../../core/instant.ts'
 import { NEWEST_CHANGE, NEWEST_FINISHED_PASS } from '../../common/months/fixed.ts'

@@ -1,7 +1,7 @@
-// The one row that says the clock is in doubt, so that every process knows what one pass has found out.
+// The single row that says the clock is in doubt, so that every process knows what one pass has found out.
 
-import type { Dispute } from '../../../core/clock.ts'
-import type { ClockStore } from '../../clock.ts'
+import type { Dispute } from '../../../core/clock-dispute.ts'
+import type { ClockStore } from '../../clock-disputes.ts'
 import { type DisputeRow, disputeOf } from '../../rows/dispute.ts'
 import type { Connection, Database } from '../file/connection.ts'
 
@@ -35,7 +35,7 @@ export function createClockStore({ db, present, read, write }: Connection): Cloc
   const disputes = createDisputes(db)
   return {
     async judgeClock(decide) {
-      // As a rule there is nothing to write down, and then a pass pays for no commit.
+      // Usually there is nothing to write, and then a pass does not pay for a commit.
       const quiet = await read(() => {
         const standing = disputes.standing()
         return standing === null && decide(present(), standing) === null

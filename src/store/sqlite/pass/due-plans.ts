@@ -1,10 +1,10 @@
-// Which plans a pass must look at: four walks along four indexes, which cost what they find.
+// Which plans a pass must look at: four walks along four indexes, which cost only what they find.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { DueRanges } from '../../passes.ts'
 import type { Connection } from '../file/connection.ts'
 
-/** Ids read in one go: each read ends before the event loop waits long. */
+/** How many ids are read in one go, so that the event loop never waits long. */
 const DUE_READ_MAX = 10_000
 /** Below and above every instant and every price. */
 const FIRST = -(2n ** 62n)
@@ -47,9 +47,9 @@ export function createDuePlans(connection: Connection): (due: DueRanges) => Prom
 }
 
 function prepare({ db }: Connection) {
-  // A page goes on behind the last row of the one before in two steps, each of which is one walk along the index.
-  // As one comparison of (column, plan_id) SQLite would step over all rows with that very value again for each page,
-  // and plans by the thousand share the instant at which their slots end.
+  // A page goes on after the last row of the page before in two steps, each of which is one walk along the index. With
+  // a single comparison of (column, plan_id), SQLite would step over all rows with that same value again for each page,
+  // and thousands of plans share the instant at which their slots end.
   const range = (column: string, condition: string) => {
     const select = `select ${column} as at, plan_id from schedules where awake = 1 and ${condition}`
     return {

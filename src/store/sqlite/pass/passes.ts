@@ -1,7 +1,7 @@
-// Passes: noted, paged through, forgotten after a week; and what one would do now.
+// Passes: recorded, done page by page, and deleted after a week; and what a pass would do now.
 
 import SQLite from 'better-sqlite3'
-import { PASS_GAPS_SEEN } from '../../../core/failsafe.ts'
+import { PASS_GAPS_SEEN } from '../../../core/failsafe-lead.ts'
 import type { Instant } from '../../../core/instant.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../../pass-history.ts'
 import type { DueRanges, PassCounts, PassStart, PassStore, Preview } from '../../passes.ts'
@@ -11,14 +11,13 @@ import { lockFile } from '../file/own-files.ts'
 import { acquireLock } from '../file/process-lock.ts'
 import type { SandboxDue } from '../sandbox/due-plans.ts'
 import { createDuePlans } from './due-plans.ts'
+import { createPageSize } from './page-size.ts'
 import type { RunPage } from './plan-page.ts'
 import type { PriceBook } from './prices.ts'
 import type { WriteWakeUps } from './wake-ups.ts'
 
 /** How long the write lock is left to others between two pages. */
 const YIELD_MS = 2
-/** Plans in a page while other processes write: a quarter of the wait for them, and a commit more often for the pass. */
-const SHARED_PAGE_PLANS = 250
 
 type Parts = {
   book: PriceBook
@@ -33,6 +32,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
   const { db, read, write } = connection
   const sql = prepare(connection)
   const dueInRealTime = createDuePlans(connection)
+  const pageSize = createPageSize()
 
   /** What is known to a pass at `now`, whose own row is the last of the table. */
   function known(now: Instant): Omit<PassStart, 'passId'> {
@@ -70,7 +70,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
   return {
     async joinPass() {
       const leave = acquireLock(lockFile(file, 'pass'))
-      // The pass is its own process's alone: who writes to a file gains nothing from another's help.
+      // A pass belongs to one process: with a single writer, a second process would be no help.
       return (
         leave && {
           joined: null,
@@ -98,7 +98,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
 
     peekPass: () =>
       read(() => {
-        // With the gap that a pass now would end: it belongs to what decides how early the failsafe begins.
+        // Includes the gap that a pass at this moment would end: it helps decide how early the failsafe begins.
         const now = connection.clock()
         return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: PASS_GAPS_SEEN })])
       }),
@@ -111,7 +111,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
       for (let from = 0; from < planIds.length; ) {
         // Between pages, so that another process waiting for the write lock gets its turn.
         if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
-        const until = from + (haveOthersWritten() ? Math.min(pageMax, SHARED_PAGE_PLANS) : pageMax)
+        const until = from + pageSize.next(pageMax, haveOthersWritten())
         yield planIds.slice(from, until)
         from = until
       }
@@ -119,13 +119,15 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
 
     changeDuePlans: (passId, planIds, decisions) =>
       write((now) => {
+        const from = performance.now()
         const { fired, ...counts } = runPage(planIds, decisions, now)
         writeWakeUps(passId, fired, now)
+        pageSize.note({ plans: planIds.length, ms: performance.now() - from })
         return counts
       }),
 
     async previewDuePlans(planIds, decisions) {
-      // Done for real and then undone: what is shown cannot differ from what would happen.
+      // Done for real and then undone, so that what is shown cannot differ from what would happen.
       const undo = new Undo<Preview[]>()
       await write((now) => {
         const { fired } = runPage(planIds, decisions, now)
@@ -137,7 +139,8 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
       return undo.value ?? []
     },
 
-    // A row that the schema refuses says nothing of the others; a locked, full or broken disk concerns them all.
+    // A row that the schema refuses says nothing about the others; a disk that is locked, full or broken concerns them
+    // all.
     isOutage: (error) => error instanceof SQLite.SqliteError && !error.code.startsWith('SQLITE_CONSTRAINT'),
   }
 }

@@ -51,7 +51,7 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
     return ledger.open(schedule.planId, free, minTranche)
   }
 
-  /** What fired, as a page writes it at its end: in few statements, each of which is prepared for many rows. */
+  /** What fired, as a page writes it at its end: in a few statements, each prepared for many rows. */
   function writeFired(fired: readonly FiredRow[]): void {
     sql.addExecutions(fired.map(firedParams))
     ledger.reserve(fired.map(({ schedule, tranche }) => [schedule.windowId, tranche.amount]))
@@ -108,7 +108,7 @@ const EXECUTION_COLUMNS = [
   'status',
 ] as const
 
-/** What changes of a schedule while its plan waits in one slot. */
+/** What changes in a schedule while its plan waits in one slot. */
 const IN_SLOT = `limit_price = :limit_price, clock_at = :clock_at, fireable = :fireable,
   tranche_index = :tranche_index, slots = :slots, units_per_slot = :units_per_slot, units_fired = :units_fired,
   slot = :slot, reference_price = :reference_price, half_width = :half_width, extras_left = :extras_left,
@@ -129,7 +129,7 @@ function prepare(db: Database) {
     putSchedule: db.prepare(
       `update schedules set next_run_at = :next_run_at, awake = 1, ${IN_SLOT} where plan_id = :plan_id`,
     ),
-    // A column that is not named leaves its index alone, whatever its value.
+    // A column that is not named causes no write to its index.
     putInSlot: db.prepare(`update schedules set ${IN_SLOT} where plan_id = :plan_id`),
     addExecutions: insertRows(db, 'executions', EXECUTION_COLUMNS),
     latestId: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),

@@ -45,7 +45,7 @@ export function createPriceBook(db: Database) {
       put(observe(this.volatility(), price, at))
     },
 
-    /** Works the volatility out anew, after prices have come in that lie behind the newest. */
+    /** Recomputes the volatility after prices older than the newest one have been added. */
     rebuildVolatility(): void {
       let state = FIRST_VOLATILITY
       for (const row of sql.recent.iterate({ reach: REACH_MS })) {

@@ -1,12 +1,12 @@
 // Which plans of a sandbox a pass must look at. Their instants are in their tenant's time, so the ranges along the
-// indexes of the scheduler, which are in real time, do not find them all. A sandbox is small: its plans are looked
-// through one by one, and where there is no sandbox there is nothing to look through.
+// indexes of the scheduler, which are in real time, do not find them all. A sandbox is small: its plans are checked one
+// by one, and without sandboxes there is nothing to check.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { DueRanges } from '../../passes.ts'
 import { instantOrNull } from '../../rows/instant.ts'
-import { isDueAt, NEXT_STOP } from '../../sql/due-plans.ts'
+import { isDueAt, NEXT_STOP } from '../../sql/sandbox-due-plans.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from './tenant-time.ts'
 

@@ -7,7 +7,7 @@ import { WIPED as ROWS } from '../../sql/wiped.ts'
 import type { Connection } from '../file/connection.ts'
 import { whenFree } from '../file/when-free.ts'
 
-/** What is counted of a tenant as it changes goes as well. */
+/** The counts that are kept for a tenant go as well. */
 export const WIPED: typeof ROWS = [
   ...ROWS,
   ['outcomes', 'tenant_id = :tenant'],
@@ -40,9 +40,9 @@ export function createWipe({ db, clock, lookAtName, lookAtSchema }: Connection):
     return wipedOf((table) => gone.get(table) ?? 0)
   }
 
-  // Without a turn of the event loop between: no other request's statement runs while foreign keys are off. They are
-  // off because SQLite would look through the executions and trades of everybody, live ones too, for each row that
-  // goes; that the list above leaves nothing dangling is proved by a test over the schema.
+  // Without a turn of the event loop in between, so that no other request's statement runs while foreign keys are off.
+  // They are off because SQLite would search everybody's executions and trades, including live ones, for each row that
+  // goes. A test over the schema proves that the list above leaves nothing dangling.
   return (tenantId, note) =>
     whenFree(() => {
       db.pragma('foreign_keys = off')

@@ -39,7 +39,10 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
   const tenantById = tenantsById(db)
   const wipe = createWipe(connection)
 
-  /** Gives the tenant a clock of its own, which for a live one the table refuses; so does this, in words. */
+  /**
+   * Gives the tenant a clock of its own. For a live tenant the table refuses that, and so does this function, with a
+   * message.
+   */
   function open(tenant: Tenant, real: Instant): Sandbox {
     refuseLive(tenant)
     sql.open.run({ tenant: tenant.tenantId })
@@ -58,7 +61,7 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
 
     async beginAdvance(tenant, byMs, entry) {
       const end = acquireLock(lockFile(file, 'advance'))
-      if (!end) throw new Problem('database_in_use', 'Another advance is running: wait for its end.')
+      if (!end) throw new Problem('database_in_use', 'Another advance is running: wait until it ends.')
       try {
         return await write((real) => {
           const sandbox = open(tenant, real)

@@ -1,6 +1,6 @@
-// What time it is for a tenant: the one place that knows of sandbox offsets. Everybody lives in real time but the test
-// tenants that are listed in `sandboxes`, whose time is the real one plus their offset. Whatever is stored of a tenant's
-// users, plans, windows, executions and trades is dated in that tenant's time.
+// What time it is for a tenant: the only place that knows of sandbox offsets. Everybody lives in real time except the
+// test tenants that are listed in `sandboxes`, whose time is the real one plus their offset. Whatever is stored of a
+// tenant's users, plans, windows, executions and trades is dated in that tenant's time.
 
 import { type Instant, later, plus } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
@@ -12,7 +12,7 @@ export type TenantTime = ReturnType<typeof createTenantTime>
 
 type Shift = { tenant_id: bigint; offset_ms: bigint; reported_until: bigint }
 
-/** When a tenant's latest trade or adjustment was recorded: nothing of it that is billed is dated before that. */
+/** When a tenant's latest trade or adjustment was recorded: nothing billed to it may be dated before that. */
 const latestOf = (tenant: string): string =>
   `(select max(at) from (select max(recorded_at) as at from trades where tenant_id = ${tenant}
      union all select max(recorded_at) from adjustments where tenant_id = ${tenant}))`

@@ -1,7 +1,7 @@
 // What a partner reported, in time or late: the columns and the value, and back.
 
+import type { Report } from '../../core/confirmation-report.ts'
 import type { Btc, Price, Usd } from '../../core/money.ts'
-import type { Report } from '../../core/report.ts'
 import { instantOrNull } from './instant.ts'
 
 export type ReportRow = {

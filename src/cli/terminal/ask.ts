@@ -1,4 +1,4 @@
-// The question before a change that hurts.
+// The question before a dangerous change.
 
 import { Problem } from '../../core/problem.ts'
 import { visible } from '../../core/visible.ts'

@@ -1,4 +1,4 @@
-// When a plan of a sandbox is due: its tenant's time is its own, so that no range along an index finds it.
+// When a plan of a sandbox is due: its tenant has a time of its own, so no range along an index finds it.
 
 /**
  * Whether a pass must look at a schedule `s` at `now` (an SQL expression), when the price is `:price` or unknown and the
@@ -11,7 +11,7 @@ export const isDueAt = (now: string): string =>
 
 const AWAKE = 'plans p join schedules s on s.plan_id = p.plan_id where p.tenant_id = :tenant and s.awake = 1'
 
-/** The first instant behind `:after` at which a plan of a tenant is to be looked at. */
+/** The first instant after `:after` at which a plan of a tenant is to be looked at. */
 export const NEXT_STOP = `
   select min(at) as at from (
     select s.next_run_at as at from ${AWAKE} union all select s.window_end from ${AWAKE}

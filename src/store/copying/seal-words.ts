@@ -1,4 +1,4 @@
-// What a sealed database says to whoever would write to it.
+// What a sealed database says when something would write to it.
 
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
@@ -6,10 +6,13 @@ import { Problem } from '../../core/problem.ts'
 /** That a database takes no more writes, since when, and where it has moved to: as it may be shown. */
 export type Seal = { at: Instant; movedTo: string }
 
-/** How the words begin that a sealed database itself refuses a write with: so is the refusal told from any other. */
+/**
+ * How the message begins with which a sealed database itself refuses a write: this tells the refusal from any other
+ * error.
+ */
 const BEGINNING = 'This database is sealed'
 
-/** Both are stored with the seal, so that a program of any version is told the same. */
+/** Both are stored with the seal, so that programs of every version are told the same. */
 export const sealedWords = ({ at, movedTo }: Seal): string =>
   `${BEGINNING}: it moved to ${movedTo} on ${formatInstant(at)}, and takes no more writes. Use that one; see "Moving to another database" in \`tranche docs operations\`.`
 

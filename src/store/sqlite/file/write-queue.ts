@@ -1,18 +1,19 @@
-// The write queue of a connection. Writes that arrive together share one commit, and so one wait for the disk;
-// one that is refused undoes nothing but itself. Whose writes they are decides the order: the tenants take turns, so
-// that one of them cannot keep the others waiting.
+// The write queue of a connection. Writes that arrive together share one commit, and so one wait for the disk; a
+// refused write undoes only itself. The tenants take turns, so that none of them can keep the others waiting.
 
 import type { Database } from 'better-sqlite3'
 import type { Instant } from '../../../core/instant.ts'
 import { createLanes } from '../../../lanes.ts'
-import { COMMIT_SHARE_MAX, gather, nextTurn } from '../../gather.ts'
+import { COMMIT_SHARE_MAX, gather, nextTurn } from '../../commit-share.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { NameWatch } from './name-watch.ts'
 import type { SchemaLook } from './schema-watch.ts'
 import { whenFree } from './when-free.ts'
 import { createLockShare } from './write-lock-turns.ts'
 
-/** The work after which a commit takes no further write, so that neither the lock nor the event loop is held long. */
+/**
+ * After this much work, a commit takes no further write, so that neither the lock nor the event loop is held for long.
+ */
 const COMMIT_WORK_MS = 50
 /** The lane of writes that belong to no tenant: an operator's, a pass's. */
 const HOUSE = 0
@@ -50,7 +51,7 @@ export function createWriter(
       laneOf(lane)({ work, resolve, reject })
       if (draining) return
       draining = true
-      // Not at once: the other requests of this turn of the event loop join the same commit.
+      // Not at once, so that the other requests of this turn of the event loop can join the same commit.
       setImmediate(drain)
     })
 
@@ -75,7 +76,7 @@ export function createWriter(
         break
       }
       share.hold(commitTogether)
-      // Between two commits whoever asked for something else is answered.
+      // Between two commits, other requests are answered.
       if (queue.size > 0) await nextTurn()
     }
     draining = false
@@ -113,7 +114,7 @@ export function createWriter(
         (db.inTransaction || beginsAgain())
       )
       if (db.inTransaction) sql.commit.run()
-      // Only now is it certain that what was written is where the next process will look for it.
+      // Only now is it certain that the writes are where the next process will look for them.
       watch.look()
     } catch (error) {
       if (db.inTransaction) sql.rollback.run()
@@ -133,14 +134,14 @@ export function createWriter(
       begin()
       return true
     } catch {
-      // Another process has the lock, or something is wrong: the next turn waits for it, or is told.
+      // Another process has the lock, or something is wrong: the next turn waits for the lock, or fails.
       return false
     }
   }
 
   /**
-   * Tries a write that has nothing before it in its transaction. What undoes it is a rollback, so it needs no savepoint,
-   * which costs a copy of each page that is written: a fifth of a large pass.
+   * Tries a write that is the first in its transaction. A rollback can undo it, so it needs no savepoint, which would
+   * cost a copy of each page that is written: a fifth of a large pass.
    */
   function attemptFirst(job: Job): Outcome {
     try {

@@ -1,8 +1,8 @@
 // Where a database has moved to.
 
-import type { Seal } from '../../copying/sealed.ts'
-import { instant } from '../../rows/instant.ts'
-import { type Reader, sql } from '../reader.ts'
+import { type Reader, sql } from '../common/reader.ts'
+import { instant } from '../rows/instant.ts'
+import type { Seal } from './seal-words.ts'
 
 export type SealRow = { at: bigint; moved_to: string }
 export const SEAL = sql<SealRow>('select at, moved_to from sealed')

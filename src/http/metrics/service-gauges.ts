@@ -1,4 +1,5 @@
-// The numbers for Prometheus that are read anew for each answer: what the database knows, and the findings drawn from it.
+// The numbers for Prometheus that are read afresh for each answer: what the database knows, and the findings drawn from
+// it.
 
 import { Registry } from 'prom-client'
 import { type Finding, findingsOf, VITAL_FINDINGS } from '../../core/findings.ts'
@@ -12,7 +13,7 @@ import { type AddGauge, gaugesOf, setOrDrop, since } from './gauge.ts'
 import { createStockTaker, STOCK_TAKEN_MS } from './minutely-stock.ts'
 import { createPartnerGauges } from './partner-gauges.ts'
 
-/** A registry of its own, so that none of it is shown when it could not be read. */
+/** In a registry of its own, so that none of them is shown when they could not be read. */
 export function createGauges() {
   const registry = new Registry()
   const add = gaugesOf(registry)

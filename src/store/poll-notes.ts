@@ -1,8 +1,8 @@
-// When each tenant last polled. Most polls find nothing and write nothing, so what they leave comes together in memory
-// and is written once a minute, for all tenants in one commit, and when the database is closed.
+// When each tenant last polled. Most polls find nothing and write nothing, so their marks are gathered in memory and
+// written once a minute, for all tenants in one commit, and when the database is closed.
 
-import { type Instant, MINUTE_MS } from '../../core/instant.ts'
-import type { Tenant } from '../../core/partner.ts'
+import { type Instant, MINUTE_MS } from '../core/instant.ts'
+import type { Tenant } from '../core/partner.ts'
 
 /** The marks in the database are as old as this at most while polls go on. */
 const WRITTEN_EVERY_MS = MINUTE_MS
@@ -11,9 +11,9 @@ const WRITTEN_EVERY_MS = MINUTE_MS
 export type Polled = [tenantId: number, at: Instant]
 
 export type PollNotes = {
-  /** Notes a poll, at once and beside it: no poll waits for the mark, and none fails for it. */
+  /** Notes a poll at once, but apart from it: no poll waits for its mark, or fails because of it. */
   note: (tenant: Tenant, now: Instant) => void
-  /** Writes what is noted, and resolves when that is done, or cannot be; null when nothing is. */
+  /** Writes what is noted, and resolves when that is done or has failed; null when nothing is noted. */
   flush: () => Promise<unknown> | null
 }
 
@@ -26,7 +26,7 @@ export function createPollNotes(write: (polls: readonly Polled[]) => Promise<unk
     if (unwritten.size === 0) return
     const polls = [...unwritten]
     unwritten.clear()
-    // What could not be written is noted again by the next polls; the disk that is full has alarms of its own.
+    // Marks that could not be written are noted again by the next polls, and a full disk has alarms of its own.
     const written = write(polls).catch(() => {})
     // Without their values, which would otherwise hold those of every write before.
     underWay = Promise.all([underWay, written]).then(() => {})

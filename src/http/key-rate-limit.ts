@@ -3,7 +3,7 @@
 import type { Instant } from '../core/instant.ts'
 import { Refusal } from './refusal.ts'
 
-/** A token bucket per key: `perSecond` requests a second, as many at once. Throws a Refusal: 429. */
+/** A token bucket per key: `perSecond` requests a second, and as many at once. Throws a Refusal: 429. */
 export function createRateLimit(perSecond: number): (keyId: string, now: Instant) => void {
   const buckets = new Map<string, { tokens: number; at: Instant }>()
   return (keyId, now) => {

@@ -5,7 +5,7 @@ import { Problem } from '../core/problem.ts'
 
 export type MigrationState = { name: string; sha256: string; appliedAt: Instant | null }
 
-/** What a database has on record of a migration. */
+/** What a database has recorded about a migration. */
 export type Applied = { sha256: string; appliedAt: Instant }
 
 /** Every migration that this program knows, with when it was applied. Throws schema_newer for one that it does not know. */
@@ -30,8 +30,8 @@ export type SchemaWatch = {
   /** Whether a read is to look again. */
   isDue: () => boolean
   /**
-   * Takes what a look has found: the last migration on record. Throws schema_newer when that is behind the last one that
-   * this program knows: another one has been upgraded since this one began.
+   * Takes what a look has found: the last migration on record. Throws schema_newer when that is later than the last one
+   * that this program knows: another process has been upgraded since this one began.
    */
   found: (last: string | null) => void
 }
@@ -43,14 +43,14 @@ export function createSchemaWatch(known: readonly { name: string }[]): SchemaWat
     isDue: () => performance.now() - lookedAt >= LOOK_MS,
     found(last) {
       const isNewer = last !== null && last > lastKnown
-      // Once it is refused to one, it is refused to all.
+      // Once one has been refused, all are.
       lookedAt = isNewer ? Number.NEGATIVE_INFINITY : performance.now()
       if (isNewer) throw newer(last)
     },
   }
 }
 
-/** Whether a look has found a schema that is not ours to write into: one of tomorrow, or another one than was opened. */
+/** Whether a look has found a schema that is not ours to write into: a newer one, or another one than was opened. */
 export const isOtherSchema = (error: unknown): boolean =>
   error instanceof Problem && ['schema_newer', 'database_gone'].includes(error.code)
 

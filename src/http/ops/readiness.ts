@@ -1,26 +1,26 @@
 // Whether the service is ready: its database takes writes, and passes run while there are plans to look at.
 
-import { clockDisputed } from '../core/clock.ts'
-import type { Instant } from '../core/instant.ts'
-import { Problem } from '../core/problem.ts'
-import { latenessInWords, schedulerLateness } from '../core/scheduler-lateness.ts'
-import type { ClockStore } from '../store/clock.ts'
-import type { MonitoringStore } from '../store/monitoring.ts'
+import { clockDisputed } from '../../core/clock-dispute.ts'
+import type { Instant } from '../../core/instant.ts'
+import { Problem } from '../../core/problem.ts'
+import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
+import type { ClockStore } from '../../store/clock-disputes.ts'
+import type { MonitoringStore } from '../../store/monitoring.ts'
 
-/** How long whoever asks waits for the database: for another process's lock, or for a server that hangs. */
+/** How long a caller waits for the database: for another process's lock, or for a server that hangs. */
 export const PROBE_TIMEOUT_MS = 2_000
 
 /** What readiness asks of the database. */
 export type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler'> & Pick<ClockStore, 'readClock'>
 
-/** Answers why the service is not ready, in sentences; nothing when it is. The store is null until it is open. */
+/** Returns why the service is not ready, in sentences; an empty list when it is. The store is null until it is open. */
 export function createReadiness(): (store: Probed | null) => Promise<string[]> {
   const probe = shared(async (open: Probed) => open.probeWrite())
   const doubt = shared(doubtOrLateness)
 
   return async (store) => {
     if (!store) return ['The database is not open yet.']
-    // Side by side: both together take no longer than either may.
+    // In parallel: both together take no longer than either may.
     const reasons = await Promise.all([
       within(PROBE_TIMEOUT_MS, probe(store), 'it is locked').then(
         () => null,
@@ -51,7 +51,7 @@ const OF_THE_WHOLE = [
   'schema_newer',
 ]
 
-/** What is wrong with the database as a whole is neither read nor written: said once, it is said. */
+/** A database that is unusable as a whole fails both the read and the write: it is reported only once. */
 const worded = (error: Error, otherwise: string): string =>
   error instanceof Problem && OF_THE_WHOLE.includes(error.code) ? error.message : otherwise + error.message
 
@@ -66,7 +66,7 @@ async function within<T>(ms: number, work: Promise<T>, why: string): Promise<T> 
   }
 }
 
-/** One run at a time: whoever asks while it lasts gets its outcome, so that askers in a hurry pile up no work. */
+/** One run at a time: callers that ask while it lasts get its outcome, so that frequent calls do not pile up work. */
 export function shared<A extends unknown[], T>(work: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
   let running: Promise<T> | null = null
   return (...args) => {
@@ -77,7 +77,7 @@ export function shared<A extends unknown[], T>(work: (...args: A) => Promise<T>)
   }
 }
 
-/** Does the work at most once in so many milliseconds by a clock: whoever asks meanwhile gets its outcome. */
+/** Does the work at most once in so many milliseconds by a clock: callers that ask meanwhile get its outcome. */
 export function keptFor<A extends unknown[], T>(
   ms: number,
   clock: () => Instant,
@@ -86,7 +86,7 @@ export function keptFor<A extends unknown[], T>(
   let kept: { at: Instant; outcome: Promise<T> } | null = null
   return (...args) => {
     const now = clock()
-    // A clock that was set back must not keep an answer for as long.
+    // When a clock is set back, an answer must not be kept for that much longer.
     if (kept === null || Math.abs(now - kept.at) >= ms) kept = { at: now, outcome: work(...args) }
     return kept.outcome
   }

@@ -1,4 +1,4 @@
-// The listener of operations, and how a call of operations is answered on either listener.
+// The listener of operations, and how a call for operations is answered on either listener.
 
 import { H3, type H3Event } from 'h3'
 import type { Log } from '../../log.ts'
@@ -10,7 +10,7 @@ import { OPS_PATHS, type OpsAnswer, type OpsPath } from './paths.ts'
 
 export type OpsParts = { ops: Ops; log: Log; uuid: () => string }
 
-/** Waits for what was asked, notes it in the log, and gives it to the caller. */
+/** Waits for the answer, notes it in the log, and gives it to the caller. */
 export async function sendOps(
   event: H3Event,
   path: OpsPath | null,

@@ -12,7 +12,7 @@ import type { Database } from '../file/connection.ts'
 /** `unleasedAt` for a row of open_counts, where 0 stands for never delivered: that lease is over at any time. */
 const IS_DUE = `tenant_id = :tenant and (lease_expires_at <= :now or lease_expires_at > :now + ${LEASE_AHEAD_MAX_MS})`
 
-/** Behind every execution. */
+/** After every execution. */
 const END = { created_at: 2n ** 62n, execution_id: '' }
 
 export function createDueList(db: Database) {
@@ -40,7 +40,8 @@ export function createDueList(db: Database) {
     first(tenant: Tenant, now: Instant, limit: number): ExecutionRow[] {
       let found: ExecutionRow[] = []
       for (const lease of sql.leases.all(at(tenant, now))) {
-        // Leases follow the order of creation, as polls did: most hold nothing older than what is found by then.
+        // Leases follow the order of creation, because polls did: most hold nothing older than what has been found by
+        // then.
         const { created_at, execution_id } = found[limit - 1] ?? END
         const older = sql.underLease.all({ tenant: tenant.tenantId, lease, created_at, execution_id, limit })
         if (older.length > 0) found = [...found, ...older].sort(byCreation).slice(0, limit)

@@ -7,16 +7,18 @@ import type { Tenant } from '../../../core/partner.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import { IS_OPEN, SELECT_EXECUTION, unleasedAt } from '../../sql/expressions.ts'
 import { TENANT_NOW_SQL } from '../sandbox/tenant-time.ts'
+import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
-import type { Tx } from '../server/transaction.ts'
 
-/** So many of those that a poll leaves are counted: a next poll gets far fewer, and counting a million takes its time. */
+/**
+ * How many of those that a poll leaves are counted: the next poll gets far fewer, and counting a million takes time.
+ */
 export const REMAINING_MAX = 10_000
 
 const OPEN = `e.tenant_id = :tenant and ${IS_OPEN}`
-/** In these words: an index has them. */
+/** Phrased exactly like this, because an index has the same condition. */
 const LEASE = 'coalesce(e.lease_expires_at, 0)'
-/** A lease that ends behind this is over as well. */
+/** A lease that ends after this counts as over as well. */
 const ahead = (now: string): string => `${now} + ${LEASE_AHEAD_MAX_MS}`
 
 const firstLease = (where: string): string =>
@@ -33,7 +35,7 @@ const LEASES = `leases (lease) as (
 /** Leases follow the order of creation, as polls did, and what was never delivered is the youngest. */
 const RANKED = `ranked as (
   select lease, row_number() over (order by lease = 0, lease) as place from leases where lease is not null)`
-/** From so many leases the oldest are taken; from the others only what is older still, which is little. */
+/** The oldest are taken from this many leases; from the others, only what is older still, which is little. */
 const NEAR = 4
 
 const under = (lease: string, bound = ''): string => `
@@ -62,20 +64,21 @@ const FIRST = query<ExecutionRow>(`
   order by e.execution_id
   for no key update of e`)
 
-// Both orders are only for the planner: without them it may go through the table, of which most is history.
+// Both orders are only for the planner: without them, it may scan the table, most of which is history.
 const overdue = (where: string): string =>
   `(select from executions e where ${OPEN} and ${LEASE} ${where} order by ${LEASE} limit ${REMAINING_MAX})`
 const COUNT = query<{ n: bigint }>(`
   select least(count(*), ${REMAINING_MAX}) as n
   from (${overdue('<= :now::bigint')} union all ${overdue(`> ${ahead(':now::bigint')}`)}) due`)
 
-/** The rows are locked by their ids, as everybody locks them. */
+/** The rows are locked in the order of their ids, as everywhere. */
 const byCreation = (a: Execution, b: Execution): number =>
   a.createdAt - b.createdAt || (a.executionId < b.executionId ? -1 : 1)
 
 /** The last two are null in a database that takes writes. */
 export type Look = { clock: bigint; due: boolean; sealed_at: bigint | null; moved_to: string | null }
-// By the two ends of the index, and not by `exists`: a planner that expects many looks for one in the table itself.
+// Read from the two ends of the index instead of with `exists`: a planner that expects many matches would search the
+// table itself for one.
 const endOf = (order: 'asc' | 'desc'): string =>
   `(select ${LEASE} from executions e where ${OPEN} order by ${LEASE} ${order} limit 1)`
 const LOOK = query<Look>(`
@@ -84,13 +87,13 @@ const LOOK = query<Look>(`
   from t left join sealed s on true`)
 
 export const dueList = {
-  /** Whether anything is due, and what the clock says; `clock` is what a test's clock says. */
+  /** Whether anything is due, and what the clock says; `clock` is the time of a test's clock. */
   look: (tx: Tx, { tenantId }: Tenant, clock: Instant | null): Promise<Look | undefined> =>
     tx.get(LOOK, { tenant: tenantId, clock }),
 
   /**
-   * The oldest of what is due, in the order of creation, locked. What somebody holds is waited for: whether it is due still
-   * is known only then (docs/decisions/0063-a-poll-waits-for-what-it-would-hand-out.md).
+   * The oldest of what is due, in the order of creation, locked. It waits for rows that somebody else holds: only then
+   * is it known whether they are still due (docs/decisions/0063-a-poll-waits-for-what-it-would-hand-out.md).
    */
   first: async (tx: Tx, { tenantId }: Tenant, now: Instant, limit: number) =>
     (await tx.all(FIRST, { tenant: tenantId, now, limit })).map(executionOf).sort(byCreation),
