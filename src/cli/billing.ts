@@ -30,7 +30,7 @@ export function billingCommand(cli: Cli): Command {
     .action((scope: Scope) =>
       cli.withStore(async (store) => {
         const { showMonths } = await import('./billing/show.ts')
-        await showMonths(cli, store, await resolved(cli, store, scope))
+        await showMonths(cli, store, await resolved(store, scope))
       }),
     )
 
@@ -42,7 +42,7 @@ export function billingCommand(cli: Cli): Command {
     .action((scope: Scope) =>
       cli.withStore(async (store) => {
         const { listAdjustments } = await import('./billing/adjustments.ts')
-        await listAdjustments(cli, store, await resolved(cli, store, scope))
+        await listAdjustments(cli, store, await resolved(store, scope))
       }),
     )
 
@@ -78,7 +78,7 @@ function addExport(cli: Cli, billing: Command): void {
         if (given.bom && options.format === 'json')
           throw new Problem('usage', 'JSON has no byte order mark: --bom goes with --format csv.')
         const { exportMonths } = await import('./billing/export-file.ts')
-        await exportMonths(cli, { store, ...(await resolved(cli, store, given)), options })
+        await exportMonths(cli, { store, ...(await resolved(store, given)), options })
       }, EXPORT_MEMORY)
     })
 }
@@ -148,9 +148,9 @@ async function filterOf(store: Store, { partner, env }: Whose): Promise<TenantFi
 }
 
 /** Whose months a command line names, and which: the present month is that of the environment it is about. */
-async function resolved(cli: Cli, store: Store, scope: Scope) {
+async function resolved(store: Store, scope: Scope) {
   const filter = await filterOf(store, scope)
-  const present = async () => monthOf(await timeFor(store, filter, cli.machine.clock()))
+  const present = async () => monthOf(await timeFor(store, filter))
   return { filter, months: await monthsOf(scope, present) }
 }
 

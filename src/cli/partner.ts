@@ -1,7 +1,7 @@
 // partner: the partners of an installation, and how each is treated.
 
 import { Command, Option } from 'commander'
-import { formatInstant, monthOf } from '../core/instant.ts'
+import { formatInstant } from '../core/instant.ts'
 import { formatUsd, usd } from '../core/money.ts'
 import { monthBefore } from '../core/month.ts'
 import {
@@ -19,6 +19,7 @@ import type { Cli } from './context.ts'
 import { dollars, month, slug } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { partnerNamed } from './shared/find-partner.ts'
+import { presentMonth } from './shared/present-month.ts'
 import { confirmOnTerminal } from './terminal/ask.ts'
 import { note, print, printList } from './terminal/print.ts'
 import { type Column, renderFields } from './terminal/table.ts'
@@ -48,7 +49,7 @@ export function partnerCommand(cli: Cli): Command {
     .description('all partners')
     .action(() =>
       cli.withStore(async (store) => {
-        const thisMonth = monthOf(cli.machine.clock())
+        const thisMonth = await presentMonth(store)
         await printList(cli, {
           read: async ({ after }) => {
             const partners = after === null ? await store.listPartners() : []
@@ -123,7 +124,7 @@ export function partnerCommand(cli: Cli): Command {
           auditEntry(cli, 'partner.set-tier', partnerSlug, { tier, from: from ?? null }),
         )
         await show(cli, store, await partnerNamed(store, partnerSlug))
-        note(cli, await chargedWords(cli, store, { partnerSlug, tierName: override.tierName, begins }))
+        note(cli, await chargedWords(store, { partnerSlug, tierName: override.tierName, begins }))
       }),
     )
 
@@ -152,7 +153,6 @@ export function partnerCommand(cli: Cli): Command {
 
 /** The tier that a partner is charged by, from when until when, and the one before while that month is still to come. */
 async function chargedWords(
-  cli: Cli,
   store: Store,
   { partnerSlug, tierName, begins }: { partnerSlug: string; tierName: string | null; begins: string },
 ): Promise<string> {
@@ -160,7 +160,7 @@ async function chargedWords(
   const [next] = await store.listTierOverridesAfter(partnerSlug, begins)
   const end = next ? `until ${next.fromMonth}, and then by ${by(next.tierName)}` : 'on'
   const head = `${partnerSlug} is charged by ${by(tierName)} from ${begins} ${end}`
-  if (begins <= monthOf(cli.machine.clock())) return `${head}.`
+  if (begins <= (await presentMonth(store))) return `${head}.`
   return `${head}; until ${begins} by ${by(await store.findTierOverride(partnerSlug, monthBefore(begins)))}.`
 }
 
@@ -193,7 +193,7 @@ async function changeHold(cli: Cli, partnerSlug: string, held: boolean): Promise
 
 async function show(cli: Cli, store: Store, partner: Partner): Promise<void> {
   const { partnerSlug } = partner
-  const month = monthOf(cli.machine.clock())
+  const month = await presentMonth(store)
   const shown = partnerJson(partner, await store.findTierOverride(partnerSlug, month))
   const pending = await store.listTierOverridesAfter(partnerSlug, month)
   const json = {

@@ -167,6 +167,8 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const { outliveSignals, stopSignal } = await import('./serve/signals.ts')
   const { noteSelfSigned, renewCertificate } = await import('./serve/tls.ts')
   const { log, tls } = options
+  // An address that cannot be one is refused before there is anything to end.
+  const database = await cli.database()
   keepCallsYoung()
   const renewal = { now: () => {} }
   outliveSignals(() => renewal.now())
@@ -178,7 +180,6 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const listeners = await openListeners(answering, { ...options, uuid: cli.machine.uuid })
   if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listeners.api)
   renewal.now = () => renewCertificate(log, listeners.api, options)
-  const database = await cli.database()
   const db = database.shownInFull
   // Usually, the first line says that all is ready. Only if there is a wait does the log say what for.
   const waiting = setTimeout(

@@ -1,7 +1,6 @@
 // tier: the pricing tiers and their versions.
 
 import { Command, Option } from 'commander'
-import { monthOf } from '../core/instant.ts'
 import { formatUsd, usd } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import {
@@ -16,6 +15,7 @@ import {
 import type { Cli } from './context.ts'
 import { dollars, month, wholeNumber } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
+import { presentMonth } from './shared/present-month.ts'
 import { note, print, printList } from './terminal/print.ts'
 import { type Column, renderFields } from './terminal/table.ts'
 
@@ -78,7 +78,7 @@ export function tierCommand(cli: Cli): Command {
         const { before, next } = besideVersion(await store.listTiers(), made)
         const json = { ...tierJson(made), until_month: next?.fromMonth ?? null }
         print(cli, json, () => renderFields(json))
-        note(cli, inForceWords(made, { before, next, thisMonth: monthOf(cli.machine.clock()) }))
+        note(cli, inForceWords(made, { before, next, thisMonth: await presentMonth(store) }))
       }),
     )
 

@@ -5,6 +5,9 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
+import { DAY_MS, monthOf } from '../../src/core/instant.ts'
+import { periodOf } from '../../src/core/month.ts'
+import { SHIFTED } from '../clock/wrong-clock.ts'
 import { runServer } from '../support/postgres-server.ts'
 import { type Guarded, PASSWORD, withPasswords } from '../support/postgres-user.ts'
 import { finish, startServe, WITH_OPS } from '../support/process.ts'
@@ -155,4 +158,45 @@ test('serve outlives the end of every connection, and a server that falls over a
   await becomes(200, readyz)
   assert.equal((await put()).status, 404)
   assert.equal((await me(url, key)).status, 200)
+})
+
+test('what month it is the server says, whatever the clock of the machine that asks', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { succeed, ...there } = await onServer(t)
+  await succeed('partner', 'create', 'acme', '--name', 'Acme')
+  const [{ month }] = JSON.parse(await succeed('--json', 'billing', 'show'))
+  const next = monthOf(periodOf(month).end)
+  await succeed('partner', 'set-tier', 'acme', 'scale', '--from', next)
+  const shown = await succeed('--json', 'partner', 'show', 'acme')
+  for (const shiftMs of [-40 * DAY_MS, 40 * DAY_MS]) {
+    const env = { ...there.env, SHIFT_MS: String(shiftMs) }
+    const asked = async (...argv: string[]) => {
+      const { code, out, err } = await finish(t, argv, { ...there, env, program: SHIFTED })
+      assert.deepEqual([code, err], [0, ''], argv.join(' '))
+      return out
+    }
+    assert.equal(JSON.parse(await asked('--json', 'billing', 'show'))[0].month, month)
+    assert.equal(JSON.parse(await asked('--json', 'billing', 'show', '--month', month))[0].final, false)
+    assert.equal(await asked('--json', 'partner', 'show', 'acme'), shown)
+  }
+})
+
+test('what an operator did is dated by the server, whatever the clock of the machine', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { succeed, cwd, env, server } = await onServer(t)
+  await succeed('partner', 'create', 'acme', '--name', 'Acme')
+  await succeed('copy', '--to', 'copy.db', '--seal')
+  for (const argv of [
+    ['copy', '--unseal'],
+    ['restore', 'copy.db', '--force'],
+  ]) {
+    const off = { ...env, SHIFT_MS: String(40 * DAY_MS) }
+    const { code, err } = await finish(t, argv, { cwd, env: off, program: SHIFTED })
+    assert.equal(code, 0, err)
+    const ahead = await server.ask(
+      'select action from tranche.audit where at > extract(epoch from now()) * 1000',
+      'app',
+    )
+    assert.deepEqual(ahead, [])
+  }
 })

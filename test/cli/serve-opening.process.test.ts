@@ -56,6 +56,20 @@ suite('serve before its database is open', { concurrency: 4 }, () => {
     assert.ok(served.err().includes('"msg":"stopped"'))
   })
 
+  test('an address that cannot be one ends serve with the reason, before it listens', {
+    timeout: 60_000,
+  }, async (t) => {
+    for (const db of [
+      'postgres://tranche@localhost:561910/tranche',
+      'postgres://localhost/tranche?x=y',
+      'mysql://localhost/tranche',
+    ]) {
+      const served = start(t, ['--db', db, 'serve', '--port', '0'], { cwd: temporaryFolder(t) })
+      assert.equal(await served.ended, 2)
+      assert.match(served.err(), /^error: .+$/m)
+    }
+  })
+
   test('a database that cannot be opened ends serve with the reason', async (t) => {
     const cwd = temporaryFolder(t)
     const other = new SQLite(join(cwd, 'tranche.db'))

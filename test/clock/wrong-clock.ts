@@ -12,7 +12,8 @@ import { finish, type Program, SOURCE, startServe } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const [NODE, ...REST] = SOURCE
-const SHIFTED: Program = [NODE, '--import', join(import.meta.dirname, 'shift.mjs'), ...REST]
+/** Its clock is SHIFT_MS off. */
+export const SHIFTED: Program = [NODE, '--import', join(import.meta.dirname, 'shift.mjs'), ...REST]
 
 export const now = machine.clock
 

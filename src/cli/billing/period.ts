@@ -22,7 +22,7 @@ export async function fixPeriodFor(
   const tenant = slug !== null && environment !== null ? await store.findTenant(slug, environment) : null
   const period = await store.fixPeriod(periodOf(month), tenant)
   if (period.final) return { ...period, stage: 'over' }
-  const stage = stageOf(periodOf(month), await timeFor(store, filter, cli.machine.clock()))
+  const stage = stageOf(periodOf(month), await timeFor(store, filter))
   // In a database that has moved, nothing becomes final any more: the month is in the one that it moved to.
   if (stage === 'over') warn(cli, (await store.readSeal()) ? notFinalHere(month) : notFinal(month))
   return { ...period, stage }
@@ -41,15 +41,11 @@ const notFinal = (month: string): string =>
 const notFinalHere = (month: string): string =>
   `${month} was not over when this database moved, so its figures here are not final: ask the database that it moved to.`
 
-/** What time it is where the report is about. */
-export async function timeFor(
-  store: Store,
-  { slug, environment }: TenantFilter,
-  real: Instant,
-): Promise<Instant> {
+/** What time it is where the report is about, by the clock of the database. */
+export async function timeFor(store: Store, { slug, environment }: TenantFilter): Promise<Instant> {
   const sandboxes = await store.listSandboxes()
   const own = sandboxes.find(
     ({ tenant }) => tenant.partnerSlug === slug && tenant.environment === environment,
   )
-  return own?.now ?? real
+  return own?.now ?? (await store.readClock()).now
 }

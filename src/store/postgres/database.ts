@@ -24,9 +24,9 @@ export function serverDatabase(url: string, clock: (() => Instant) | null): Data
       const { seenSeal } = await import('./copying/unseal.ts')
       return seenSeal(url)
     },
-    async unseal(options) {
+    async unseal({ audit }) {
       const { unseal } = await import('./copying/unseal.ts')
-      return unseal(url, options)
+      return unseal(url, { clock, audit })
     },
     async hold(options) {
       const { holdServer } = await import('./copying/source.ts')

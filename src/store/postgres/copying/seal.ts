@@ -7,6 +7,7 @@ import type { Instant } from '../../../core/instant.ts'
 import type { AuditEntry } from '../../audit.ts'
 import { type Seal, sealedWords } from '../../copying/seal-words.ts'
 import { instant } from '../../rows/instant.ts'
+import { SERVER_MS_SQL } from '../server/clock.ts'
 import { SEALED_STATE } from '../server/errors.ts'
 import { LOCK } from '../server/locks.ts'
 
@@ -43,19 +44,24 @@ export async function breakSeal(client: Asking): Promise<void> {
   await client.query('delete from sealed')
 }
 
-/** Records an audit entry inside a transaction, even in a database that is sealed and stays so. */
-export async function auditThroughSeal(client: Asking, entry: AuditEntry, now: Instant): Promise<void> {
+/**
+ * Records an audit entry inside a transaction, even in a database that is sealed and stays so. A null `clock` takes the
+ * server's: an entry that lies ahead would confirm months that are not over.
+ */
+export async function auditThroughSeal(
+  client: Asking,
+  entry: AuditEntry,
+  clock: (() => Instant) | null,
+): Promise<void> {
   const seal = await sealOf(client)
   if (seal) await breakSeal(client)
   const { osUser, action, subject, detail } = entry
   await client.query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`)
-  await client.query('insert into audit (at, os_user, action, subject, detail) values ($1, $2, $3, $4, $5)', [
-    now,
-    osUser,
-    action,
-    subject,
-    JSON.stringify(detail),
-  ])
+  await client.query(
+    `insert into audit (at, os_user, action, subject, detail)
+     values (coalesce($1::bigint, ${SERVER_MS_SQL}), $2, $3, $4, $5)`,
+    [clock?.() ?? null, osUser, action, subject, JSON.stringify(detail)],
+  )
   if (seal) await setSeal(client, seal)
 }
 

@@ -69,7 +69,7 @@ export async function newOnServer(
     openStore: async () => openMade(url, MAKING, clock),
     publish: (audit) =>
       explaining(server, async () => {
-        const replaced = await takeName(client, { server, now, replace, audit })
+        const replaced = await takeName(client, { server, now, replace, clock, audit })
         isPublished = true
         return { replaced, bytes: null }
       }),
@@ -141,13 +141,13 @@ async function keepHistory(client: Client, { migrations }: FileHistory): Promise
 /** Throws database_exists and database_in_use: the name then stays with the old database. */
 async function takeName(
   client: Client,
-  { server, now, replace, audit }: Where & { audit: AuditEntry | null },
+  { server, now, replace, clock, audit }: Where & { clock: (() => Instant) | null; audit: AuditEntry | null },
 ): Promise<string | null> {
   await client.query('begin')
   await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
   // A process that is still connected would go on in the new database with what it remembers of the old one.
   await takeFromUsers(client, server)
-  if (audit) await auditThroughSeal(client, audit, now)
+  if (audit) await auditThroughSeal(client, audit, clock)
   let kept: string | null = null
   if (!(await isEmpty(client, SCHEMA))) {
     if (!replace) throw taken(server)

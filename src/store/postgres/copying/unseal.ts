@@ -20,7 +20,7 @@ export const seenSeal = (url: string): Promise<Seal | null> =>
 /** Throws usage for a database without a seal, database_in_use while it is copied, schema_newer, storage_failed. */
 export const unseal = (
   url: string,
-  { now, audit }: { now: Instant; audit: (seal: Seal) => AuditEntry },
+  { clock, audit }: { clock: (() => Instant) | null; audit: (seal: Seal) => AuditEntry },
 ): Promise<Seal> =>
   onServer(url, async (client) => {
     await migrationStates(client)
@@ -29,7 +29,7 @@ export const unseal = (
     const seal = (await isEmpty(client)) ? null : await sealOf(client)
     if (!seal) throw new Problem('usage', `${shownAddress(url)} is not sealed.`)
     await breakSeal(client)
-    await auditThroughSeal(client, audit(seal), now)
+    await auditThroughSeal(client, audit(seal), clock)
     await commitAlone(client)
     return seal
   })
