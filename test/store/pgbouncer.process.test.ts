@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import pg from 'pg'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { runHere } from '../support/command.ts'
 import { poolTo } from '../support/pgbouncer.ts'
@@ -34,11 +35,32 @@ for (const pool_mode of ['transaction', 'statement'])
     assert.deepEqual(await server.ask(`select 1 from pg_namespace where nspname = 'tranche'`), [])
   })
 
+test('a pool in transaction mode is refused also while others keep its sessions busy', async (t) => {
+  const server = await serverOf(t)
+  if (!server) return
+  const url = (await poolTo(t, server, { pool_mode: 'transaction' }))('postgres')
+  let isOver = false
+  const busy = Array.from({ length: 12 }, async () => {
+    const client = new pg.Client({ connectionString: url })
+    await client.connect()
+    while (!isOver) await client.query('select pg_sleep(0.002)')
+    await client.end()
+  })
+  try {
+    for (let i = 0; i < 4; i++) await assertRefused(url, SHARED, ['migrate'])
+  } finally {
+    isOver = true
+    await Promise.all(busy)
+  }
+  assert.deepEqual(await server.ask(`select 1 from pg_namespace where nspname = 'tranche'`), [])
+})
+
 test('a pool in session mode that leaves what the one before has set is refused as soon as it does', async (t) => {
   const server = await serverOf(t)
   if (!server) return
   const url = (await poolTo(t, server, { pool_mode: 'session', server_reset_query: '' }))('postgres')
-  await runHere(['--db', url, 'migrate'])
+  assert.equal((await runHere(['--db', server.url('postgres'), 'migrate'])).code, 0)
+  await runHere(['--db', url, 'partner', 'list'])
   await assertRefused(url, SHARED)
 })
 

@@ -142,16 +142,18 @@ type Asked = Pick<pg.ClientBase, 'query'>
 
 /**
  * Prepares a session. The first one that comes through a pool is checked from a second connection: if the pool gives
- * out its sessions per transaction, both have the same one.
+ * out its sessions per transaction, both have the same one, or, while others use it, the first has now this one and now
+ * that.
  */
 async function makeOurs(client: pg.ClientBase, asked: Asked, place: Place): Promise<void> {
   const of = { server: shownAddress(place.url), schema: place.schema }
-  const { isPooled } = await settle(client, asked, of)
+  const { isPooled, staysItself } = await settle(client, asked, of)
   if (isPooled && !place.isOwn) {
     const other = plainClient(place.url)
     try {
       await other.connect()
       await settle(other, impatient(other), of)
+      await staysItself()
     } finally {
       other.end().catch(() => {})
     }

@@ -54,20 +54,39 @@ const settingsFor = (schema: string): string => `set search_path to ${schema};
       then set_config('synchronous_commit', 'on', false) end,
     set_config('${MARK}', 'in use', false)`
 
-/** Sets up a session and checks its server. Returns whether there is something between this process and the server. */
+/**
+ * Sets up a session and checks its server. Returns whether there is something between this process and the server;
+ * `staysItself` throws when that gives this connection another session from one statement to the next.
+ */
 export async function settle(
   client: ClientBase,
   asked: Pick<ClientBase, 'query'>,
   { server, schema }: { server: string; schema: string },
-): Promise<{ isPooled: boolean }> {
+): Promise<{ isPooled: boolean; staysItself: () => Promise<void> }> {
   const answers = await asked.query(settingsFor(schema))
   const [, said] = answers as unknown as { rows: (Seen & { pid: bigint })[] }[]
   const seen = said?.rows[0]
   if (!seen) throw new Error('the server said nothing of itself')
   refuseUnfit(seen, server)
   // A pool makes up process numbers of its own.
-  return { isPooled: BigInt((client as unknown as { processID: number }).processID) !== seen.pid }
+  return {
+    isPooled: BigInt((client as unknown as { processID: number }).processID) !== seen.pid,
+    async staysItself() {
+      for (let i = 0; i < ASKS; i++) {
+        const { rows } = await asked.query('select pg_backend_pid()::int8 as pid')
+        if ((rows[0] as { pid: bigint }).pid !== seen.pid) throw shared(server)
+      }
+    },
+  }
 }
+
+/** How often: while others keep the sessions of a pool busy, a statement may by chance come to the one before. */
+const ASKS = 5
+
+const SHARED =
+  'is behind a pool that gives one session to several connections: tranche needs one in session mode (in PgBouncer, pool_mode = session)'
+
+const shared = (server: string): Problem => new Problem('storage_failed', `${server} ${SHARED}.`)
 
 /** What a server says of itself, and of the session. */
 export type Seen = {
@@ -109,8 +128,7 @@ const UNFIT: { is: (seen: Seen) => boolean; words: (seen: Seen) => string }[] = 
   },
   {
     is: ({ mark }) => mark !== '',
-    words: () =>
-      'is behind a pool that gives one session to several connections: tranche needs one in session mode (in PgBouncer, pool_mode = session)',
+    words: () => SHARED,
   },
   {
     is: ({ open }) => !open,
