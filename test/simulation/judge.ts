@@ -7,10 +7,11 @@ import { isPlannedInReverse, learnIds, learnNumbers, orderOf } from './learn.ts'
 import { ANY_TEXT, type Expected } from './model/answer.ts'
 import { answer } from './model/calls.ts'
 import { csv } from './model/csv.ts'
+import { takenOver } from './model/left-behind.ts'
 import { operate } from './model/operate.ts'
 import { observedBy, pass, sentTo, wake, wakeUpsOf } from './model/pass.ts'
 import { recordOf } from './model/record.ts'
-import type { State } from './model/state.ts'
+import type { State, WakeUp } from './model/state.ts'
 import { type Answered, type Lines, NO_NEWS, type PassSeen, type Seen } from './system/observed.ts'
 
 /** With both sides of it. */
@@ -215,7 +216,18 @@ function judgeWakeUps(
   action: Pass,
   { seen, before }: { seen: PassSeen; before: number },
 ): void {
-  const wakeUps = wakeUpsOf(state.executions.slice(before))
+  const own = wakeUpsOf(state.executions.slice(before))
+  const announced = seen.payloads.map(({ tenant, body }) => {
+    const { count, earliest_execution_id: earliest } = body as {
+      count: number
+      earliest_execution_id: string
+    }
+    return { tenant, count, earliest }
+  })
+  const left = takenOver(state, announced)
+  if (!left) throw differ('wake-ups that a pass had left', state.left.map(sayLeft), seen.payloads)
+  state.left = []
+  const wakeUps = [...left, ...own]
   const payloads = wakeUps.map(({ tenant, count, earliest }) => ({
     tenant: tenant.name,
     body: {
@@ -226,8 +238,8 @@ function judgeWakeUps(
       earliest_execution_id: earliest,
     },
   }))
-  const byTenant = (a: { tenant: string }, b: { tenant: string }) => (a.tenant < b.tenant ? -1 : 1)
-  if (!isDeepStrictEqual(payloads.sort(byTenant), [...seen.payloads].sort(byTenant))) {
+  const inOrder = (list: readonly unknown[]): string[] => list.map(show).sort()
+  if (!isDeepStrictEqual(inOrder(payloads), inOrder(seen.payloads))) {
     throw differ('wake-ups', payloads, seen.payloads)
   }
   if (action.hanging && seen.hanging) judgeCall(state, action.hanging.call, [seen.hanging])
@@ -237,6 +249,9 @@ function judgeWakeUps(
   const woken = { sent: delivered, failed: sent.length - delivered }
   if (!isDeepStrictEqual(woken, seen.woken)) throw differ('how many wake-ups were sent', woken, seen.woken)
 }
+
+const sayLeft = (ofPass: readonly WakeUp[]) =>
+  ofPass.map(({ tenant, ...rest }) => ({ tenant: tenant.name, ...rest }))
 
 /** What is on record in one and not in the other; null when they agree. */
 export function differenceOf(model: Lines, program: Lines): string | null {

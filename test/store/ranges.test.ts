@@ -90,19 +90,20 @@ test('a pass takes smaller pages while another process writes', async (t) => {
     select i, 1, 1, 1, 0, 100000, 1, 0, 1, 0, -1, 3, 0 from n`)
   const other = openFile(db.name)
   t.after(() => other.close())
+  // A page takes ten milliseconds.
+  let nowMs = 0
+  t.mock.method(performance, 'now', () => (nowMs += 10))
   const due = { now: at(1000), livePrice: null, leadMs: 0 }
-  const pages = scheduler.duePages(1, due, 1_000)[Symbol.asyncIterator]()
-  const next = async (): Promise<number[]> => (await pages.next()).value ?? []
-  const write = (): unknown => other.exec('insert into price_imports select count(*), 1 from price_imports')
+  const decisions = { roll: () => null, decide: () => assert.fail(), newExecutionId: () => assert.fail() }
   const sizes: number[] = []
   const seen: number[] = []
-  for (const writes of [false, false, true, true, false, false]) {
-    if (writes) write()
-    const page = await next()
+  for await (const page of scheduler.duePages(1, due, 1_000)) {
     sizes.push(page.length)
     seen.push(...page)
+    await scheduler.changeDuePlans(1, page, decisions)
+    if (sizes.length === 3) other.exec('insert into price_imports select count(*), 1 from price_imports')
   }
-  assert.deepEqual(sizes, [1_000, 1_000, 250, 250, 1_000, 500])
+  assert.deepEqual(sizes.slice(0, 6), [250, 375, 562, 224, 336, 504])
   assert.deepEqual(
     seen,
     Array.from({ length: 4_000 }, (_, i) => i + 1),

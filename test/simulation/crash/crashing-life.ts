@@ -18,6 +18,7 @@ import {
   resolvable,
 } from '../life.ts'
 import { statesOnTheWay } from '../model/on-the-way.ts'
+import { wakeUpsOf } from '../model/pass.ts'
 import { recordOf } from '../model/record.ts'
 import type { State } from '../model/state.ts'
 import { deedOf } from '../request.ts'
@@ -69,8 +70,9 @@ const mortal =
       host,
       alter: (action, chance) => interrupted(action, { chance, store: place.store }),
       act: (state, action) => {
-        if (action.do === 'killed') return resolvable(() => actAndDie(host, state, action, crashes))
-        if (action.do === 'severed') return resolvable(() => actSevered(host, state, action, crashes))
+        const on = { host, isServer: server !== null }
+        if (action.do === 'killed') return resolvable(() => actAndDie(on, state, action, crashes))
+        if (action.do === 'severed') return resolvable(() => actSevered(on, state, action, crashes))
         return actOn(host, state, action)
       },
       async close() {
@@ -79,6 +81,8 @@ const mortal =
       },
     }
   }
+
+type On = { host: MortalHost; isServer: boolean }
 
 type Drawing = { chance: Chance; store: keyof typeof MOST }
 
@@ -105,11 +109,12 @@ function deathIn(kind: 'pass' | 'other', { chance: { happens, between }, store }
 
 /** Counts a crash, if it comes to one: an action that is over sooner is judged like any other. */
 async function actAndDie(
-  host: MortalHost,
+  on: On,
   state: State,
   action: Extract<Action, { do: 'killed' }>,
   crashes: Crashes,
 ): Promise<void> {
+  const { host } = on
   const trouble = { death: action.death, by: 'signal' } as const
   const attempt = await host.attempt(deedOf(state, action), trouble)
   if (attempt.came === 'through') {
@@ -119,7 +124,7 @@ async function actAndDie(
   const isKilledAgain = trouble.death.of === 'calls' && trouble.death.at % KILLS_PER_OPENING === 0
   await host.restart(state.clock, isKilledAgain ? trouble : null)
   const before = state.executions.length
-  const isAfterCommit = await goOnFromWhatIsThere(host, state, action.action)
+  const isAfterCommit = await goOnFromWhatIsThere(on, state, action.action)
   crashes.all += 1
   if (isAfterCommit) crashes.afterCommit += 1
   if (state.executions.length > before) crashes.afterFiring += 1
@@ -127,11 +132,12 @@ async function actAndDie(
 
 /** Whoever asked is answered as if nothing had happened. Only a pass may end with the session that holds its lock. */
 async function actSevered(
-  host: MortalHost,
+  on: On,
   state: State,
   action: Extract<Action, { do: 'severed' }>,
   crashes: Crashes,
 ): Promise<void> {
+  const { host } = on
   const { death, by } = action
   const attempt = await host.attempt(deedOf(state, action), { death, by })
   if (attempt.came === 'to an end') throw new Difference('the process died of a connection that ended')
@@ -144,13 +150,17 @@ async function actSevered(
   }
   if (action.action.do !== 'pass') throw new Difference(`a connection that ended fails: ${attempt.message}`)
   crashes.failed += 1
-  await goOnFromWhatIsThere(host, state, action.action)
+  await goOnFromWhatIsThere(on, state, action.action)
 }
 
 /** Takes over which of the states on the way the data are in; answers whether it is another than before. */
-async function goOnFromWhatIsThere(host: MortalHost, state: State, action: Interruptible): Promise<boolean> {
-  const { left, isAfterCommit } = await whatItCameTo(host, state, action)
+async function goOnFromWhatIsThere(on: On, state: State, action: Interruptible): Promise<boolean> {
+  const { host, isServer } = on
+  const before = state.executions.length
+  const { left, isAfterCommit } = await whatItCameTo(on, state, action)
   Object.assign(state, left)
+  // Whether they were claimed before that is not on record: the next pass shows it.
+  if (isServer && action.do === 'pass') state.left.push(wakeUpsOf(state.executions.slice(before)))
   await look(host, state, true)
   // Whether a month was closed is not on record: asked again, it is.
   if (action.do === 'export') await actOn(host, state, action)
@@ -159,7 +169,7 @@ async function goOnFromWhatIsThere(host: MortalHost, state: State, action: Inter
 
 /** Which of the states on the way the data are in. */
 async function whatItCameTo(
-  host: MortalHost,
+  { host, isServer }: On,
   state: State,
   action: Interruptible,
 ): Promise<{ left: State; isAfterCommit: boolean }> {
@@ -170,7 +180,7 @@ async function whatItCameTo(
     late: state.lateNumbers,
   })
   let nearest: string | null = null
-  for (const [place, candidate] of statesOnTheWay(state, action).entries()) {
+  for (const [place, candidate] of statesOnTheWay(state, action, isServer).entries()) {
     learnIds(candidate, { before, fired })
     if (late.length > 0) learnNumbers(candidate, { before: state.lateNumbers, late })
     const difference = differenceOf(recordOf(candidate), program)

@@ -3,6 +3,7 @@
 import { holderOf, recordingTime } from './executions.ts'
 import { freeSlot, nextSlot } from './firing.ts'
 import { change, close, open, settle } from './ledger.ts'
+import { follow } from './left-behind.ts'
 import {
   type Adjustment,
   currentWindow,
@@ -50,16 +51,14 @@ export function changePartner(
 ): Refusal {
   const partner = state.partners.get(slug)
   if (!partner) return 'partner_not_found'
+  const { status, held, minTranche } = partner
   if (wanted.status) partner.status = wanted.status
   if (wanted.held !== undefined) partner.held = wanted.held
-  if (amount !== null && amount !== partner.minTranche) {
-    partner.minTranche = amount
-    // It reaches the windows that run.
-    for (const { tenant, timing } of state.plans) {
-      if (tenant.partner !== partner || !timing) continue
-      timing.floor = amount < timing.window.budget ? amount : timing.window.budget
-    }
-  }
+  if (amount !== null) partner.minTranche = amount
+  // It reaches the windows that run, and so does what was left behind.
+  const reaches = status !== partner.status || held !== partner.held || minTranche !== partner.minTranche
+  for (const tenant of state.tenants.values())
+    if (reaches && tenant.partner === partner) follow(state, tenant)
   return audit(state)
 }
 

@@ -2,13 +2,14 @@
 
 import type { Interruptible } from '../action.ts'
 import { answer } from './calls.ts'
+import { halfway, leftNow } from './left-behind.ts'
 import { fix } from './months.ts'
 import { operate } from './operate.ts'
 import { observedBy, pass, sentTo, wake, wakeUpsOf } from './pass.ts'
 import type { State } from './state.ts'
 
 /** Copies of the state, from the one before the action to the one after it. */
-export function statesOnTheWay(state: State, action: Interruptible): State[] {
+export function statesOnTheWay(state: State, action: Interruptible, isOnServer: boolean): State[] {
   const before = structuredClone(state)
   const after = structuredClone(state)
   switch (action.do) {
@@ -23,7 +24,7 @@ export function statesOnTheWay(state: State, action: Interruptible): State[] {
       operate(after, action)
       // It was issued, and its secret died with the process.
       for (const key of after.keys.values()) if (!known.has(key.label)) key.isLost = true
-      return [before, after]
+      return [before, ...(isOnServer ? halfway(before, after) : []), after]
     }
     case 'pass': {
       const states = [before]
@@ -32,8 +33,16 @@ export function statesOnTheWay(state: State, action: Interruptible): State[] {
       let step = steps.next()
       for (; !step.done; step = steps.next()) states.push(structuredClone(after))
       if (step.value.kind === 'disputed') return states
-      const sent = sentTo(action.receivers, wakeUpsOf(after.executions.slice(from)))
-      for (const _ of wake(after, sent)) states.push(structuredClone(after))
+      const own = wakeUpsOf(after.executions.slice(from))
+      const left = leftNow(after)
+      for (const wakeUps of left.length > 0 ? [own, [...left, ...own]] : [own]) {
+        const woken = structuredClone(after)
+        const sent = sentTo(action.receivers, wakeUps).map(({ wakeUp, attempt }) => ({
+          wakeUp: { ...wakeUp, tenant: woken.tenants.get(wakeUp.tenant.name) ?? wakeUp.tenant },
+          attempt,
+        }))
+        for (const _ of wake(woken, sent)) states.push(structuredClone(woken))
+      }
       return states
     }
   }

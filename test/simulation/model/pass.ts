@@ -4,7 +4,16 @@ import type { Pass } from '../action.ts'
 import { Difference } from '../difference.ts'
 import { fire, freeSlot, isDue, type Known, leadOf, nextSlot } from './firing.ts'
 import { close, leftOf, open } from './ledger.ts'
-import { type Execution, isAwake, type Plan, presentOf, type State, type Tenant } from './state.ts'
+import { followAll } from './left-behind.ts'
+import {
+  type Execution,
+  isAwake,
+  type Plan,
+  presentOf,
+  type State,
+  type Tenant,
+  type WakeUp,
+} from './state.ts'
 import { decimal, HOUR, iso, MINUTE, units } from './units.ts'
 import { type Attempt, note } from './webhooks.ts'
 
@@ -30,6 +39,7 @@ export function* pass(state: State, observed: Observed): Generator<void, PassAns
     return { kind: 'disputed' }
   }
   yield
+  yield* followAll(state)
   const now = presentOf(state)
   if (observed.price !== null) addPrice(state, now, observed.price)
   const noted = { at: now, finished: false }
@@ -157,8 +167,6 @@ function assertOffered(plan: Plan, { now, lead }: Known): void {
   const isOut = cut?.fired === (cut?.slots ?? 0) * (cut?.perSlot ?? 0)
   if (!isOut || (extras > 0 && now >= nextExtra)) throw new Difference(`plan ${plan.id} ends with money left`)
 }
-
-export type WakeUp = { tenant: Tenant; registration: number; count: number; earliest: string }
 
 /** The wake-ups of a pass: one for each tenant with an active webhook. */
 export function wakeUpsOf(fired: readonly Execution[]): WakeUp[] {

@@ -166,6 +166,9 @@ export type Tier = {
   minimum: bigint
 }
 
+/** `earliest` is the id of an execution. */
+export type WakeUp = { tenant: Tenant; registration: number; count: number; earliest: string }
+
 export type Dispute = { clockAt: number; toldAt: number }
 
 export type State = {
@@ -187,6 +190,10 @@ export type State = {
   prices: Map<number, bigint>
   volatility: { variance: number; hours: number; last: { price: bigint; at: number } | null }
   dispute: Dispute | null
+  /** Tenants whose running windows do not have their partner's minimum yet (left-behind.ts). */
+  behind: Set<Tenant>
+  /** The wake-ups of each pass that died, which the next one may send. */
+  left: WakeUp[][]
   /** Counters of the whole database. */
   registrations: number
   lateNumbers: number
@@ -219,6 +226,8 @@ export function emptyState(clock: number): State {
     prices: new Map(),
     volatility: { variance: 0.005 ** 2, hours: 0, last: null },
     dispute: null,
+    behind: new Set(),
+    left: [],
     registrations: 0,
     lateNumbers: 0,
     adjustmentNumbers: 0,
