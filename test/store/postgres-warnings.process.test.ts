@@ -51,7 +51,9 @@ test('the check warns of a slot nobody reads, of long transactions, and of a sta
   work.catch(() => {})
   const names = async (ahead: number) => {
     setAhead(ahead)
-    return (await found('transaction_long')).map(({ message }) => / of (.*) has been open for /.exec(message)?.[1])
+    return (await found('transaction_long')).map(
+      ({ message }) => / of (.*) has been open for /.exec(message)?.[1],
+    )
   }
   assert.deepEqual(await names(4 * MINUTE_MS), [])
   assert.deepEqual(await names(6 * MINUTE_MS), ['a shell'])
