@@ -17,7 +17,7 @@ import { type Kept, LOAD_ASSET, ROOT, script, wrap } from './script.ts'
 const START_PACKAGES = ['commander', 'decimal.js', 'better-sqlite3']
 
 /** Modules of Node that take milliseconds to load, and that a start may never come to use. */
-const COSTLY_MODULES = ['child_process', 'crypto', 'http2', 'zlib']
+const COSTLY_MODULES = ['child_process', 'crypto', 'fs/promises', 'http2', 'zlib']
 
 export type Bundle = {
   /** The script to start from. */

@@ -91,7 +91,7 @@ test('no right to make the schema, a database that takes no writes, commits that
   await server.ask('alter role app set default_transaction_read_only = on')
   await assertRefused(
     url(PASSWORD),
-    { exit: 1, code: 'storage_failed', says: /takes no writes \(cannot execute .*\): name the primary, or/ },
+    { exit: 1, code: 'storage_failed', says: /takes no writes \(cannot execute .*\): name the primary, and/ },
     ['partner', 'create', 'acme', '--name', 'Acme'],
   )
   await server.ask('alter role app reset default_transaction_read_only')

@@ -156,7 +156,7 @@ const MEANINGS: Meaning[] = [
     is: /^25006$/,
     code: 'storage_failed',
     words: (server, message) =>
-      `${server} takes no writes (${message}): name the primary, or set its default_transaction_read_only to off.`,
+      `${server} takes no writes (${message}): name the primary, and a user whose default_transaction_read_only is off.`,
   },
   {
     // Also what a pool says when the session is a different one by now.
