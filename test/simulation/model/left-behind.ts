@@ -58,7 +58,7 @@ export function takenOver(
   for (const ofPass of left) {
     const [some, others] = [ofPass.filter(isSent), ofPass.filter((one) => !isSent(one))]
     if (some.length > 0 && others.some(isOwed)) return null
-    taken.push(...some.filter(hasReceiver).map(toPresent))
+    taken.push(...asSentNow(some))
   }
   return taken
 }
@@ -66,10 +66,11 @@ export function takenOver(
 const hasReceiver = ({ tenant }: WakeUp): boolean => tenant.webhook?.status === 'active'
 const isOwed = (one: WakeUp): boolean =>
   hasReceiver(one) && one.tenant.webhook?.registration === one.registration
-export const toPresent = (one: WakeUp): WakeUp => ({
-  ...one,
-  registration: one.tenant.webhook?.registration ?? one.registration,
-})
+const asSentNow = (wakeUps: readonly WakeUp[]): WakeUp[] =>
+  wakeUps.filter(hasReceiver).map((one) => ({
+    ...one,
+    registration: one.tenant.webhook?.registration ?? one.registration,
+  }))
 
 /** The wake-ups that passes which died have left, as the next one would send them. */
-export const leftNow = ({ left }: State): WakeUp[] => left.flat().filter(hasReceiver).map(toPresent)
+export const leftNow = ({ left }: State): WakeUp[] => asSentNow(left.flat())

@@ -85,7 +85,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
   })
 
   const onClient = <T>(work: (tx: Pipeline) => Promise<T>, { caller, reads }: Errand) => {
-    const patience = reads ? PATIENCE_OF[reads] : caller === undefined ? PATIENCE.work : PATIENCE.call
+    const patience = reads ? READS[reads].patience : caller === undefined ? PATIENCE.work : PATIENCE.call
     return tryAgain(server, async () => {
       const giveBack = await places.take(caller ?? 'none')
       try {
@@ -173,10 +173,13 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
 const BEGIN_WRITE = 'begin; set local enable_seqscan = off'
 const BEGIN_READ = 'begin isolation level repeatable read read only'
 
-const PATIENCE_OF = { large: PATIENCE.large, whole: null }
-const LIMITS_MS = { large: LARGE_STATEMENT_MAX_MS, whole: 0 }
+/** How long the process waits for such a statement, and how long the server lets it run; 0 for no limit. */
+const READS = {
+  large: { patience: PATIENCE.large, limitMs: LARGE_STATEMENT_MAX_MS },
+  whole: { patience: null, limitMs: 0 },
+}
 const limitOf = ({ reads }: Errand): string =>
-  reads ? `; set local statement_timeout = ${LIMITS_MS[reads]}` : ''
+  reads ? `; set local statement_timeout = ${READS[reads].limitMs}` : ''
 
 /** Runs it to its end and gives the connection back, or ends the connection if its state is unknown. */
 async function inTransaction<T>(tx: Pipeline, begin: string, run: () => Promise<T>): Promise<T> {
