@@ -1,7 +1,7 @@
 // Sandbox time: takes one test environment through a stretch of time as the scheduler would have, but at once.
 
 import { failsafeLead } from '../core/failsafe-lead.ts'
-import { HOUR_MS, type Instant, plus } from '../core/instant.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/instant.ts'
 import type { Price } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
@@ -16,6 +16,8 @@ import { fireNext } from './slot-reserve.ts'
 
 /** A pass at least this often, and at every instant at which a plan waits for something. */
 const CADENCE_MS = HOUR_MS
+/** In an environment with more plans than this, the stops of a minute are one, as they are for a tick every minute. */
+export const EXACT_PLANS_MAX = 1_000
 
 export type AdvanceOptions = {
   store: Store
@@ -44,8 +46,9 @@ export type Advanced = PassCounts & {
 export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced> {
   const { store, tenant, byMs, audit } = options
   const pass = await knownAt(store, options.price)
-  const { sandbox: before, wakeUpId, end } = await store.beginAdvance(tenant, byMs, audit)
-  const walk: Walk = { ...options, pass, from: before.now, wakeUpId, leadMs: failsafeLead([]) }
+  const { sandbox: before, plans, wakeUpId, end } = await store.beginAdvance(tenant, byMs, audit)
+  const togetherMs = plans > EXACT_PLANS_MAX ? MINUTE_MS : 0
+  const walk: Walk = { ...options, pass, from: before.now, wakeUpId, leadMs: failsafeLead([]), togetherMs }
   try {
     const total = await takeThrough(walk)
     const to = plus(before.now, byMs)
@@ -80,7 +83,13 @@ async function takeThrough(walk: Walk): Promise<PassCounts & { passes: number }>
   }
 }
 
-type Walk = AdvanceOptions & { pass: Known; from: Instant; wakeUpId: number; leadMs: number }
+type Walk = AdvanceOptions & {
+  pass: Known
+  from: Instant
+  wakeUpId: number
+  leadMs: number
+  togetherMs: number
+}
 type Visit = { due: readonly number[]; byMs: number; decide: PlanDecisions }
 
 /** The price stands still while the time of the sandbox runs, and is as fresh as at its start. */
@@ -94,8 +103,11 @@ const dueAt = ({ store, tenant, from, pass, leadMs }: Walk, reached: number): Pr
   store.listSandboxDue(tenant, { now: plus(from, reached), livePrice: pass.price?.price ?? null, leadMs })
 
 /** How far the next pass is from where the advance began. */
-async function nextStep({ store, tenant, from, leadMs, byMs }: Walk, reached: number): Promise<number> {
-  const stop = await store.findNextStop(tenant, plus(from, reached), leadMs)
+async function nextStep(
+  { store, tenant, from, leadMs, togetherMs, byMs }: Walk,
+  reached: number,
+): Promise<number> {
+  const stop = await store.findNextStop(tenant, { after: plus(from, reached), leadMs, togetherMs })
   // Nobody waits for anything: there is nothing to see on the way.
   if (stop === null) return byMs
   return Math.min(byMs, reached + CADENCE_MS, stop - from)

@@ -26,12 +26,15 @@ export const wipedOf = (count: (table: keyof Wiped) => number): Wiped => ({
 
 export type SandboxPage = { wakeUpId: number; planIds: readonly number[]; decisions: PlanDecisions }
 
+/** The first stop after `after`; where others follow it within `togetherMs`, the last of them. */
+export type StopSearch = { after: Instant; leadMs: number; togetherMs: number }
+
 export interface SandboxStore {
   /** The test environments whose clock has been moved, in the order of their partners. */
   listSandboxes(): Promise<Sandbox[]>
   /**
-   * Records that a tenant's clock is about to advance by so much, and returns where it stands; `wakeUpId` marks the
-   * wake-ups of this advance. No other advance begins before `end` is called, or its process has died: two walks at
+   * Records that a tenant's clock is about to advance by so much, and returns where it stands and how many plans the
+   * tenant has; `wakeUpId` marks the wake-ups of this advance. No other advance begins before `end` is called, or its process has died: two walks at
    * once would step past each other's stops. Throws database_in_use while another one is under way, and sandbox_refused
    * for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
    */
@@ -39,9 +42,9 @@ export interface SandboxStore {
     tenant: Tenant,
     byMs: number,
     audit: AuditEntry,
-  ): Promise<{ sandbox: Sandbox; wakeUpId: number; end: () => Promise<void> }>
-  /** The first instant after `after`, in the tenant's time, at which one of its plans is to be looked at. */
-  findNextStop(tenant: Tenant, after: Instant, leadMs: number): Promise<Instant | null>
+  ): Promise<{ sandbox: Sandbox; plans: number; wakeUpId: number; end: () => Promise<void> }>
+  /** The next instant, in the tenant's time, at which one of its plans is to be looked at; null when none waits. */
+  findNextStop(tenant: Tenant, search: StopSearch): Promise<Instant | null>
   /** The tenant's plans that are due at an instant of its own time. */
   listSandboxDue(tenant: Tenant, due: DueRanges): Promise<number[]>
   /** Moves the clock on and runs a page of a pass at the new time, in one transaction. */

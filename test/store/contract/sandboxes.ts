@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { LEASE_MS } from '../../../src/core/execution.ts'
-import { DAY_MS, HOUR_MS, plus } from '../../../src/core/instant.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import { decisions } from '../../../src/engine/pass.ts'
@@ -22,6 +22,7 @@ import {
   report,
   sendPlan,
   setUser,
+  T0,
   tick,
   type World,
 } from '../world.ts'
@@ -83,6 +84,37 @@ export const sandboxContract: Contract = {
     await end()
     const again = await begin(bolt)
     await again.end()
+  },
+
+  'stops are found one by one, or together when they are near each other': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, setClock } = world
+    const next = (after: Instant, togetherMs = 0) =>
+      store.findNextStop(acme, { after, leadMs: 15 * MINUTE_MS, togetherMs })
+    assert.equal(await next(T0), null)
+    await link(store, acme, 'u1')
+    for (const [i, at] of [0, 20, 40, 30_000].entries()) {
+      setClock(plus(T0, at))
+      await sendPlan(store, acme, { partnerPlanId: `p${i}` })
+    }
+    const { plans, end } = await store.beginAdvance(acme, HOUR_MS, AUDIT)
+    await end()
+    assert.equal(plans, 4)
+    // Their windows are a day long, and their failsafe begins a quarter of an hour before the end.
+    const first = plus(T0, DAY_MS - 15 * MINUTE_MS)
+    const since = async (after: Instant, togetherMs?: number) => {
+      const stop = await next(after, togetherMs)
+      return stop === null ? null : stop - first
+    }
+    const before = plus(first, -1)
+    assert.equal(await since(before), 0)
+    assert.equal(await since(first), 20)
+    assert.equal(await since(before, 19), 0)
+    assert.equal(await since(before, 20), 20)
+    assert.equal(await since(before, 29_999), 40)
+    assert.equal(await since(before, MINUTE_MS), 30_000)
+    assert.equal(await since(plus(first, 40), MINUTE_MS), 30_000)
+    assert.equal(await next(plus(T0, DAY_MS + 30_000)), null)
   },
 
   'an advance lets the next one begin however it ends': async (t, open) => {

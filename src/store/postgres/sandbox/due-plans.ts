@@ -1,10 +1,11 @@
-// Which plans of a sandbox a pass must look at: they are checked one by one, because a sandbox is small.
+// Which plans of a sandbox a pass must look at: they are checked one by one.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { DueRanges } from '../../passes.ts'
 import { instantOrNull } from '../../rows/instant.ts'
-import { isDueAt, NEXT_STOP } from '../../sql/sandbox-due-plans.ts'
+import type { StopSearch } from '../../sandboxes.ts'
+import { isDueAt, nextStop } from '../../sql/sandbox-due-plans.ts'
 import type { Connection } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 
@@ -12,7 +13,7 @@ const DUE = query<{ plan_id: bigint }>(
   `select p.plan_id from plans p join schedules s on s.plan_id = p.plan_id
    where p.tenant_id = :tenant and ${isDueAt(':now::bigint')} order by p.plan_id`,
 )
-const STOP = query<{ at: bigint | null }>(NEXT_STOP)
+const STOP = query<{ at: bigint | null }>(nextStop('least'))
 
 /** The due plans of every sandbox, each by its own time when the real one is `:now`. */
 export const ALL_SANDBOX_DUE = `
@@ -33,10 +34,9 @@ export const listSandboxDue = (
 export const findNextStop = (
   connection: Connection,
   { tenantId }: Tenant,
-  after: Instant,
-  leadMs: number,
+  { after, leadMs, togetherMs }: StopSearch,
 ): Promise<Instant | null> =>
   connection.look(async (tx) => {
-    const row = await tx.get(STOP, { tenant: tenantId, after, lead: leadMs })
+    const row = await tx.get(STOP, { tenant: tenantId, after, lead: leadMs, together: togetherMs })
     return instantOrNull(row?.at ?? null)
   })

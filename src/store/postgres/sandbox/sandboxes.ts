@@ -11,6 +11,7 @@ import {
   type SandboxStore,
   tooFar,
 } from '../../sandboxes.ts'
+import { PLANS_OF_TENANT } from '../../sql/sandbox-due-plans.ts'
 import { EXPIRED_LEASES, OPEN_SANDBOX } from '../../sql/sandboxes.ts'
 import { addAudit } from '../accounts/audit.ts'
 import { tenantById } from '../accounts/tenants.ts'
@@ -35,6 +36,7 @@ const PLAN = query<{ plan_id: bigint }>(
 const WAKE_UP_ID = query<{ id: bigint }>(
   'select least(0, coalesce(min(tick_id), 0)) - 1 as id from webhook_events',
 )
+const PLANS = query<{ plans: bigint }>(PLANS_OF_TENANT)
 const EXPIRED = query<{ count: bigint }>(EXPIRED_LEASES)
 
 /**
@@ -73,8 +75,12 @@ export function createSandboxStore(connection: Connection): SandboxStore {
           const { real } = await tx.times
           const sandbox = await open(tx, tenant, real)
           if (sandbox.offsetMs + byMs > SANDBOX_OFFSET_MAX_MS) throw tooFar(sandbox)
-          const [wakeUpId] = await Promise.all([nextWakeUpId(tx), addAudit(tx, entry, real)])
-          return { sandbox, wakeUpId, end }
+          const [wakeUpId, counted] = await Promise.all([
+            nextWakeUpId(tx),
+            tx.get(PLANS, { tenant: tenant.tenantId }),
+            addAudit(tx, entry, real),
+          ])
+          return { sandbox, plans: Number(counted?.plans), wakeUpId, end }
         }, ofTenant(tenant))
       } catch (error) {
         await end()
@@ -82,7 +88,7 @@ export function createSandboxStore(connection: Connection): SandboxStore {
       }
     },
 
-    findNextStop: (tenant, after, leadMs) => findNextStop(connection, tenant, after, leadMs),
+    findNextStop: (tenant, search) => findNextStop(connection, tenant, search),
     listSandboxDue: (tenant, due) => listSandboxDue(connection, tenant, due),
 
     async moveSandbox(tenant, byMs, { wakeUpId, planIds, decisions }) {

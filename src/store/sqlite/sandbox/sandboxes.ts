@@ -11,6 +11,7 @@ import {
   type SandboxStore,
   tooFar,
 } from '../../sandboxes.ts'
+import { PLANS_OF_TENANT } from '../../sql/sandbox-due-plans.ts'
 import { EXPIRED_LEASES, OPEN_SANDBOX } from '../../sql/sandboxes.ts'
 import type { AuditLog } from '../accounts/audit.ts'
 import { tenantsById } from '../accounts/tenants.ts'
@@ -67,7 +68,8 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
           const sandbox = open(tenant, real)
           if (sandbox.offsetMs + byMs > SANDBOX_OFFSET_MAX_MS) throw tooFar(sandbox)
           audit.add(entry, real)
-          return { sandbox, wakeUpId: Number(sql.wakeUpId.get()), end: async () => end() }
+          const plans = Number(sql.plans.get({ tenant: tenant.tenantId }))
+          return { sandbox, plans, wakeUpId: Number(sql.wakeUpId.get()), end: async () => end() }
         })
       } catch (error) {
         end()
@@ -124,6 +126,7 @@ function prepare({ db }: Connection) {
     wakeUpId: db
       .prepare<[], bigint>('select min(0, coalesce(min(tick_id), 0)) - 1 from webhook_events')
       .pluck(),
+    plans: db.prepare<object, bigint>(PLANS_OF_TENANT).pluck(),
     expired: db.prepare<object, bigint>(EXPIRED_LEASES).pluck(),
   }
 }
