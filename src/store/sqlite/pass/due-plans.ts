@@ -3,6 +3,7 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { DueRanges } from '../../passes.ts'
 import type { Connection } from '../file/connection.ts'
+import type { PlanIds } from './plan-ids.ts'
 
 /** How many ids are read in one go, so that the event loop never waits long. */
 const DUE_READ_MAX = 10_000
@@ -14,12 +15,12 @@ type DueRow = { at: bigint; plan_id: bigint }
 /** From one value of a column to another, both included. */
 type Walk = { from: bigint; until: bigint | number; now: Instant }
 
-/** Lists the plans in any of the due ranges, in id order. */
-export function createDuePlans(connection: Connection): (due: DueRanges) => Promise<number[]> {
+/** Lists the plans in each of the due ranges, read by read: in no order, and a plan once for each range it is in. */
+export function createDuePlans(connection: Connection): (due: DueRanges) => Promise<PlanIds[]> {
   const ranges = prepare(connection)
 
   /** Walks one range in short reads, so that serve goes on answering. */
-  async function collect(name: keyof typeof ranges, walk: Walk, into: Set<number>): Promise<void> {
+  async function collect(name: keyof typeof ranges, walk: Walk, into: PlanIds[]): Promise<void> {
     const { alike, beyond } = ranges[name]
     let place: DueRow = { at: walk.from, plan_id: -1n }
     for (;;) {
@@ -28,7 +29,7 @@ export function createDuePlans(connection: Connection): (due: DueRanges) => Prom
         const first = alike.all({ ...bounds, page: DUE_READ_MAX })
         return [...first, ...beyond.all({ ...bounds, page: DUE_READ_MAX - first.length })]
       })
-      for (const row of rows) into.add(Number(row.plan_id))
+      into.push(Float64Array.from(rows, (row) => Number(row.plan_id)))
       const end = rows.at(-1)
       if (!end || rows.length < DUE_READ_MAX) return
       place = end
@@ -37,12 +38,12 @@ export function createDuePlans(connection: Connection): (due: DueRanges) => Prom
   }
 
   return async ({ now, livePrice, leadMs }) => {
-    const due = new Set<number>()
+    const due: PlanIds[] = []
     await collect('nextRun', { from: FIRST, until: now, now }, due)
     await collect('failsafe', { from: FIRST, until: now + leadMs, now }, due)
     if (livePrice === null) await collect('clock', { from: FIRST, until: now, now }, due)
     else await collect('limit', { from: livePrice, until: LAST, now }, due)
-    return [...due].sort((a, b) => a - b)
+    return due
   }
 }
 

@@ -12,6 +12,7 @@ import { acquireLock } from '../file/process-lock.ts'
 import type { SandboxDue } from '../sandbox/due-plans.ts'
 import { createDuePlans } from './due-plans.ts'
 import { createPageSize } from './page-size.ts'
+import { eachOnce, type PlanIds } from './plan-ids.ts'
 import type { RunPage } from './plan-page.ts'
 import type { PriceBook } from './prices.ts'
 import type { WriteWakeUps } from './wake-ups.ts'
@@ -46,10 +47,9 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
     passGapsMs: gapsMs(latestFirst),
   })
 
-  async function listDuePlans(due: DueRanges): Promise<number[]> {
+  async function listDuePlans(due: DueRanges): Promise<PlanIds> {
     const [real, sandboxes] = [await dueInRealTime(due), await sandboxDue.all(due)]
-    if (sandboxes.length === 0) return real
-    return [...new Set([...real, ...sandboxes])].sort((a, b) => a - b)
+    return eachOnce([...real, Float64Array.from(sandboxes)])
   }
 
   const finish = (
@@ -103,16 +103,16 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
         return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: PASS_GAPS_SEEN })])
       }),
 
-    listDuePlans,
+    listDuePlans: async (due) => [...(await listDuePlans(due))],
 
     async *duePages(_passId, due, pageMax) {
-      const planIds = due ? await listDuePlans(due) : []
+      const planIds = due ? await listDuePlans(due) : eachOnce([])
       const haveOthersWritten = watchOthers(db)
       for (let from = 0; from < planIds.length; ) {
         // Between pages, so that another process waiting for the write lock gets its turn.
         if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
         const until = from + pageSize.next(pageMax, haveOthersWritten())
-        yield planIds.slice(from, until)
+        yield [...planIds.subarray(from, until)]
         from = until
       }
     },
