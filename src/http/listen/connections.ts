@@ -2,10 +2,10 @@
 
 import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
-import ipaddr from 'ipaddr.js'
 import { createGates } from './call-gate.ts'
 import { type Connection, createConnection } from './connection.ts'
 import { flawOf, isLeaving } from './leave.ts'
+import { networkOf } from './network.ts'
 
 export type ConnectionLimits = {
   /** All together. */
@@ -137,14 +137,6 @@ export function createConnections(options: Options): Connections {
 
 /** Tells two connections apart, and is the same for both sockets of one. */
 const peerOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
-
-/** Null for this machine itself. The owner of an IPv6 network has all its addresses. */
-export function networkOf(peer: string | undefined): string | null {
-  if (peer === undefined || !ipaddr.isValid(peer)) return null
-  const address = ipaddr.process(peer)
-  if (address.range() === 'loopback') return null
-  return 'parts' in address ? address.parts.slice(0, 4).join(':') : address.toString()
-}
 
 function atMostEvery(ms: number, tell: (reason: string) => void): (reason: string) => void {
   let isQuiet = false

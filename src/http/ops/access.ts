@@ -5,7 +5,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { H3Event } from 'h3'
 import ipaddr from 'ipaddr.js'
 import { HOUR_MS, type Instant, MINUTE_MS, SECOND_MS } from '../../core/instant.ts'
-import { networkOf } from '../listen/connections.ts'
+import { networkOf } from '../listen/network.ts'
 
 /** The listener that a call came through: that of the partner API, or the one of operations. */
 export type Door = 'api' | 'ops'

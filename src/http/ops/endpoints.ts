@@ -8,7 +8,8 @@ import type { Metrics } from '../metrics/metrics.ts'
 import { createAccess, type Door, namesThisMachine } from './access.ts'
 import { createPages } from './page-calls.ts'
 import type { OpsAnswer, OpsPath, PagePath } from './paths.ts'
-import { createReadiness, keptFor, shared } from './readiness.ts'
+import { createReadiness } from './readiness.ts'
+import { keptFor, shared } from './shared-work.ts'
 
 export type OpsOptions = {
   clock: () => Instant

@@ -13,7 +13,7 @@ import type { FiredTranche, OpenWindow } from '../../store/ops-page.ts'
 import type { Store } from '../../store/store.ts'
 import { createStockTaker } from '../metrics/minutely-stock.ts'
 import { createDayCounter, type Day } from './day.ts'
-import { keptFor, shared } from './readiness.ts'
+import { keptFor, shared } from './shared-work.ts'
 
 export const ROWS_SHOWN = 50
 const MONTHS_SHOWN = 24

@@ -1,11 +1,11 @@
 // Whether the service is ready: its database takes writes, and passes run while there are plans to look at.
 
 import { clockDisputed } from '../../core/clock-dispute.ts'
-import type { Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
 import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
 import type { ClockStore } from '../../store/clock-disputes.ts'
 import type { MonitoringStore } from '../../store/monitoring.ts'
+import { shared } from './shared-work.ts'
 
 /** How long a caller waits for the database: for another process's lock, or for a server that hangs. */
 export const PROBE_TIMEOUT_MS = 2_000
@@ -63,31 +63,5 @@ async function within<T>(ms: number, work: Promise<T>, why: string): Promise<T> 
     return await Promise.race([work, late.promise])
   } finally {
     clearTimeout(timer)
-  }
-}
-
-/** One run at a time: callers that ask while it lasts get its outcome, so that frequent calls do not pile up work. */
-export function shared<A extends unknown[], T>(work: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
-  let running: Promise<T> | null = null
-  return (...args) => {
-    running ??= work(...args).finally(() => {
-      running = null
-    })
-    return running
-  }
-}
-
-/** Does the work at most once in so many milliseconds by a clock: callers that ask meanwhile get its outcome. */
-export function keptFor<A extends unknown[], T>(
-  ms: number,
-  clock: () => Instant,
-  work: (...args: A) => Promise<T>,
-): (...args: A) => Promise<T> {
-  let kept: { at: Instant; outcome: Promise<T> } | null = null
-  return (...args) => {
-    const now = clock()
-    // When a clock is set back, an answer must not be kept for that much longer.
-    if (kept === null || Math.abs(now - kept.at) >= ms) kept = { at: now, outcome: work(...args) }
-    return kept.outcome
   }
 }

@@ -4,7 +4,7 @@ import type { Instant } from '../../core/instant.ts'
 import { shownAddress } from '../address.ts'
 import type { Database } from '../database.ts'
 import { isBegun, openStore, readMigrationStates } from './open.ts'
-import { explained } from './server/errors.ts'
+import { explained } from './server/error-words.ts'
 
 /** A null `clock` takes the server's, which all hosts share. */
 export function serverDatabase(url: string, clock: (() => Instant) | null): Database {

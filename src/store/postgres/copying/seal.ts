@@ -8,7 +8,7 @@ import type { AuditEntry } from '../../audit.ts'
 import { type Seal, sealedWords } from '../../copying/seal-words.ts'
 import { instant } from '../../rows/instant.ts'
 import { SERVER_MS_SQL } from '../server/clock.ts'
-import { SEALED_STATE } from '../server/errors.ts'
+import { SEALED_STATE } from '../server/error-words.ts'
 import { LOCK } from '../server/locks.ts'
 
 type Asking = Pick<ClientBase, 'query'>

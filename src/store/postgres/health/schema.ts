@@ -6,7 +6,7 @@ import type { ClientBase } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { Fault } from '../../check.ts'
 import type { Connection } from '../server/connection.ts'
-import { explained } from '../server/errors.ts'
+import { explained } from '../server/error-words.ts'
 import { bringUp, SCHEMA } from '../server/migrate.ts'
 
 const EXPECTED = `${SCHEMA}_expected`

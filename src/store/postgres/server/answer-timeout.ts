@@ -3,7 +3,7 @@
 
 import type { Socket } from 'node:net'
 import type { ClientBase } from 'pg'
-import { Silence } from './errors.ts'
+import { Silence } from './error-kinds.ts'
 import { PATIENCE, type Patience } from './limits.ts'
 
 export type Watch = {

@@ -2,7 +2,7 @@
 // go away in the middle.
 
 import type { ClientBase, Pool } from 'pg'
-import { isUndone, OutcomeUnknown, Undone } from './errors.ts'
+import { isUndone, OutcomeUnknown, Undone } from './error-kinds.ts'
 import { HISTORY_SQL, type History, type Mark } from './gate.ts'
 import { PATIENCE, type Patience } from './limits.ts'
 import { type Pipeline, pipelineOn } from './pipeline.ts'

@@ -1,7 +1,7 @@
 // Locks that a session holds, on a connection of its own: they end with the process, however it ends.
 
 import type { Connection } from './connection.ts'
-import { explained } from './errors.ts'
+import { explained } from './error-words.ts'
 import { PATIENCE } from './limits.ts'
 import { pipelineOn } from './pipeline.ts'
 import { query } from './statement.ts'

@@ -1,9 +1,8 @@
-// What a session is set to before anything else, whatever its role, its database, its server or its address say; and
-// which servers are refused, because they would not keep what they are given.
+// What a session is set to before anything else, whatever its role, its database, its server or its address say.
 
 import type { ClientBase } from 'pg'
-import { Problem } from '../../../core/problem.ts'
 import { IDLE_TRANSACTION_MAX_MS, LOCK_WAIT_MAX_MS, STATEMENT_MAX_MS } from './limits.ts'
+import { refuseUnfit, type Seen, sharedSessions } from './unfit-servers.ts'
 
 /**
  * A host that loses power does not close its connections. What its sessions hold is released after half a minute of
@@ -74,7 +73,7 @@ export async function settle(
     async staysItself() {
       for (let i = 0; i < ASKS; i++) {
         const { rows } = await asked.query('select pg_backend_pid()::int8 as pid')
-        if ((rows[0] as { pid: bigint }).pid !== seen.pid) throw shared(server)
+        if ((rows[0] as { pid: bigint }).pid !== seen.pid) throw sharedSessions(server)
       }
     },
   }
@@ -82,57 +81,3 @@ export async function settle(
 
 /** How often: while others keep the sessions of a pool busy, a statement may by chance come to the one before. */
 const ASKS = 5
-
-const SHARED =
-  'is behind a pool that gives one session to several connections: tranche needs one in session mode (in PgBouncer, pool_mode = session)'
-
-const shared = (server: string): Problem => new Problem('storage_failed', `${server} ${SHARED}.`)
-
-/** What a server says of itself, and of the session. */
-export type Seen = {
-  standby: boolean
-  commits: string
-  version: bigint
-  encoding: string
-  replication: string
-  mark: string
-  open: boolean
-}
-
-export function refuseUnfit(seen: Seen, server: string): void {
-  const why = UNFIT.find(({ is }) => is(seen))
-  if (why) throw new Problem('storage_failed', `${server} ${why.words(seen)}.`)
-}
-
-const UNFIT: { is: (seen: Seen) => boolean; words: (seen: Seen) => string }[] = [
-  {
-    is: ({ standby }) => standby,
-    words: () => 'is a standby, which takes no writes: name the primary',
-  },
-  {
-    is: ({ commits }) => commits === 'off',
-    words: () => 'answers before a commit is on disk: set its synchronous_commit to on',
-  },
-  {
-    is: ({ version }) => version < 150_000n,
-    words: () => 'is older than PostgreSQL 15: upgrade it',
-  },
-  {
-    is: ({ encoding }) => encoding !== 'UTF8',
-    words: ({ encoding }) =>
-      `stores its text as ${encoding}, not as UTF-8: create the database with createdb --encoding UTF8 --template template0`,
-  },
-  {
-    is: ({ replication }) => replication !== 'origin',
-    words: () => 'checks no references and no seal for this user: set its session_replication_role to origin',
-  },
-  {
-    is: ({ mark }) => mark !== '',
-    words: () => SHARED,
-  },
-  {
-    is: ({ open }) => !open,
-    words: () =>
-      'has a schema tranche that this user may not use: connect as its owner, or let the owner GRANT USAGE ON SCHEMA tranche',
-  },
-]

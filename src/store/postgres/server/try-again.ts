@@ -1,6 +1,7 @@
 // Trying a transaction again: when others made it impossible, when its server went away, when it lost a race.
 
-import { explained, isLost, isSilence, isTaken, isTransient } from './errors.ts'
+import { isLost, isSilence, isTaken, isTransient } from './error-kinds.ts'
+import { explained } from './error-words.ts'
 
 /** How often a transaction is tried in all, when others made it impossible or its server went away. */
 const TRIES_MAX = 3
