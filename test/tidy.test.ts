@@ -71,7 +71,7 @@ test('the rules of the rooms do notice', () => {
     complaint('src/http/x.ts', http, { ...seen('src/store/sqlite/open.ts'), typesOnly: true }).length,
     1,
   )
-  assert.equal(complaint('src/engine/slot-reserve.ts', engine, seen('decimal.js')).length, 1)
+  assert.equal(complaint('src/engine/slot-reserve/slots.ts', engine, seen('decimal.js')).length, 1)
   const [cli, terminal, context] = [ROOMS.cli, ROOMS['cli/terminal'], seen('src/cli/context.ts')]
   assert.ok(cli && terminal)
   assert.equal(complaint('src/cli/x.ts', cli, seen('src/cli/demo/play.ts')).length, 1)

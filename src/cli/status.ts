@@ -4,7 +4,7 @@ import { Command, Option } from 'commander'
 import { createStockTaker, type TakeStock } from '../http/metrics/minutely-stock.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
-import { interval } from './options/values.ts'
+import { interval } from './options/durations.ts'
 import { type Health, statusInWords, statusJson } from './status/report.ts'
 import { print } from './terminal/print.ts'
 

@@ -8,8 +8,9 @@ import { Problem } from '../core/problem.ts'
 import { resume, type Webhook } from '../core/webhook.ts'
 import { webhookJson } from '../http/answers/resource-json.ts'
 import type { Cli } from './context.ts'
+import { interval } from './options/durations.ts'
 import { httpUrl, serviceOption } from './options/service.ts'
-import { environmentOption, interval, slug } from './options/values.ts'
+import { environmentOption, slug } from './options/values.ts'
 import {
   addWebhookOptions,
   caOption,

@@ -1,10 +1,11 @@
 // Adjustments: a fill that was recorded wrongly is set right by an entry of its own. The trade itself never changes,
 // and neither does the month it was recorded in.
 
-import { FILL_BTC_MAX, FILL_USD_MAX, isFill, isMispriced } from './confirmation-report.ts'
+import { FILL_BTC_MAX, FILL_USD_MAX, isFill } from './confirmation-report.ts'
 import type { Execution } from './execution.ts'
 import type { ExecutionId } from './execution-id.ts'
 import { type Instant, later } from './instant.ts'
+import { contradictedPrice } from './mispriced-fill.ts'
 import { type Btc, formatBtc, formatUsd, type Price, UNITS, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
 import type { Trade } from './trade.ts'
@@ -43,13 +44,6 @@ export type Correction = {
   after: Amounts
   /** The price of the confirmation, if what the execution comes to now does not fit it; else null. */
   contradicts: Price | null
-}
-
-/** The price that a fill was confirmed at, if what it comes to does not fit it; null if it does, or there is none. */
-export function contradictedPrice({ report }: Trade, { usd, btc }: Amounts): Price | null {
-  if (!isFill(report)) return null
-  const isOff = isMispriced({ ...report, usdAmount: usd, btcAmount: btc })
-  return isOff ? report.executionPrice : null
 }
 
 /** What an execution comes to after its adjustments. A report of failure begins at nothing. */

@@ -2,7 +2,7 @@
 
 import { unreachable } from './assert.ts'
 import type { Instant } from './instant.ts'
-import { type Btc, btc, type Price, price, UNITS, type Usd, usd, ZERO_USD } from './money.ts'
+import { type Btc, btc, type Price, price, type Usd, usd, ZERO_USD } from './money.ts'
 
 export const REPORT_STATUSES = ['filled', 'partial', 'failed', 'cancelled'] as const
 
@@ -34,16 +34,6 @@ export type NoFill = {
   partnerOrderId: string
   executedAt: Instant | null
   failureReason: string | null
-}
-
-/** How far the dollars of a fill may be from its coins at its price before it deserves a look: 5 percent. */
-const PRICE_TOLERANCE_PERCENT = 5n
-
-/** Whether dollars and coins of a fill do not fit its price, allowing for coins that were rounded to a satoshi. */
-export function isMispriced({ usdAmount, btcAmount, executionPrice }: Fill): boolean {
-  const paid = usdAmount * UNITS
-  const off = paid - btcAmount * executionPrice
-  return (off < 0n ? -off : off) > (paid * PRICE_TOLERANCE_PERCENT) / 100n + executionPrice
 }
 
 export function spentBy(report: Report): Usd {

@@ -14,7 +14,7 @@ import type { Machine } from '../machine.ts'
 import type { PassCounts, PassStart, PlanDecisions, Preview } from '../store/passes.ts'
 import type { AskedFeed, ObservedPrice } from '../store/prices.ts'
 import type { Store } from '../store/store.ts'
-import { decide } from './slot-reserve.ts'
+import { decide } from './slot-reserve/decide-tranche.ts'
 
 /** Plans in one transaction: enough to spread the cost of a commit, few enough to keep the write lock short. */
 export const PAGE_PLANS_MAX = 1_000

@@ -12,7 +12,7 @@ import type { Fired, PassCounts, PlanDecisions } from '../store/passes.ts'
 import type { Sandbox } from '../store/sandboxes.ts'
 import type { Store } from '../store/store.ts'
 import { decisions, type Known, PAGE_PLANS_MAX } from './pass.ts'
-import { fireNext } from './slot-reserve.ts'
+import { fireNext } from './slot-reserve/decide-tranche.ts'
 
 /** A pass at least this often, and at every instant at which a plan waits for something. */
 const CADENCE_MS = HOUR_MS

@@ -12,7 +12,7 @@ import { freshSchedule, type Layout, type Schedule } from '../../src/core/schedu
 import { seededRandom } from '../../src/core/seeded-random.ts'
 import { FIRST_VOLATILITY, observe, sigma } from '../../src/core/volatility.ts'
 import { backtest } from '../../src/engine/backtest/replay.ts'
-import { decide } from '../../src/engine/slot-reserve.ts'
+import { decide } from '../../src/engine/slot-reserve/decide-tranche.ts'
 import { type Point, walk } from '../price/histories.ts'
 import { historyOf } from '../support/price-history.ts'
 

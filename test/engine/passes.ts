@@ -6,7 +6,7 @@ import { DAY_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { type Price, price, type Usd, usd } from '../../src/core/money.ts'
 import { freshSchedule, type Schedule } from '../../src/core/schedule-state.ts'
 import { opening, type Window } from '../../src/core/window.ts'
-import { decide } from '../../src/engine/slot-reserve.ts'
+import { decide } from '../../src/engine/slot-reserve/decide-tranche.ts'
 
 export const START = Date.UTC(2026, 0, 5) as Instant
 export const SIGMA = 0.005

@@ -24,7 +24,8 @@ import fc from 'fast-check'
 import type { Frequency } from '../../src/core/frequency.ts'
 import { HOUR_MS } from '../../src/core/instant.ts'
 import { type Price, priceAsNumber } from '../../src/core/money.ts'
-import { ANY_PRICE, layout } from '../../src/engine/slot-reserve.ts'
+import { ANY_PRICE } from '../../src/engine/slot-reserve/decide-tranche.ts'
+import { layout } from '../../src/engine/slot-reserve/slots.ts'
 import { dollars, drive, LEAD_MS, scheduleOf, windowDays } from './passes.ts'
 
 /** Room for the last digit of a price and the 2^-40 of a ratio. */

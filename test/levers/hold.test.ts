@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, HOUR_MS, plus } from '../../src/core/instant.ts'
-import { decide } from '../../src/engine/slot-reserve.ts'
+import { decide } from '../../src/engine/slot-reserve/decide-tranche.ts'
 import {
   assertSound,
   confirmPath,

@@ -31,7 +31,7 @@ const COMMAND = [...BELOW_CLI, 'cli', 'cli/context', 'cli/database', 'cli/termin
  */
 export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   core: { may: ['core'], packages: ['decimal.js'] },
-  'engine/slot-reserve': { may: ['core'], packages: [] },
+  'engine/slot-reserve': { may: ['core', 'engine/slot-reserve'], packages: [] },
   'engine/pass': { may: ['core', 'engine/slot-reserve', 'types of store', 'types of machine'], packages: [] },
   'engine/sandbox': {
     may: ['core', 'engine/pass', 'engine/slot-reserve', 'types of store', 'types of machine'],

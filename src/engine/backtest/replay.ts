@@ -7,7 +7,7 @@ import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/instant
 import { type Price, priceAsNumber, usd, ZERO_USD } from '../../core/money.ts'
 import { freshSchedule, type Layout, type Schedule } from '../../core/schedule-state.ts'
 import type { Window } from '../../core/window.ts'
-import { decide } from '../slot-reserve.ts'
+import { decide } from '../slot-reserve/decide-tranche.ts'
 import type { History } from './history.ts'
 
 /** What one window cost and what it might have: prices in dollars, spend as shares of the budget by bar. */

@@ -1,7 +1,7 @@
 // Fills that deserve a look: their figures contradict each other.
 
-import { contradictedPrice } from '../../../core/adjustment.ts'
 import { type Finding, ticket } from '../../../core/findings.ts'
+import { contradictedPrice } from '../../../core/mispriced-fill.ts'
 import { type Btc, formatBtc, formatPrice, formatUsd, type Usd } from '../../../core/money.ts'
 import type { Look } from '../../check.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'

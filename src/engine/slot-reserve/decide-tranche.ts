@@ -1,29 +1,22 @@
-// SlotReserve: when the tranches of a window fire, and how much each one spends. Pure; the scheduler and the
-// backtest run this very code. The rule is per-slot k-min search with reservation prices (Lorenz, Panagiotou and
-// Steger, "Optimal algorithms for k-search with application in option pricing", Algorithmica 55, 2009).
+// SlotReserve: whether a tranche of a window fires now, and how much it spends. Pure; the scheduler and the backtest run
+// this very code.
 
-import { assert } from '../core/assert.ts'
-import type { Firing, Tranche, Trigger } from '../core/execution.ts'
-import { failsafeStart } from '../core/failsafe-lead.ts'
-import { slotMsOf } from '../core/frequency.ts'
-import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/instant.ts'
-import { floorToCents, lesser, type Price, type Usd, ZERO_USD } from '../core/money.ts'
-import type { Layout, Reference, Schedule } from '../core/schedule-state.ts'
+import { assert } from '../../core/assert.ts'
+import type { Firing, Tranche, Trigger } from '../../core/execution.ts'
+import { failsafeStart } from '../../core/failsafe-lead.ts'
+import { type Instant, MINUTE_MS, plus } from '../../core/instant.ts'
+import { floorToCents, lesser, type Price, type Usd, ZERO_USD } from '../../core/money.ts'
+import type { Reference, Schedule } from '../../core/schedule-state.ts'
+import { referenceOf, reservationPrice } from './reservation-price.ts'
+import { clockTime, layout, type Planned, slotAt, slotStart } from './slots.ts'
 
-/** Scales the half-width of the price band: hw = C * sigma * sqrt(hours of the slot). */
-const C = 0.5
 export const EXTRA_SPACING_MS = 5 * MINUTE_MS
 /** Above every price: the limit of a unit whose slot has had no live price yet, so that the first one is noticed. */
 export const ANY_PRICE = (2n ** 62n) as Price
-/** Fixed-point scale for applying a ratio to a price. */
-const RATIO_ONE = 2 ** 40
-
 /** What one pass knows: its instant, a live price or none, the volatility and how early the failsafe begins. */
 export type Pass = { now: Instant; price: Price | null; sigma: number; leadMs: number }
 
 export type Decision = { schedule: Schedule; tranche: Tranche | null }
-
-type Planned = Schedule & { layout: Layout }
 
 /**
  * Decides one plan in one pass. At most one tranche fires: all units due together are merged into it.
@@ -57,33 +50,6 @@ export function fireNext(schedule: Schedule, pass: Pass): Decision | null {
   // Money that came back when every unit was out.
   const rest = floorToCents(seen.fireable)
   return rest >= seen.floor ? fire(woken, rest, { ...firing, units: 0 }) : null
-}
-
-/** Cuts a window into slots and units so that no unit is under the floor: wider slots, then one unit each, then fewer. */
-export function layout(of: { windowStart: Instant; windowEnd: Instant; budget: Usd; floor: Usd }): Layout {
-  const { budget, floor } = of
-  const lengthMs = of.windowEnd - of.windowStart
-  // What is left of a slot that had another window may be shorter than any of these.
-  const days = Math.max(1, Math.round(lengthMs / DAY_MS))
-  const most = Math.max(1, Math.round(lengthMs / slotMsOf(lengthMs)))
-  const fits = (slots: number, unitsPerSlot: number): boolean =>
-    floorToCents((budget / BigInt(slots * unitsPerSlot)) as Usd) >= floor
-  const cut = (slots: number, unitsPerSlot: number): Layout => ({ slots, unitsPerSlot, unitsFired: 0 })
-  if (fits(most, 2)) return cut(most, 2)
-  if (fits(days, 2)) return cut(days, 2)
-  const affordable = Number(budget / floor)
-  return cut(Math.max(1, Math.min(days, affordable)), 1)
-}
-
-/** The price at or under which unit `m` (0-based) of a slot with `k` units fires. */
-export function reservationPrice(reference: Reference, m: number, k: number): Price {
-  const ratio = Math.exp(reference.halfWidth * (1 - 2 * (1 + 1 / k) ** (m - k)))
-  return ((reference.price * BigInt(Math.round(ratio * RATIO_ONE))) / BigInt(RATIO_ONE)) as Price
-}
-
-/** Where slot `i` of a window starts. */
-function slotStart(of: { windowStart: Instant; windowEnd: Instant }, slots: number, i: number): Instant {
-  return plus(of.windowStart, Math.ceil(((of.windowEnd - of.windowStart) * i) / slots))
 }
 
 function inSlot(seen: Planned, pass: Pass): Decision {
@@ -183,27 +149,6 @@ function worth(seen: Planned, due: number): Usd {
   if (due === 0 || left === 0) return ZERO_USD
   const share = floorToCents(lesser(seen.fireable, ((seen.fireable * BigInt(due)) / BigInt(left)) as Usd))
   return share >= seen.floor && seen.fireable - share < seen.floor ? floorToCents(seen.fireable) : share
-}
-
-function slotAt(seen: Planned, now: Instant): number {
-  const length = seen.windowEnd - seen.windowStart
-  return Math.min(seen.layout.slots - 1, Math.floor(((now - seen.windowStart) * seen.layout.slots) / length))
-}
-
-/** The slot's reference: fixed at its first live price, kept through a stale feed. */
-function referenceOf(seen: Planned, slot: number, pass: Pass): Reference | null {
-  if (seen.slot === slot && seen.reference) return seen.reference
-  if (pass.price === null) return null
-  const hours = (seen.windowEnd - seen.windowStart) / seen.layout.slots / HOUR_MS
-  return { price: pass.price, halfWidth: C * pass.sigma * Math.sqrt(hours) }
-}
-
-/** When unit `m` of a slot is due without a live price: spread over the slot, each in the middle of its share. */
-function clockTime(seen: Planned, slot: number, m: number): Instant {
-  const { slots, unitsPerSlot } = seen.layout
-  const from = slotStart(seen, slots, slot)
-  const length = slotStart(seen, slots, slot + 1) - from
-  return plus(from, Math.ceil(((m + 0.5) * length) / unitsPerSlot))
 }
 
 const evidence = (reference: Reference | null, pass: Pass): Pick<Firing, 'price' | 'reference'> => ({
