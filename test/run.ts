@@ -6,7 +6,8 @@
 // --fast leaves out the tests that start processes (*.process.test.ts), that wait (*.wait.test.ts) and that simulate
 // weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down what it takes.
 //
-// --store postgres runs the suites of the whole service (test/support/whole-service.ts) with their databases on a server.
+// --store postgres runs what needs a PostgreSQL server: *.server.test.ts, which nothing else runs, and the suites of the
+// whole service (test/support/whole-service.ts) once more, with their databases there.
 //
 // Their databases are in memory where the machine has a folder for that. A crash of the machine is the one thing that a
 // disk would add, and no test can bring it about; a kill -9 leaves both alike.
@@ -17,7 +18,7 @@ import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { isQuick, isWaiting } from './support/kinds.ts'
+import { isQuick, isWaiting, needsServer } from './support/kinds.ts'
 import { recordCosts } from './support/record-costs.ts'
 import { scratch } from './support/scratch.ts'
 import { spread } from './support/spread.ts'
@@ -39,9 +40,13 @@ const WAITING = 3
 /** The kinds of test files in the order they are started, and how many processes share the files of each. */
 const KINDS: { has: (file: string) => boolean; processes: number }[] = [
   { has: isWaiting, processes: WAITING },
+  { has: needsServer, processes: 2 * CORES },
   { has: (file) => file.endsWith('.process.test.ts'), processes: 2 * CORES },
   { has: (file) => isQuick(file) || file.endsWith('.long.test.ts'), processes: CORES },
 ]
+
+/** What a batch begins with whose databases are to be on a server (test/support/database.ts). */
+const DATABASES_ON_SERVER = `import 'data:text/javascript,process.env.TRANCHE_TEST_STORE="postgres"'\n`
 
 /** A test that takes longer has failed; a run that takes longer, because something stays open, is ended. */
 const TEST_LIMIT_MS = 5 * 60_000
@@ -52,14 +57,15 @@ const options = [`--test-timeout=${TEST_LIMIT_MS}`, ...args.filter((arg) => arg.
 const onServer = args.includes('--store')
 if (onServer && args[args.indexOf('--store') + 1] !== 'postgres') throw new Error('--store takes: postgres')
 const named = args.filter((arg, at) => !arg.startsWith('--') && args[at - 1] !== '--store')
-const every = onServer ? wholeService(ROOT) : globSync('test/**/*.test.ts', { cwd: ROOT })
-const all = named.length > 0 ? named : every
+const every = globSync('test/**/*.test.ts', { cwd: ROOT })
+const ofServer = every.filter(needsServer)
+const ofStore = onServer ? [...wholeService(ROOT), ...ofServer] : every.filter((file) => !needsServer(file))
+const all = named.length > 0 ? named : ofStore
 const files = all.filter((file) => !args.includes('--fast') || isQuick(file)).sort()
 
 const env = {
   ...process.env,
   TMPDIR: scratch(),
-  ...(onServer && { TRANCHE_TEST_STORE: 'postgres' }),
 }
 
 if (args.includes('--record-costs')) recordCosts(files, LOADERS, env)
@@ -86,6 +92,10 @@ async function runAll(): Promise<void> {
   }
   const missing = args.includes('--fast') || named.length > 0 ? [] : TOOLS.filter(isMissing)
   if (missing.length > 0) process.stderr.write(`\nNOT TESTED, because not installed: ${missing.join(', ')}\n`)
+  if (named.length === 0 && !onServer)
+    process.stderr.write(
+      `\nNOT RUN: ${ofServer.length} files of tests on a PostgreSQL server: npm test -- --store postgres\n`,
+    )
 }
 
 /** A file of imports for each process, named in the order they are to be started. */
@@ -94,7 +104,8 @@ function writeBatches(folder: string): string[] {
     spread(files.filter(has), processes).map((batch, i) => {
       const name = join(folder, `${kind}-${i}.mjs`)
       const imports = batch.map((file) => `import '${pathToFileURL(resolve(ROOT, file))}'\n`)
-      writeFileSync(name, imports.join(''))
+      const isSuite = onServer && !batch.some(needsServer)
+      writeFileSync(name, [...(isSuite ? [DATABASES_ON_SERVER] : []), ...imports].join(''))
       return name
     }),
   )

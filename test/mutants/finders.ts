@@ -26,17 +26,17 @@ const SIMULATED = 0.9
 
 const CONTRACT: Record<Store, string> = {
   sqlite: 'test/store/sqlite.test.ts',
-  postgres: 'test/store/postgres.process.test.ts',
+  postgres: 'test/store/postgres.server.test.ts',
 }
 
 /** Those that start no executable, which would have to be built anew for every bug. */
 const COPY_TESTS = [
   'verify.test.ts',
-  'copy.process.test.ts',
-  'seal.process.test.ts',
-  'backup.process.test.ts',
-  'in-use.process.test.ts',
-  'standby.process.test.ts',
+  'copy.server.test.ts',
+  'seal.server.test.ts',
+  'backup.server.test.ts',
+  'in-use.server.test.ts',
+  'standby.server.test.ts',
 ].map((name) => `test/copy/${name}`)
 
 export const FINDERS: Record<string, Finder> = {

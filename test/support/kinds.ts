@@ -1,7 +1,10 @@
 // What the name of a test file says of it.
 
+/** Whether it needs a PostgreSQL server, and so belongs to `npm test -- --store postgres`. */
+export const needsServer = (file: string): boolean => file.endsWith('.server.test.ts')
+
 /** Whether it belongs to `npm run test:fast`: it starts no process, waits for no time limit, and takes no seconds. */
-export const isQuick = (file: string): boolean => !/\.(process|wait|long)\.test\.ts$/.test(file)
+export const isQuick = (file: string): boolean => !/\.(process|server|wait|long)\.test\.ts$/.test(file)
 
 /** Whether its time goes by in waiting for the product's time limits, not in work. */
 export const isWaiting = (file: string): boolean => file.endsWith('.wait.test.ts')

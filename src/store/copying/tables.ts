@@ -1,5 +1,5 @@
 // The tables that a copy of a database consists of, the same in both stores. What a store only counts or derives from
-// them is made anew in the copy; test/copy/tables.process.test.ts compares this list with both schemas.
+// them is made anew in the copy; test/copy/tables.server.test.ts compares this list with both schemas.
 
 export type ColumnKind = 'integer' | 'text' | 'real'
 export type Column = { name: string; kind: ColumnKind }
