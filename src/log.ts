@@ -4,7 +4,7 @@ import { Writable } from 'node:stream'
 import { type DestinationStream, pino } from 'pino'
 import { PinoPretty } from 'pino-pretty'
 import type { Instant } from './core/instant.ts'
-import { visible, visibleLines } from './core/visible.ts'
+import { visible, visibleLines } from './core/visible-text.ts'
 
 export type Log = {
   debug(fields: object, message: string): void

@@ -8,7 +8,7 @@ import { EXIT, failureOf } from './cli/shared/exit-codes.ts'
 import { misspelt, refuseEmptyVariables, unknownVariables } from './cli/shared/misspelt.ts'
 import { wholeOutput } from './cli/shared/whole-output.ts'
 import { versionJson } from './cli/version.ts'
-import { visible } from './core/visible.ts'
+import { visible } from './core/visible-text.ts'
 import { type Machine, machine as realMachine } from './machine.ts'
 import { withoutSecrets } from './store/address.ts'
 

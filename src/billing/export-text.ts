@@ -1,6 +1,6 @@
 // An export as text: the same bytes to a pipe, to a file and over HTTP.
 
-import type { FixedPeriod } from '../core/fixed-period.ts'
+import type { FixedPeriod } from '../core/report-period.ts'
 import type { TenantFilter } from '../store/partners.ts'
 import { BOM, csvHeader, csvRow, type Row } from './csv.ts'
 import { EXPORTS, type ExportScope, type ReportKind } from './export.ts'

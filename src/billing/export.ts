@@ -1,10 +1,10 @@
 // Exports of a month: the rows of the reports, read without holding many of them.
 
 import type { Report as ConfirmationReport } from '../core/confirmation-report.ts'
-import type { FixedPeriod } from '../core/fixed-period.ts'
 import { formatInstant } from '../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
 import { periodOf } from '../core/month.ts'
+import type { FixedPeriod } from '../core/report-period.ts'
 import type { AdjustmentLine, TradeLine } from '../store/months.ts'
 import type { TenantFilter } from '../store/partners.ts'
 import {

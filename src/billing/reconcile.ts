@@ -1,9 +1,9 @@
 // Reconciling a month: the same figures by three ways, and every trade against its execution.
 
 import { counted } from '../core/counted.ts'
-import type { FixedPeriod } from '../core/fixed-period.ts'
 import { formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
+import type { FixedPeriod } from '../core/report-period.ts'
 import type { CheckStore, Fault } from '../store/check.ts'
 import type { TradeLine } from '../store/months.ts'
 import type { TenantFilter } from '../store/partners.ts'

@@ -1,11 +1,11 @@
 // Drawing up a month: from what the store recorded to the statement and each user's share of it.
 
 import { feeWeight, type Statement, shareOut, statementOf } from '../core/fees.ts'
-import type { FixedPeriod } from '../core/fixed-period.ts'
 import { formatInstant } from '../core/instant.ts'
 import { averagePrice, formatBtc, formatPrice, formatUsd, type Usd, ZERO_USD } from '../core/money.ts'
 import { type Period, periodOf } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
+import type { FixedPeriod } from '../core/report-period.ts'
 import { chooseTier, tiersInForce } from '../core/tier.ts'
 import type { MonthStore, UserLine } from '../store/months.ts'
 import type { PartnerStore } from '../store/partners.ts'

@@ -5,8 +5,8 @@ import { counted } from '../core/counted.ts'
 import { FREQUENCIES, type Frequency } from '../core/frequency.ts'
 import { Problem } from '../core/problem.ts'
 import type { Layout } from '../core/schedule-state.ts'
-import type { History } from '../engine/backtest/history.ts'
-import type { BacktestReport, Summary } from '../engine/backtest/report.ts'
+import type { History } from '../engine/backtest/bars.ts'
+import type { BacktestReport, Summary } from '../engine/backtest/savings-report.ts'
 import type { Cli } from './context.ts'
 import { wholeNumber } from './options/values.ts'
 import { note, print } from './terminal/print.ts'
@@ -32,8 +32,8 @@ function chartFile(text: string): string {
 }
 
 async function run(cli: Cli, file: string, { frequency, tranches, chart }: Options): Promise<void> {
-  const { backtest } = await import('../engine/backtest/replay.ts')
-  const { BLOCKS_MIN, blocksOf, reportOf } = await import('../engine/backtest/report.ts')
+  const { backtest } = await import('../engine/backtest/replay-windows.ts')
+  const { BLOCKS_MIN, blocksOf, reportOf } = await import('../engine/backtest/savings-report.ts')
   const history = await readHistory(cli, file)
   const layout = tranches === undefined ? null : layoutOf(tranches)
   const runs = (frequency ? [frequency] : FREQUENCIES).map((each) => {
@@ -73,7 +73,7 @@ async function writeChart(chart: string, svg: string): Promise<void> {
 }
 
 async function readHistory(cli: Cli, file: string): Promise<History> {
-  const { gatherHistory } = await import('../engine/backtest/history.ts')
+  const { gatherHistory } = await import('../engine/backtest/bars.ts')
   const { readPriceFile } = await import('../price/history-file.ts')
   const reader = await readPriceFile(file)
   const progress = createProgress(cli.streams, () => 'reading')

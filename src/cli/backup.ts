@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs'
 import { Command } from 'commander'
-import { visible } from '../core/visible.ts'
+import { visible } from '../core/visible-text.ts'
 import type { Database } from '../store/database.ts'
 import { nameTaken } from '../whole-file.ts'
 import type { Cli } from './context.ts'

@@ -1,7 +1,7 @@
 // execution: the instructions of the scheduler, listed, shown, cancelled, and their late fills.
 
 import { Command, Option } from 'commander'
-import { DUE_LATE_MS } from '../core/alarms.ts'
+import { DUE_LATE_MS } from '../core/alarm-thresholds.ts'
 import {
   cancelByHand,
   EXECUTION_STATUSES,

@@ -6,9 +6,9 @@ import { isServer, shownAddress } from '../store/address.ts'
 import type { Cli } from './context.ts'
 import { databaseOf } from './database.ts'
 import type { FirstPartner } from './init/first-partner.ts'
+import type { Place } from './init/install-places.ts'
 import type { InitOptions } from './init/options.ts'
-import type { Place } from './init/place.ts'
-import type { Outcome } from './init/report.ts'
+import type { Outcome } from './init/printed-outcome.ts'
 import type { Step, Taken } from './init/step.ts'
 import { priceFeedOption } from './options/price-feed.ts'
 import { environmentOption, slug } from './options/values.ts'
@@ -39,7 +39,7 @@ export function initCommand(cli: Cli): Command {
 
 /** What is not named is where this machine's jobs already have it. */
 async function placeOf(db: string | null): Promise<Place> {
-  const { placeFor } = await import('./init/place.ts')
+  const { placeFor } = await import('./init/install-places.ts')
   const { readSetting } = await import('./init/settings.ts')
   const place = placeFor(db)
   const known = db === null ? readSetting(place, 'TRANCHE_DB') : undefined
@@ -47,7 +47,7 @@ async function placeOf(db: string | null): Promise<Place> {
 }
 
 async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
-  const { schedulerOfMachine } = await import('./init/place.ts')
+  const { schedulerOfMachine } = await import('./init/install-places.ts')
   const { askForRest } = await import('./init/questions.ts')
   const { readFeed, tryFeed } = await import('./init/feed-trial.ts')
   const { stepsFor } = await import('./init/steps.ts')
@@ -100,7 +100,7 @@ async function takeAll(
     try {
       if (!isTaken && !dryRun) await perform()
     } catch (error) {
-      const { stepLines } = await import('./init/report.ts')
+      const { stepLines } = await import('./init/printed-outcome.ts')
       for (const line of stepLines(taken)) note(cli, line)
       throw error
     }
@@ -111,7 +111,7 @@ async function takeAll(
 }
 
 async function report(cli: Cli, outcome: Outcome): Promise<void> {
-  const { reportLines, warningsOf } = await import('./init/report.ts')
+  const { reportLines, warningsOf } = await import('./init/printed-outcome.ts')
   const { place, scheduler, trial, taken, partner, first } = outcome
   for (const warning of warningsOf(scheduler)) warn(cli, warning)
   const key = first?.key ?? null

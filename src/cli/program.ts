@@ -1,7 +1,7 @@
 // The whole command tree: every command under the program, and what they have in common.
 
 import { Command, CommanderError } from 'commander'
-import { visibleLines } from '../core/visible.ts'
+import { visibleLines } from '../core/visible-text.ts'
 import { holdsSecret, withoutSecrets } from '../store/address.ts'
 import { type Seal, sealedWords } from '../store/copying/seal-words.ts'
 import { VERSION } from '../version.ts'

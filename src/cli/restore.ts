@@ -3,7 +3,7 @@
 import { resolve } from 'node:path'
 import { Command } from 'commander'
 import { Problem } from '../core/problem.ts'
-import { visible } from '../core/visible.ts'
+import { visible } from '../core/visible-text.ts'
 import type { AuditEntry } from '../store/audit.ts'
 import type { Database, Replaced } from '../store/database.ts'
 import type { Cli } from './context.ts'

@@ -2,11 +2,11 @@
 // takes the test tenant of the partner and no other.
 
 import { Command, Option } from 'commander'
+import { spellSpan } from '../core/duration-words.ts'
 import { formatInstant } from '../core/instant.ts'
 import { formatPrice, formatUsd, price } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import { spellSpan } from '../core/span.ts'
 import type { Advanced } from '../engine/sandbox.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'

@@ -1,11 +1,11 @@
 // status: how an operator sees whether all is well, once or on a screen that stays.
 
 import { Command, Option } from 'commander'
-import { createStockTaker, type TakeStock } from '../http/metrics/minutely-stock.ts'
+import { createStockTaker, type TakeStock } from '../http/metrics/plans-and-unspent-windows.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
 import { interval } from './options/durations.ts'
-import { type Health, statusInWords, statusJson } from './status/report.ts'
+import { type Health, statusInWords, statusJson } from './status/printed-status.ts'
 import { print } from './terminal/print.ts'
 
 export function statusCommand(cli: Cli): Command {
@@ -31,8 +31,8 @@ async function lookOnce(cli: Cli): Promise<void> {
 
 async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
   const [{ watch }, { drawScreen, PASSES_SHOWN, EXECUTIONS_SHOWN }] = await Promise.all([
-    import('./status/watch.ts'),
-    import('./status/watch-screen.ts'),
+    import('./status/watch-loop.ts'),
+    import('./status/live-screen.ts'),
   ])
   const shown = { passes: PASSES_SHOWN, executions: EXECUTIONS_SHOWN }
   const takeStock = createStockTaker()

@@ -1,8 +1,8 @@
 // The machine's clock against a second witness: whether a pass may act on the time it is told.
 
+import { spellSpan } from './duration-words.ts'
 import { formatInstant, type Instant, MINUTE_MS, plus } from './instant.ts'
 import { Problem } from './problem.ts'
-import { spellSpan } from './span.ts'
 
 /** How far a clock and its witness may be apart before neither is believed. */
 export const CLOCK_DIFFERENCE_MAX_MS = 10 * MINUTE_MS

@@ -5,7 +5,7 @@ import { type Fill, isFill, type Report, sameReport, spentBy } from './confirmat
 import type { Execution } from './execution.ts'
 import type { ExecutionId } from './execution-id.ts'
 import { type Instant, later } from './instant.ts'
-import { KEPT_FOR, KEPT_REPORTS_MAX, type KeptFor, type LateFill } from './kept-report.ts'
+import { KEPT_FOR, KEPT_REPORTS_MAX, type KeptFor, type LateFill } from './keep-late-fill.ts'
 import { formatUsd, LEDGER_MAX } from './money.ts'
 import { Problem } from './problem.ts'
 import type { Trade } from './trade.ts'

@@ -8,17 +8,17 @@ import {
   PRICE_OLD_MS,
   SILENT_MAX_MS,
   UNSPENT_DAYS,
-} from './alarms.ts'
+} from './alarm-thresholds.ts'
 import { spellBytes } from './bytes.ts'
 import { inWords } from './clock-dispute.ts'
 import { counted } from './counted.ts'
+import { spellSpan } from './duration-words.ts'
 import { STUCK_DELIVERIES } from './execution.ts'
 import { formatInstant, type Instant, later } from './instant.ts'
 import { BY_HAND, IMPORTED, PRICE_LIVE_MS } from './live-price.ts'
 import { formatUsd } from './money.ts'
 import type { Tenant } from './partner.ts'
 import { latenessInWords, schedulerLateness } from './scheduler-lateness.ts'
-import { spellSpan } from './span.ts'
 import type { DiskSeen, FeedSeen, PartnerSeen, UnspentSeen, Vitals } from './vitals.ts'
 import { FAILURES_TO_PAUSE, FAILURES_TO_WARN } from './webhook.ts'
 

@@ -1,6 +1,6 @@
 // Text that somebody else wrote, as HTML writes it.
 
-import { visible } from './visible.ts'
+import { visible } from './visible-text.ts'
 
 const ENTITIES: Record<string, string> = {
   '&': '&amp;',

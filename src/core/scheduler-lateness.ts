@@ -1,7 +1,7 @@
 // Whether the scheduler is late: the one rule behind readiness, `check`, `status`, the metric and the alert.
 
+import { spellSpan } from './duration-words.ts'
 import { HOUR_MS, type Instant, MINUTE_MS } from './instant.ts'
-import { spellSpan } from './span.ts'
 
 /** Late is never sooner than this, however often passes come. */
 export const GRACE_MS = 10 * MINUTE_MS

@@ -1,6 +1,6 @@
 // A word as a shell takes it whole.
 
-import { UNSEEN } from './visible.ts'
+import { UNSEEN } from './visible-text.ts'
 
 /**
  * As it is where no shell would take it apart, else in single quotes, and what a terminal would not show in the escapes of

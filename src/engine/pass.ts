@@ -3,7 +3,7 @@
 import { clockDisputed, judgeClock, type Testimony } from '../core/clock-dispute.ts'
 import type { ExecutionId } from '../core/execution-id.ts'
 import { nextExecutionId } from '../core/execution-id.ts'
-import { failsafeLead } from '../core/failsafe-lead.ts'
+import { failsafeLead } from '../core/failsafe-start.ts'
 import type { Instant } from '../core/instant.ts'
 import { livePriceOf } from '../core/live-price.ts'
 import type { Price } from '../core/money.ts'

@@ -1,6 +1,6 @@
 // Sandbox time: takes one test environment through a stretch of time as the scheduler would have, but at once.
 
-import { failsafeLead } from '../core/failsafe-lead.ts'
+import { failsafeLead } from '../core/failsafe-start.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/instant.ts'
 import type { Price } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'

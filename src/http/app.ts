@@ -1,27 +1,27 @@
 // The HTTP service: what every call goes through on its way to a handler and back.
 
 import { H3, type H3Event } from 'h3'
-import { createListings } from '../billing/listing.ts'
+import { createListings } from '../billing/month-users-cache.ts'
 import type { KeySeen } from '../core/key.ts'
 import { Problem } from '../core/problem.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
+import { openAnswer } from './answer-headers.ts'
 import { authenticate, isUseStale } from './auth.ts'
 import { hasArrived, readBody, readQuery } from './body.ts'
 import { createCallLog } from './call-log.ts'
+import { CALLS_PER_KEY_MAX, createTurns, type Turn } from './calls-at-once.ts'
 import { DOCS_PATHS, type DocsPath, readDocs } from './docs-page.ts'
 import { createRateLimit } from './key-rate-limit.ts'
-import { createOneAtATime } from './one-at-a-time.ts'
 import { getDescription } from './openapi/get-description.ts'
 import type { Ops } from './ops/endpoints.ts'
 import { sendOps } from './ops/listener.ts'
 import { OPS_PATHS } from './ops/paths.ts'
 import { CHALLENGE, PUT_OFF, Refusal, STATUS_OF } from './refusal.ts'
-import { openAnswer } from './request-id.ts'
 import { flawOf, writtenAs } from './request-line.ts'
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
-import { CALLS_PER_KEY_MAX, createTurns, type Turn } from './turns.ts'
+import { createOneAtATime } from './slow-calls.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
   /** Null while the database is being opened: every call is then told to try again. */

@@ -1,12 +1,12 @@
 // Billing over HTTP: a month's statement, and each user's share of it page by page.
 
 import { z } from 'zod'
-import type { Listing } from '../billing/listing.ts'
+import type { Listing } from '../billing/month-users-cache.ts'
 import { bill, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
-import type { FixedPeriod } from '../core/fixed-period.ts'
 import { earlier, type Instant, MONTH_PATTERN } from '../core/instant.ts'
 import { isMonth, periodOf } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
+import type { FixedPeriod } from '../core/report-period.ts'
 import { monthlyAnswer, monthlyUsersAnswer } from './answers/billing-schemas.ts'
 import { FieldError, field, said } from './fields.ts'
 import { cursor, limit, ofItsMonth, PAGE_DEFAULT, type Places, wrap } from './paging.ts'

@@ -6,11 +6,11 @@ import { PRICE_LIVE_MS } from '../core/live-price.ts'
 import { type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import type { AskedFeed, ObservedPrice } from '../store/prices.ts'
+import { majority, tell } from './clock-witness.ts'
 import { EXCHANGES, type Exchange } from './exchanges.ts'
 import { fetchJson, isLoopback } from './fetch-json.ts'
 import { median } from './median.ts'
 import { type Quote, quoteAt } from './read-quote.ts'
-import { majority, tell } from './witness.ts'
 
 /**
  * What a look at a feed brings: a price, unless it has none to give, and the time that the same answers tell. `asked` is

@@ -1,7 +1,7 @@
 // Asking a server for JSON: a time limit, a size limit, and numbers that stay the text they were written as.
 
 import type { Instant } from '../core/instant.ts'
-import { servedAt } from './witness.ts'
+import { servedAt } from './clock-witness.ts'
 
 export const FETCH_TIMEOUT_MS = 3_000
 const BODY_BYTES_MAX = 256 * 1024

@@ -1,9 +1,9 @@
 // Plans, with the windows and the schedule that follow from them.
 
 import type { Instant } from '../core/instant.ts'
-import type { PlanState } from '../core/next-step.ts'
 import type { Caller, Tenant } from '../core/partner.ts'
 import type { Plan, PlanChange, PlanSeen } from '../core/plan.ts'
+import type { PlanState } from '../core/plan-next-step.ts'
 import type { Schedule } from '../core/schedule-state.ts'
 import type { Window } from '../core/window.ts'
 import type { PageRequest } from './paging.ts'

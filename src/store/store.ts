@@ -3,6 +3,7 @@
 // neither a wait for a lock nor another process can make it stale.
 
 import type { AuditStore } from './audit.ts'
+import type { WindowStore } from './bring-back-windows.ts'
 import type { CheckStore } from './check.ts'
 import type { ClockStore } from './clock-disputes.ts'
 import type { ExecutionStore } from './executions.ts'
@@ -20,7 +21,6 @@ import type { TierStore } from './tiers.ts'
 import type { TradeStore } from './trades.ts'
 import type { UserStore } from './users.ts'
 import type { WebhookStore } from './webhooks.ts'
-import type { WindowStore } from './windows-ahead.ts'
 
 export interface Store
   extends PartnerStore,

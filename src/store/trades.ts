@@ -1,9 +1,9 @@
 // Trades after the fact: an operator adjusts one, or decides on a report that was refused and kept.
 
 import type { Correction, TradeSeen } from '../core/adjustment.ts'
+import type { Acceptance, LateFillIds, LateFillSeen } from '../core/decide-late-fill.ts'
 import type { Instant } from '../core/instant.ts'
-import type { LateFill } from '../core/kept-report.ts'
-import type { Acceptance, LateFillIds, LateFillSeen } from '../core/late-fill.ts'
+import type { LateFill } from '../core/keep-late-fill.ts'
 import type { AuditEntry } from './audit.ts'
 import type { ListedExecution } from './executions.ts'
 import type { PageRequest } from './paging.ts'

@@ -1,6 +1,6 @@
 // Tells the person who watches a slow command, once, what it is waiting for.
 
-import { visible } from '../core/visible.ts'
+import { visible } from '../core/visible-text.ts'
 import type { Database } from './database.ts'
 
 /** Long enough for any write that is not held up. */

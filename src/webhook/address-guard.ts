@@ -5,7 +5,7 @@ import { lookup } from 'node:dns'
 import type { LookupFunction } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { Problem } from '../core/problem.ts'
-import { createResolve, type Resolve } from './resolve.ts'
+import { createResolve, type Resolve } from './name-lookup.ts'
 
 export type Cidr = [ipaddr.IPv4 | ipaddr.IPv6, number]
 

@@ -14,7 +14,7 @@ import {
 } from '../../src/core/execution.ts'
 import type { ExecutionId } from '../../src/core/execution-id.ts'
 import { type Instant, plus } from '../../src/core/instant.ts'
-import { KEPT_REPORTS_MAX, type KeptFor, type LateFill } from '../../src/core/kept-report.ts'
+import { KEPT_REPORTS_MAX, type KeptFor, type LateFill } from '../../src/core/keep-late-fill.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
 import { Problem, type ProblemCode } from '../../src/core/problem.ts'
 import type { Window } from '../../src/core/window.ts'

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { DUE_LATE_MS, FAILED_ORDERS_MIN, SILENT_MAX_MS } from '../../src/core/alarms.ts'
+import { DUE_LATE_MS, FAILED_ORDERS_MIN, SILENT_MAX_MS } from '../../src/core/alarm-thresholds.ts'
 import { spellBytes } from '../../src/core/bytes.ts'
 import type { ExecutionId } from '../../src/core/execution-id.ts'
 import { type Finding, findingsOf, VITAL_FINDINGS } from '../../src/core/findings.ts'

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { spellSpan } from '../../src/core/duration-words.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
-import { spellSpan } from '../../src/core/span.ts'
 
 const SPANS: [ms: number, words: string][] = [
   [-5_000, '0 s'],

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { failsafeLead } from '../../src/core/failsafe-lead.ts'
+import { failsafeLead } from '../../src/core/failsafe-start.ts'
 import { FREQUENCIES, type Frequency } from '../../src/core/frequency.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
 import { floorToCents, type Usd } from '../../src/core/money.ts'

@@ -5,7 +5,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { WEEKS } from '../../src/cli/demo/storyline.ts'
-import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/serve/connection-limits.ts'
+import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/serve/connection-options.ts'
 import {
   DISK_FREE_MIN,
   DUE_LATE_MS,
@@ -15,9 +15,9 @@ import {
   SILENT_MAX_MS,
   UNSPENT_DAYS,
   WAL_LARGE_BYTES,
-} from '../../src/core/alarms.ts'
+} from '../../src/core/alarm-thresholds.ts'
 import { LEASE_MS, STUCK_DELIVERIES } from '../../src/core/execution.ts'
-import { FAILSAFE_LEAD_MIN_MS, PASS_GAPS_SEEN } from '../../src/core/failsafe-lead.ts'
+import { FAILSAFE_LEAD_MIN_MS, PASS_GAPS_SEEN } from '../../src/core/failsafe-start.ts'
 import { FREQUENCIES, slotMsOf, WINDOW_MS } from '../../src/core/frequency.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/core/instant.ts'
 import { PRICE_LIVE_MS } from '../../src/core/live-price.ts'
@@ -35,7 +35,7 @@ import { PROBE_TIMEOUT_MS } from '../../src/http/ops/readiness.ts'
 import { FETCH_TIMEOUT_MS } from '../../src/price/fetch-json.ts'
 import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/median.ts'
 import { CONNECT_TIMEOUT_MS, TOTAL_TIMEOUT_MS } from '../../src/webhook/deliver.ts'
-import { RESOLVE_TIMEOUT_MS } from '../../src/webhook/resolve.ts'
+import { RESOLVE_TIMEOUT_MS } from '../../src/webhook/name-lookup.ts'
 import { IN_PARALLEL_MAX } from '../../src/webhook/wake-partners.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { networkInterfaces } from 'node:os'
 import { type TestContext, test } from 'node:test'
-import { connectionLimitsOf } from '../../src/cli/serve/connection-limits.ts'
+import { connectionLimitsOf } from '../../src/cli/serve/connection-options.ts'
 import { networkOf } from '../../src/http/listen/network.ts'
 import { listenOn } from '../../src/http/listen.ts'
 import { type Conversation, converse } from './conversation.ts'

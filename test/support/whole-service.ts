@@ -15,7 +15,7 @@ const LOOK_INTO_THE_FILE = [
   'test/billing/reconcile.long.test.ts',
   'test/cli/check.test.ts',
   'test/cli/late-scheduler.test.ts',
-  'test/cli/screen.test.ts',
+  'test/cli/live-screen.test.ts',
   'test/cli/transcripts.test.ts',
   'test/cli/warnings.test.ts',
   'test/http/billing.test.ts',

@@ -1,7 +1,7 @@
 // An invoice as one HTML file that prints on A4: no script, no address outside, nothing to load.
 
 import { htmlText } from '../../core/html-text.ts'
-import type { Layout, Words } from './words.ts'
+import type { Layout, Words } from './printed-lines.ts'
 
 const STYLE = `
 :root { color-scheme: light; }

@@ -1,7 +1,7 @@
 // An invoice as Markdown: for a mail, a ticket, a repository.
 
-import { visibleCell } from '../../core/visible.ts'
-import type { Layout, Words } from './words.ts'
+import { visibleCell } from '../../core/visible-text.ts'
+import type { Layout, Words } from './printed-lines.ts'
 
 export const MARKDOWN: Layout = {
   head: (words, hasAdjustments) =>

@@ -7,7 +7,7 @@ import type { Store } from '../../store/store.ts'
 import type { Cli } from '../context.ts'
 import { printPages } from '../terminal/print.ts'
 import type { Column } from '../terminal/table.ts'
-import { fixPeriodFor, noteStage } from './period.ts'
+import { fixPeriodFor, noteStage } from './report-period.ts'
 
 export async function listAdjustments(
   cli: Cli,

@@ -1,11 +1,11 @@
 // billing invoice: one partner's month as a page that can be sent.
 
 import { adjustmentLineJson, adjustmentPages, type ExportScope } from '../../billing/export.ts'
-import { invoiceOf, pageOf } from '../../billing/invoice/draw.ts'
+import { type Invoice, invoiceJson, numberOf } from '../../billing/invoice/figures.ts'
+import { invoiceOf, pageOf } from '../../billing/invoice/from-ledger.ts'
 import { HTML } from '../../billing/invoice/html.ts'
-import { type Invoice, invoiceJson, numberOf } from '../../billing/invoice/invoice.ts'
 import { MARKDOWN } from '../../billing/invoice/markdown.ts'
-import type { Layout } from '../../billing/invoice/words.ts'
+import type { Layout } from '../../billing/invoice/printed-lines.ts'
 import { formatUsd } from '../../core/money.ts'
 import { periodOf } from '../../core/month.ts'
 import { Problem } from '../../core/problem.ts'
@@ -14,7 +14,7 @@ import type { Cli } from '../context.ts'
 import { tenantNamed } from '../shared/find-partner.ts'
 import { note, print } from '../terminal/print.ts'
 import { collectOften, refuseTarget, type Target, writeTo } from './export-file.ts'
-import { fixPeriodFor, noteStage } from './period.ts'
+import { fixPeriodFor, noteStage } from './report-period.ts'
 import { readParties } from './settings.ts'
 
 export type InvoiceFormat = 'html' | 'md' | 'json'

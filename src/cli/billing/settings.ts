@@ -2,7 +2,7 @@
 // they hold.
 
 import { z } from 'zod'
-import type { Parties, Party } from '../../billing/invoice/invoice.ts'
+import type { Parties, Party } from '../../billing/invoice/figures.ts'
 import { isMonth } from '../../core/month.ts'
 import { PARTNER_SLUG_PATTERN } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'

@@ -2,9 +2,9 @@
 
 import type { Frequency } from '../../core/frequency.ts'
 import { type Instant, utcDate } from '../../core/instant.ts'
-import type { History } from '../../engine/backtest/history.ts'
-import type { WindowResult } from '../../engine/backtest/replay.ts'
-import { type BacktestReport, blocksOf, saving } from '../../engine/backtest/report.ts'
+import type { History } from '../../engine/backtest/bars.ts'
+import type { WindowResult } from '../../engine/backtest/replay-windows.ts'
+import { type BacktestReport, blocksOf, saving } from '../../engine/backtest/savings-report.ts'
 import { drawDistribution } from './distribution-panel.ts'
 import { COST_HEIGHT, drawCost } from './saving-panel.ts'
 import { count, FONT, INK, RULE, SMALL } from './style.ts'

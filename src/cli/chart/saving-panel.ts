@@ -2,7 +2,12 @@
 // rate and the tails in words beside it: a win rate alone would promise more than the mean delivers.
 
 import { counted } from '../../core/counted.ts'
-import { type BacktestReport, BLOCKS_MIN, type Blocks, type Summary } from '../../engine/backtest/report.ts'
+import {
+  type BacktestReport,
+  BLOCKS_MIN,
+  type Blocks,
+  type Summary,
+} from '../../engine/backtest/savings-report.ts'
 import { axisLabels, CENTRED, INK, POLICY, QUIET, RIGHT, RULE, SMALL, signed, TITLE } from './style.ts'
 import { type Box, element, group, line, type Scale, scale, text, ticks } from './svg.ts'
 

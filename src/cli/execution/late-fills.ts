@@ -1,7 +1,7 @@
 // execution late-fills, accept-late and dismiss-late: reports of purchases that were refused, and an operator's decision.
 
 import type { Command } from 'commander'
-import { type Acceptance, acceptLate } from '../../core/late-fill.ts'
+import { type Acceptance, acceptLate } from '../../core/decide-late-fill.ts'
 import type { Cli } from '../context.ts'
 import { reasonOption, wholeNumber } from '../options/values.ts'
 import { auditEntry } from '../shared/audit-entry.ts'

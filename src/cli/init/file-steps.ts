@@ -16,7 +16,7 @@ import {
 import { dirname } from 'node:path'
 import { Problem } from '../../core/problem.ts'
 import { writeFileWhole } from '../../whole-file.ts'
-import type { Ids } from './place.ts'
+import type { Ids } from './install-places.ts'
 import type { Step } from './step.ts'
 
 /** `owner` may not exist yet: an earlier step creates the user. */

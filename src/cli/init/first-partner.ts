@@ -1,6 +1,6 @@
 // The first partner and its first key, made by the program that was just installed.
 
-import { type Place, runInstalled, runWriting } from './place.ts'
+import { type Place, runInstalled, runWriting } from './install-places.ts'
 
 export type FirstPartner = { slug: string; name: string; environment: 'live' | 'test' }
 

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs'
 import { Problem } from '../../core/problem.ts'
 import { isServer, shownAddress } from '../../store/address.ts'
-import { type Place, runInstalled } from './place.ts'
+import { type Place, runInstalled } from './install-places.ts'
 import { readSetting } from './settings.ts'
 
 type Status = { partners: { active: number; disabled: number }; findings: { kind: string }[] }

@@ -6,8 +6,8 @@ import type { Cli } from '../context.ts'
 import { slug } from '../options/values.ts'
 import { askLine, isYes } from '../terminal/ask.ts'
 import { note } from '../terminal/print.ts'
+import { type Place, type Scheduler, schedulerOfMachine } from './install-places.ts'
 import type { InitOptions } from './options.ts'
-import { type Place, type Scheduler, schedulerOfMachine } from './place.ts'
 
 /** The options with the answers. Throws Interrupted when Ctrl-C is pressed. */
 export async function askForRest(cli: Cli, place: Place, given: InitOptions): Promise<InitOptions> {

@@ -1,7 +1,7 @@
 // The settings of the jobs as they are on this machine.
 
 import { readOwn } from './file-steps.ts'
-import type { Place } from './place.ts'
+import type { Place } from './install-places.ts'
 
 /** The value of a setting; undefined for one that is not set. Throws bad_file as `readOwn` does. */
 export function readSetting({ settings }: Pick<Place, 'settings'>, name: string): string | undefined {

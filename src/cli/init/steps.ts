@@ -9,7 +9,6 @@ import { isServer, shownAddress } from '../../store/address.ts'
 import { giveName, nameAside } from '../../whole-file.ts'
 import { fileStep, folderStep, ownFolderStep, readOwn, undoOf } from './file-steps.ts'
 import { formerDatabase, refuseUnsealed } from './former-database.ts'
-import { jobSteps, relocated } from './job-steps.ts'
 import {
   type Ids,
   idsOf,
@@ -19,8 +18,9 @@ import {
   runWriting,
   type Scheduler,
   SYSTEM,
-} from './place.ts'
+} from './install-places.ts'
 import type { Step } from './step.ts'
+import { jobSteps, relocated } from './systemd-and-cron-steps.ts'
 
 export type Settings = { priceFeed?: string; ping?: URL }
 

@@ -2,7 +2,7 @@
 
 import type { Finding } from '../../core/findings.ts'
 import { quoted } from '../../core/shell-word.ts'
-import { visible } from '../../core/visible.ts'
+import { visible } from '../../core/visible-text.ts'
 import { IN_VARIABLE } from '../../store/address.ts'
 import type { Cli } from '../context.ts'
 

@@ -1,7 +1,7 @@
 // Which test environments are ahead of the real time, for status and check.
 
+import { spellSpan } from '../../core/duration-words.ts'
 import { formatInstant } from '../../core/instant.ts'
-import { spellSpan } from '../../core/span.ts'
 import type { Sandbox } from '../../store/sandboxes.ts'
 
 export const sandboxJson = ({ tenant, offsetMs, now }: Sandbox) => ({

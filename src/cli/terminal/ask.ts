@@ -1,7 +1,7 @@
 // The question before a dangerous change.
 
 import { Problem } from '../../core/problem.ts'
-import { visible } from '../../core/visible.ts'
+import { visible } from '../../core/visible-text.ts'
 import type { Cli } from '../context.ts'
 
 /** Whether there is a person to ask: a terminal both ways, and no script that wants JSON. */

@@ -1,6 +1,6 @@
 // What a command prints: results on stdout, remarks and warnings on stderr, each as text or as JSON.
 
-import { visible } from '../../core/visible.ts'
+import { visible } from '../../core/visible-text.ts'
 import type { PageRequest } from '../../store/paging.ts'
 import type { Cli } from '../context.ts'
 import { type Column, layTable } from './table.ts'

@@ -1,6 +1,6 @@
 // Rows as a table, and one thing as a list of fields. Their values may be anybody's text; each is kept on its own line.
 
-import { visibleCell } from '../../core/visible.ts'
+import { visibleCell } from '../../core/visible-text.ts'
 
 type Value = string | number | boolean | null
 

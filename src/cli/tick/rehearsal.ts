@@ -1,7 +1,7 @@
 // What a pass would do: every tranche that would fire, and why.
 
 import { counted } from '../../core/counted.ts'
-import { failsafeStart } from '../../core/failsafe-lead.ts'
+import { failsafeStart } from '../../core/failsafe-start.ts'
 import { formatInstant } from '../../core/instant.ts'
 import { formatPrice, formatUsd } from '../../core/money.ts'
 import type { Rehearsal } from '../../engine/pass.ts'

@@ -4,7 +4,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Environment } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
-import { visible } from '../../core/visible.ts'
+import { visible } from '../../core/visible-text.ts'
 import { SECRET_BYTES, secretOf } from '../../core/webhook.ts'
 import { UNGUARDED } from '../../webhook/address-guard.ts'
 import { createDeliver, type Send } from '../../webhook/deliver.ts'

@@ -3,7 +3,7 @@
 
 import { assert } from '../../core/assert.ts'
 import type { Firing, Tranche, Trigger } from '../../core/execution.ts'
-import { failsafeStart } from '../../core/failsafe-lead.ts'
+import { failsafeStart } from '../../core/failsafe-start.ts'
 import { type Instant, MINUTE_MS, plus } from '../../core/instant.ts'
 import { floorToCents, lesser, type Price, type Usd, ZERO_USD } from '../../core/money.ts'
 import type { Reference, Schedule } from '../../core/schedule-state.ts'

@@ -3,9 +3,9 @@
 
 import { formatInstant } from '../../core/instant.ts'
 import { formatUsd } from '../../core/money.ts'
-import { nextStep, type PlanState } from '../../core/next-step.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { PlanTerms } from '../../core/plan.ts'
+import { nextStep, type PlanState } from '../../core/plan-next-step.ts'
 import type { User } from '../../core/user.ts'
 import type { Webhook } from '../../core/webhook.ts'
 import { leftOf, type Window } from '../../core/window.ts'

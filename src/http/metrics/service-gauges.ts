@@ -10,8 +10,8 @@ import type { Vitals } from '../../core/vitals.ts'
 import { FAILURES_TO_PAUSE } from '../../core/webhook.ts'
 import type { MonitoringStore } from '../../store/monitoring.ts'
 import { type AddGauge, gaugesOf, setOrDrop, since } from './gauge.ts'
-import { createStockTaker, STOCK_TAKEN_MS } from './minutely-stock.ts'
 import { createPartnerGauges } from './partner-gauges.ts'
+import { createStockTaker, STOCK_TAKEN_MS } from './plans-and-unspent-windows.ts'
 
 /** In a registry of its own, so that none of them is shown when they could not be read. */
 export function createGauges() {

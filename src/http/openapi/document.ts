@@ -5,9 +5,9 @@ import { fillBody, noFillBody } from '../executions.ts'
 import { SAMPLE } from '../fields.ts'
 import type { Route } from '../route.ts'
 import { ROUTES } from '../routes.ts'
-import { HEADERS, INFO, PARAMETERS, TAGS } from './common-parts.ts'
-import { OPERATIONS, type Operation } from './operations.ts'
-import type { RefusalExample } from './refusal-examples.ts'
+import { HEADERS, INFO, PARAMETERS, TAGS } from './info-and-headers.ts'
+import type { RefusalExample } from './refusals.ts'
+import { OPERATIONS, type Operation } from './route-descriptions.ts'
 
 type Json = { [name: string]: unknown }
 

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import type { ReportKind } from '../../billing/export.ts'
 import { type Reading, textOf } from '../../billing/export-text.ts'
-import { invoiceOf, pageOf } from '../../billing/invoice/draw.ts'
+import { invoiceOf, pageOf } from '../../billing/invoice/from-ledger.ts'
 import { HTML } from '../../billing/invoice/html.ts'
 import { periodOf } from '../../core/month.ts'
 import type { Tenant } from '../../core/partner.ts'

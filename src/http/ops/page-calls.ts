@@ -7,15 +7,15 @@ import { isMonth } from '../../core/month.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Store } from '../../store/store.ts'
 import { readText } from '../body.ts'
-import { createOneAtATime } from '../one-at-a-time.ts'
 import { PUT_OFF } from '../refusal.ts'
+import { createOneAtATime } from '../slow-calls.ts'
 import { type Access, cookieOf, type Door, isFromOwnPage } from './access.ts'
 import { createDownloads } from './downloads.ts'
 import { PAGE_HEADERS } from './headers.ts'
 import { type Html, html, type Part } from './html.ts'
 import { monthParts, overviewParts, pageOf, partnerParts, planParts, signInForm } from './page.ts'
+import { createReader, ROWS_SHOWN } from './page-data.ts'
 import type { OpsAnswer, PagePath } from './paths.ts'
-import { createReader, ROWS_SHOWN } from './read.ts'
 
 type Asked = { event: H3Event; door: Door; path: PagePath }
 

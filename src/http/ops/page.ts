@@ -1,18 +1,18 @@
 // The operator's page, put together from its parts: the overview, a partner, a plan, a month, and the sign-in form.
 
+import { spellSpan } from '../../core/duration-words.ts'
 import type { Finding } from '../../core/findings.ts'
 import { spellInstant } from '../../core/instant.ts'
 import { averagePrice, formatBtc, formatPrice, formatUsd, priceAsNumber, ZERO_USD } from '../../core/money.ts'
 import type { Partner } from '../../core/partner.ts'
 import { quoted } from '../../core/shell-word.ts'
-import { spellSpan } from '../../core/span.ts'
 import type { PartnerSeen } from '../../core/vitals.ts'
 import type { ListedPlan } from '../../store/plans.ts'
 import { drawPrices } from './chart.ts'
-import { ago, billingRow, partnerLink, planLink, tableOf, trancheRow } from './common-parts.ts'
 import { type Html, html, link, type Part } from './html.ts'
-import { type MonthView, monthsSince, type Overview, type PlanView, ROWS_SHOWN } from './read.ts'
+import { type MonthView, monthsSince, type Overview, type PlanView, ROWS_SHOWN } from './page-data.ts'
 import { STYLE } from './style.ts'
+import { ago, billingRow, partnerLink, planLink, tableOf, trancheRow } from './tables-and-links.ts'
 
 /** The others can be unfolded, up to as many as anybody would read. */
 const FINDINGS_SHOWN = 8

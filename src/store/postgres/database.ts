@@ -37,7 +37,7 @@ export function serverDatabase(url: string, clock: (() => Instant) | null): Data
       return newOnServer(url, clock, options)
     },
     async waitsFor() {
-      const { heldBackFor } = await import('./server/waits.ts')
+      const { heldBackFor } = await import('./server/standby-wait.ts')
       return heldBackFor(url, shown)
     },
     refuseOutput: () => {},

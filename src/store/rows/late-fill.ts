@@ -1,7 +1,7 @@
 // A late fill: the row and the value.
 
 import type { Fill } from '../../core/confirmation-report.ts'
-import type { KeptFor, LateFill } from '../../core/kept-report.ts'
+import type { KeptFor, LateFill } from '../../core/keep-late-fill.ts'
 import { type ReportRow, reportOf } from './confirmation-report.ts'
 import { instant, instantOrNull } from './instant.ts'
 

@@ -1,7 +1,7 @@
 // A plan with its user's status, its current window, and the part of its schedule that its next step depends on.
 
 import type { Usd } from '../../core/money.ts'
-import type { PlanState } from '../../core/next-step.ts'
+import type { PlanState } from '../../core/plan-next-step.ts'
 import { instant } from './instant.ts'
 import { type PlanRow, planOf } from './plan.ts'
 import { type WindowRow, windowOf } from './window.ts'

@@ -4,7 +4,7 @@ import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Instant } from '../../core/instant.ts'
 import type { Database } from '../database.ts'
-import { explained, refuseUnreachable } from './file/explain.ts'
+import { explained, refuseUnreachable } from './file/error-words.ts'
 import { isMissing, refuseDatabaseFile } from './file/own-files.ts'
 import { openStore, readMigrationStates } from './open.ts'
 

@@ -2,8 +2,8 @@
 
 import { csvHeader, csvRow } from '../../../src/billing/csv.ts'
 import { EXPORTS, type ReportKind } from '../../../src/billing/export.ts'
-import type { FixedPeriod } from '../../../src/core/fixed-period.ts'
 import { periodOf } from '../../../src/core/month.ts'
+import type { FixedPeriod } from '../../../src/core/report-period.ts'
 import type { Store } from '../../../src/store/store.ts'
 
 export async function exportText(

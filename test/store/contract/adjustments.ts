@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { adjust } from '../../../src/core/adjustment.ts'
-import type { FixedPeriod } from '../../../src/core/fixed-period.ts'
 import { MINUTE_MS } from '../../../src/core/instant.ts'
 import { btc, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
+import type { FixedPeriod } from '../../../src/core/report-period.ts'
 import type { AdjustmentLine } from '../../../src/store/months.ts'
 import {
   AUDIT,

@@ -2,9 +2,9 @@
 // had come first.
 
 import assert from 'node:assert/strict'
+import { acceptLate } from '../../../src/core/decide-late-fill.ts'
 import { cancelByHand, type Execution } from '../../../src/core/execution.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/instant.ts'
-import { acceptLate } from '../../../src/core/late-fill.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import { AUDIT, type Contract, link, poll, sendPlan, tick } from '../world.ts'
 import { adjustOn, confirmOn, during, kindsOf, ledgerOf, PLANS, race, refusal } from './race.ts'

@@ -1,9 +1,9 @@
 // Executions are handed out once, confirmed once, and never spend what they have not reserved.
 
 import assert from 'node:assert/strict'
+import { acceptLate } from '../../../src/core/decide-late-fill.ts'
 import { LEASE_MS } from '../../../src/core/execution.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'
-import { acceptLate } from '../../../src/core/late-fill.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import {
   AUDIT,

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict'
 import { adjust } from '../../../src/core/adjustment.ts'
+import { acceptLate } from '../../../src/core/decide-late-fill.ts'
 import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
-import { KEPT_REPORTS_MAX } from '../../../src/core/kept-report.ts'
-import { acceptLate } from '../../../src/core/late-fill.ts'
+import { KEPT_REPORTS_MAX } from '../../../src/core/keep-late-fill.ts'
 import { btc, type Usd, usd } from '../../../src/core/money.ts'
 import {
   AUDIT,

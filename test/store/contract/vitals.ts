@@ -1,7 +1,7 @@
 // What is known at a glance, and what of it every process can read: prices, feeds, polls, orders.
 
 import assert from 'node:assert/strict'
-import { FEED_PASSES_SEEN } from '../../../src/core/alarms.ts'
+import { FEED_PASSES_SEEN } from '../../../src/core/alarm-thresholds.ts'
 import { LEASE_MS } from '../../../src/core/execution.ts'
 import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { price, usd } from '../../../src/core/money.ts'

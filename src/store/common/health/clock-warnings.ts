@@ -1,12 +1,12 @@
 // What the check has to say about the clock: traces of a time when it was wrong.
 
 import { counted } from '../../../core/counted.ts'
+import { spellSpan } from '../../../core/duration-words.ts'
 import { tenantName, ticket } from '../../../core/findings.ts'
 import { formatInstant } from '../../../core/instant.ts'
-import { spellSpan } from '../../../core/span.ts'
+import type { PlanAhead, WindowStore } from '../../bring-back-windows.ts'
 import type { Look } from '../../check.ts'
 import { instantOrNull } from '../../rows/instant.ts'
-import type { PlanAhead, WindowStore } from '../../windows-ahead.ts'
 import { type Reader, sql } from '../reader.ts'
 
 const LIVE = { slug: null, environment: 'live' } as const

@@ -1,7 +1,7 @@
 // What is known of each partner's live environment, in a few steps along indexes, however many plans and orders there
 // are.
 
-import { FAILED_ORDERS_MIN, ORDERS_SEEN_MS } from '../../../core/alarms.ts'
+import { FAILED_ORDERS_MIN, ORDERS_SEEN_MS } from '../../../core/alarm-thresholds.ts'
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import { HOUR_MS, type Instant } from '../../../core/instant.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'

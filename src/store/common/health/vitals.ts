@@ -1,11 +1,11 @@
 // What is known of the service at a glance: the latest passes and their feed, the clock, each partner, the disk.
 
-import { FEED_PASSES_SEEN } from '../../../core/alarms.ts'
+import { FEED_PASSES_SEEN } from '../../../core/alarm-thresholds.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { DiskSeen, FeedSeen } from '../../../core/vitals.ts'
 import { SEAL, type SealRow, sealIn } from '../../copying/read-seal.ts'
 import type { MonitoringStore, Stock } from '../../monitoring.ts'
-import { type DisputeRow, disputeOf } from '../../rows/dispute.ts'
+import { type DisputeRow, disputeOf } from '../../rows/clock-dispute.ts'
 import { instant } from '../../rows/instant.ts'
 import { type PriceRow, priceOf } from '../../rows/price.ts'
 import { ask, type Reader, sql } from '../reader.ts'

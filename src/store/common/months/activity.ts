@@ -4,7 +4,7 @@ import type { Activity } from '../../../core/fees.ts'
 import { type Btc, type Usd, ZERO_USD } from '../../../core/money.ts'
 import type { MonthStore, UserLine } from '../../months.ts'
 import { ask, type Reader, sql } from '../reader.ts'
-import { slicesOf } from './slices.ts'
+import { slicesOf } from './read-in-slices.ts'
 
 export const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'
 

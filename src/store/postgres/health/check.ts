@@ -2,6 +2,7 @@
 // after they were recorded.
 
 import { Problem } from '../../../core/problem.ts'
+import type { WindowStore } from '../../bring-back-windows.ts'
 import type { CheckStore, Fault } from '../../check.ts'
 import {
   ADJUSTMENTS_AFTER,
@@ -15,7 +16,6 @@ import {
 } from '../../common/health/faults.ts'
 import type { Sql } from '../../common/reader.ts'
 import { LEDGER_RULES } from '../../sql/check-rules.ts'
-import type { WindowStore } from '../../windows-ahead.ts'
 import type { Connection } from '../server/connection.ts'
 import { queryOf } from '../server/reader.ts'
 import type { Query } from '../server/statement.ts'

@@ -1,17 +1,17 @@
 // Monitoring's reads, each along an index, and none of them a lock.
 
 import { backlogReader } from '../../common/health/backlog.ts'
-import { marksReader } from '../../common/health/marks.ts'
-import { metricsReader } from '../../common/health/metrics-reads.ts'
+import { marksReader } from '../../common/health/count-new-executions.ts'
 import { partnersReader } from '../../common/health/partners-seen.ts'
-import { schedulerReader } from '../../common/health/scheduler.ts'
-import { stockTaker } from '../../common/health/stock.ts'
+import { metricsReader } from '../../common/health/passes-and-webhooks.ts'
+import { stockTaker } from '../../common/health/plans-and-unspent-windows.ts'
+import { schedulerReader } from '../../common/health/scheduler-lateness.ts'
 import { type VitalParts, vitalsReader } from '../../common/health/vitals.ts'
 import type { MonitoringStore } from '../../monitoring.ts'
 import type { Connection } from '../server/connection.ts'
 import { readerOf } from '../server/reader.ts'
 import { query } from '../server/statement.ts'
-import { settledExecution } from './settled.ts'
+import { settledExecution } from './committed-up-to.ts'
 import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_SQL } from './statements.ts'
 
 // Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which are

@@ -5,7 +5,7 @@ import { HOUR_MS } from '../../../core/instant.ts'
 import type { OpenRow } from '../../common/health/backlog.ts'
 import { type OpsSql, TRANCHE } from '../../common/health/ops-page.ts'
 import { lateFills, type PartnerSql, partnersPage } from '../../common/health/partners-seen.ts'
-import { firstAwake } from '../../common/health/scheduler.ts'
+import { firstAwake } from '../../common/health/scheduler-lateness.ts'
 import { sql } from '../../common/reader.ts'
 import { IS_OPEN, OWN_NOW, unleasedAt } from '../../sql/expressions.ts'
 

@@ -1,6 +1,6 @@
 // What a screen shows beside the vitals: what happened lately, and the version of the schema.
 
-import { recentReader } from '../../common/health/recent.ts'
+import { recentReader } from '../../common/health/latest-passes-and-executions.ts'
 import { sealReader } from '../../copying/read-seal.ts'
 import type { StatusStore } from '../../status.ts'
 import type { Connection } from '../server/connection.ts'

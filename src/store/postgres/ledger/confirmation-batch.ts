@@ -4,7 +4,7 @@ import type { Confirmation, ExecutionSeen, Recorded, Refused } from '../../../co
 import type { Execution } from '../../../core/execution.ts'
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import { type Instant, later } from '../../../core/instant.ts'
-import type { LateFill } from '../../../core/kept-report.ts'
+import type { LateFill } from '../../../core/keep-late-fill.ts'
 import type { Trade } from '../../../core/trade.ts'
 import type { Window } from '../../../core/window.ts'
 

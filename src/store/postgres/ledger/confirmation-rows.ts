@@ -16,7 +16,7 @@ import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, type Columns, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
 import { type Asked, type ConfirmationBatch, createBatch } from './confirmation-batch.ts'
-import { lateReports, REPORTED } from './late-reports.ts'
+import { lateReports, REPORTED } from './late-fills.ts'
 
 // The plus keeps the planner from reading everything that a tenant has: it knows little about tables that have just
 // begun to grow, and then sticks to its plan.

@@ -4,7 +4,7 @@ import type { Execution } from '../../../core/execution.ts'
 import { type Instant, MINUTE_MS, plus } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { ExecutionStore, ExecutionsPage } from '../../executions.ts'
-import type { PollNotes } from '../../poll-notes.ts'
+import type { PollNotes } from '../../last-polls.ts'
 import {
   type ExecutionRow,
   executionOf,
@@ -26,9 +26,9 @@ import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
 import { createConfirm } from './confirm.ts'
 import { createStops } from './disable-user.ts'
-import { ledger } from './ledger.ts'
+import { records, writeRecord } from './execution-record.ts'
 import { createPoll } from './poll.ts'
-import { records, writeRecord } from './records.ts'
+import { ledger } from './windows-and-schedules.ts'
 
 const CANCEL = query(CANCEL_EXECUTION)
 const OF_TENANT_PAGE = query<ExecutionRow>(EXECUTIONS_OF_TENANT)

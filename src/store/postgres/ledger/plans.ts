@@ -2,9 +2,9 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
-import type { PlanState } from '../../../core/next-step.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
 import type { PlanChange } from '../../../core/plan.ts'
+import type { PlanState } from '../../../core/plan-next-step.ts'
 import type { ListedPlan, PlanStore } from '../../plans.ts'
 import { instant } from '../../rows/instant.ts'
 import { type PlanRow, planOf, planParams } from '../../rows/plan.ts'
@@ -33,8 +33,8 @@ import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
 import { onceMore } from '../server/try-again.ts'
 import { cancelOpen } from './cancel-open.ts'
-import { ledger } from './ledger.ts'
 import { lockPlanByName } from './row-locks.ts'
+import { ledger } from './windows-and-schedules.ts'
 
 type ListedPlanRow = PlanRow & TenantRow
 

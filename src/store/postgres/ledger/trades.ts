@@ -1,11 +1,11 @@
 // Trades after the fact: adjusted by an operator, or made of a report that was refused and kept.
 
 import type { Adjustment } from '../../../core/adjustment.ts'
-import { chosen, undecided } from '../../../core/late-fill.ts'
+import { chosen, undecided } from '../../../core/decide-late-fill.ts'
 import { adjustmentDigest } from '../../digests.ts'
 import { adjustmentParams } from '../../rows/adjustment.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
-import { INSERT_ADJUSTMENT, LIST_LATE_REPORTS } from '../../sql/records.ts'
+import { INSERT_ADJUSTMENT, LIST_LATE_REPORTS } from '../../sql/trades-and-late-fills.ts'
 import type { TradeStore } from '../../trades.ts'
 import { addAudit } from '../accounts/audit.ts'
 import { latestRecordedAt } from '../sandbox/tenant-time.ts'
@@ -14,9 +14,9 @@ import { LOCK } from '../server/locks.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
 import { readBatch, writeBatch } from './confirmation-rows.ts'
-import { lateReports } from './late-reports.ts'
-import { ledger } from './ledger.ts'
-import { records, writeRecord } from './records.ts'
+import { records, writeRecord } from './execution-record.ts'
+import { lateReports } from './late-fills.ts'
+import { ledger } from './windows-and-schedules.ts'
 
 const NUMBERING = query(`select pg_advisory_xact_lock(${LOCK.numbering}, 0)`)
 const LATEST_ID = query<{ id: bigint | null }>('select max(adjustment_id) as id from adjustments')

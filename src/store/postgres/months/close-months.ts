@@ -1,12 +1,12 @@
 // Sets the bound below which nothing is dated any more once a month has been reported: behind the gate
 // (../server/gate.ts), alone.
 
-import type { FixedPeriod } from '../../../core/fixed-period.ts'
-import { isConfirmed, overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Period } from '../../../core/month.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
+import type { FixedPeriod } from '../../../core/report-period.ts'
+import { isConfirmed, overPeriod, runningPeriod } from '../../../core/report-period.ts'
 import { activityReader } from '../../common/months/activity.ts'
 import {
   CLOSE_MONTH,
@@ -14,16 +14,16 @@ import {
   IS_CLOSED,
   REPORT_SANDBOX_UNTIL,
   REPORT_UNTIL,
-} from '../../common/months/fixed.ts'
+} from '../../common/months/close-months-sql.ts'
 import { readMonths } from '../../common/months/read-months.ts'
 import { tradeLines } from '../../common/months/trade-lines.ts'
 import type { MonthStore } from '../../months.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { isSandbox, latestRecordedAt } from '../sandbox/tenant-time.ts'
 import { type Connection, callOf, type Errand, type WriteTx } from '../server/connection.ts'
-import type { Scope } from '../server/gate.ts'
+import type { Scope } from '../server/month-gate.ts'
 import { queryOf, readerOf } from '../server/reader.ts'
-import { reached } from './reached.ts'
+import { reached } from './latest-recorded-time.ts'
 
 const CLOSED = queryOf(IS_CLOSED)
 const CLOSE = queryOf(CLOSE_MONTH)

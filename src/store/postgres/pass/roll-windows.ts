@@ -16,7 +16,7 @@ import {
 import type { PlanDecisions } from '../../passes.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { amountParams, closingParams } from '../../rows/window.ts'
-import { slotUse } from '../../sql/ledger.ts'
+import { slotUse } from '../../sql/windows-and-schedules.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'

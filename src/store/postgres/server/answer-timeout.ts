@@ -1,10 +1,10 @@
-// How long a server may stay silent. A healthy server ends what takes too long and says so (limits.ts). One that hangs,
+// How long a server may stay silent. A healthy server ends what takes too long and says so (timeouts.ts). One that hangs,
 // or whose network is cut, does not, and its client would wait for ever, so the connection is cut here.
 
 import type { Socket } from 'node:net'
 import type { ClientBase } from 'pg'
 import { Silence } from './error-kinds.ts'
-import { PATIENCE, type Patience } from './limits.ts'
+import { PATIENCE, type Patience } from './timeouts.ts'
 
 export type Watch = {
   /** Something was asked, after everything that was asked before. */

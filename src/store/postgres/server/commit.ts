@@ -3,10 +3,10 @@
 
 import type { ClientBase, Pool } from 'pg'
 import { isUndone, OutcomeUnknown, Undone } from './error-kinds.ts'
-import { HISTORY_SQL, type History, type Mark } from './gate.ts'
-import { PATIENCE, type Patience } from './limits.ts'
+import { HISTORY_SQL, type History, type Mark } from './month-gate.ts'
 import { type Pipeline, pipelineOn } from './pipeline.ts'
 import { query } from './statement.ts'
+import { PATIENCE, type Patience } from './timeouts.ts'
 
 /** For how long, and how often, a server is asked what became of a transaction. */
 const ASKED_MAX_MS = 10_000

@@ -4,18 +4,18 @@ import type { PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
-import { createRefusedWrites } from '../../refused-writes.ts'
+import { createRefusedWrites } from '../../disk-full.ts'
 import { isOtherSchema } from '../../schema-version.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
 import { createPlaces, type Whose } from './connection-turns.ts'
 import { isDiskFull, isLost, isUndone } from './error-kinds.ts'
 import { explained, noneFree } from './error-words.ts'
-import { type Entered, enter, type Mark, type Scope } from './gate.ts'
-import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './limits.ts'
+import { type Entered, enter, type Mark, type Scope } from './month-gate.ts'
 import { firstError, type Pipeline, pipelineOn, type Tx } from './pipeline.ts'
 import type { Pool } from './pool.ts'
 import { type SchemaLook, watchSchema } from './schema-watch.ts'
+import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './timeouts.ts'
 import { tryAgain } from './try-again.ts'
 
 /** Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited. */
@@ -49,7 +49,7 @@ export type Connection = {
   /** Runs `work` on one consistent snapshot. */
   read<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
   /**
-   * Runs `work` in a transaction behind the gate of months (gate.ts) and resolves once it is committed; what throws undoes
+   * Runs `work` in a transaction behind the gate of months (month-gate.ts) and resolves once it is committed; what throws undoes
    * it. `work` may run more than once: the last run counts.
    */
   write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope & Errand): Promise<T>

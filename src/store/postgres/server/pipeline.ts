@@ -4,8 +4,8 @@
 import type { ClientBase, PoolClient, QueryResult } from 'pg'
 import { isOtherSchema } from '../../schema-version.ts'
 import { watchOver } from './answer-timeout.ts'
-import type { Patience } from './limits.ts'
 import { type Params, type Query, valuesOf } from './statement.ts'
+import type { Patience } from './timeouts.ts'
 
 /** What may be asked inside a transaction. Statements run in the order in which they are asked. */
 export type Tx = {

@@ -7,9 +7,9 @@ import { impatient } from './answer-timeout.ts'
 import { destinationOf } from './destination.ts'
 import { refusedAs } from './error-words.ts'
 import { holdInUse } from './in-use.ts'
-import { CONNECT_MAX_MS } from './limits.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
-import { SILENCE, settle } from './session.ts'
+import { SILENCE, settle } from './session-settings.ts'
+import { CONNECT_MAX_MS } from './timeouts.ts'
 
 const CONNECTIONS_MAX = 10
 

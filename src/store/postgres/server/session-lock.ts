@@ -2,9 +2,9 @@
 
 import type { Connection } from './connection.ts'
 import { explained } from './error-words.ts'
-import { PATIENCE } from './limits.ts'
 import { pipelineOn } from './pipeline.ts'
 import { query } from './statement.ts'
+import { PATIENCE } from './timeouts.ts'
 
 const TRY = query<{ taken: boolean }>('select pg_try_advisory_lock(:which::int, 0) as taken')
 const UNLOCK = query('select pg_advisory_unlock(:which::int, 0)')

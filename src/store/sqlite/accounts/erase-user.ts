@@ -7,7 +7,7 @@ import { ERASE_USER } from '../../sql/accounts.ts'
 import { SELECT_USER } from '../../sql/expressions.ts'
 import type { UserStore } from '../../users.ts'
 import type { Connection, Database } from '../file/connection.ts'
-import { busy } from '../file/errors.ts'
+import { busy } from '../file/error-kinds.ts'
 import { whenFree } from '../file/when-free.ts'
 import type { AuditLog } from './audit.ts'
 

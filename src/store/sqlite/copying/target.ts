@@ -10,7 +10,7 @@ import type { FileHistory, NewTarget, TargetOptions } from '../../copying/ends.t
 import { type Block, rowsOf } from '../../copying/lines.ts'
 import type { Table } from '../../copying/tables.ts'
 import { type Database, openFile } from '../file/connection.ts'
-import { refuseClosedFolder, refuseUnreachable } from '../file/explain.ts'
+import { refuseClosedFolder, refuseUnreachable } from '../file/error-words.ts'
 import { insertRows } from '../file/insert-rows.ts'
 import { migrate } from '../file/migrate.ts'
 import { refuseNetworkFile } from '../file/network-disk.ts'

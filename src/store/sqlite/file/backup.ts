@@ -3,11 +3,11 @@
 import { existsSync } from 'node:fs'
 import { nameTaken } from '../../../whole-file.ts'
 import { type Database, openFile } from './connection.ts'
-import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './explain.ts'
-import { refuseDoubtfulLog } from './log-trust.ts'
+import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './error-words.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseDatabaseFile } from './own-files.ts'
 import { copyTo } from './vacuum-copy.ts'
+import { refuseDoubtfulLog } from './wal-checks.ts'
 import { whenFree } from './when-free.ts'
 
 /** Copies `file` to `copy` while others go on reading and writing. Throws file_exists, database_not_found, bad_file. */

@@ -4,8 +4,8 @@
 import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { openFile } from './connection.ts'
-import { isBusy } from './errors.ts'
-import { explained } from './explain.ts'
+import { isBusy } from './error-kinds.ts'
+import { explained } from './error-words.ts'
 import { giveToFolderOwner } from './own-files.ts'
 
 const heldHere = new Set<string>()

@@ -5,7 +5,7 @@ import { dirname } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
 import { giveName, nameAside, sync } from '../../../whole-file.ts'
 import { type Database, openFile } from './connection.ts'
-import { inOneLine, isBusy, isCorrupt, isNoDatabase, isUnreadable } from './errors.ts'
+import { inOneLine, isBusy, isCorrupt, isNoDatabase, isUnreadable } from './error-kinds.ts'
 import { BESIDE } from './own-files.ts'
 
 /**

@@ -1,7 +1,7 @@
 // Waiting while another process holds the lock, without holding up the event loop.
 
 import { Problem } from '../../../core/problem.ts'
-import { isBusy } from './errors.ts'
+import { isBusy } from './error-kinds.ts'
 
 /** How long a read or write waits for another process before it gives up. */
 export const LOCK_WAIT_MAX_MS = 15_000

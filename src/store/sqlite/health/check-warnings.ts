@@ -2,13 +2,13 @@
 // interrupted.
 
 import { statSync } from 'node:fs'
-import { WAL_LARGE_BYTES } from '../../../core/alarms.ts'
+import { WAL_LARGE_BYTES } from '../../../core/alarm-thresholds.ts'
 import { spellBytes } from '../../../core/bytes.ts'
 import { ticket } from '../../../core/findings.ts'
+import type { WindowStore } from '../../bring-back-windows.ts'
 import type { CheckStore, Look } from '../../check.ts'
 import { IMPORT_ROWS, importLeft, warningsOf } from '../../common/health/warnings.ts'
 import type { Reader } from '../../common/reader.ts'
-import type { WindowStore } from '../../windows-ahead.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { lockFile, realName, walBytes, walFile } from '../file/own-files.ts'
 import { acquireLock } from '../file/process-lock.ts'

@@ -1,5 +1,6 @@
 // The check: what SQLite says of the file, every rule of the ledger, and rows that were changed after they were recorded.
 
+import type { WindowStore } from '../../bring-back-windows.ts'
 import type { CheckStore, Fault } from '../../check.ts'
 import {
   ADJUSTMENTS_AFTER,
@@ -17,9 +18,8 @@ import {
 } from '../../common/health/faults.ts'
 import { LEDGER_RULES, type Rule } from '../../sql/check-rules.ts'
 import { IS_OPEN, TENANT_NAME } from '../../sql/expressions.ts'
-import type { WindowStore } from '../../windows-ahead.ts'
 import type { Connection, Database } from '../file/connection.ts'
-import { inOneLine, isCorrupt } from '../file/errors.ts'
+import { inOneLine, isCorrupt } from '../file/error-kinds.ts'
 import { createWarnings } from './check-warnings.ts'
 
 export const createCheckStore = (

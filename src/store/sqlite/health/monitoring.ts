@@ -2,11 +2,11 @@
 // requests get their turn, however many rows there are.
 
 import { backlogReader } from '../../common/health/backlog.ts'
-import { marksReader, NEWEST_EXECUTION } from '../../common/health/marks.ts'
-import { metricsReader } from '../../common/health/metrics-reads.ts'
+import { marksReader, NEWEST_EXECUTION } from '../../common/health/count-new-executions.ts'
 import { partnersReader } from '../../common/health/partners-seen.ts'
-import { schedulerReader } from '../../common/health/scheduler.ts'
-import { stockTaker } from '../../common/health/stock.ts'
+import { metricsReader } from '../../common/health/passes-and-webhooks.ts'
+import { stockTaker } from '../../common/health/plans-and-unspent-windows.ts'
+import { schedulerReader } from '../../common/health/scheduler-lateness.ts'
 import { type VitalParts, vitalsReader } from '../../common/health/vitals.ts'
 import type { MonitoringStore } from '../../monitoring.ts'
 import type { Connection } from '../file/connection.ts'

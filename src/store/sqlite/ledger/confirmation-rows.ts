@@ -10,8 +10,8 @@ import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import { SELECT_EXECUTION } from '../../sql/expressions.ts'
 import type { Database } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
-import type { LateReports } from './late-reports.ts'
-import type { Ledger } from './ledger.ts'
+import type { LateReports } from './late-fills.ts'
+import type { Ledger } from './windows-and-schedules.ts'
 
 export type Confirmations = ReturnType<typeof createConfirmations>
 

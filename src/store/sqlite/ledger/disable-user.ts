@@ -9,7 +9,7 @@ import { BEGIN_STOP, NOTE_STOP } from '../../sql/accounts.ts'
 import { AWAKE } from '../../sql/expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
-import type { Ledger } from './ledger.ts'
+import type { Ledger } from './windows-and-schedules.ts'
 
 /** Plans stopped in one transaction: some ten milliseconds of work. */
 const PLANS_PER_PAGE = 250

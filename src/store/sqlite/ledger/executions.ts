@@ -6,7 +6,7 @@ import type { Tenant } from '../../../core/partner.ts'
 import { SEAL, type SealRow, sealIn } from '../../copying/read-seal.ts'
 import { sealedProblem } from '../../copying/seal-words.ts'
 import type { ExecutionStore } from '../../executions.ts'
-import type { PollNotes } from '../../poll-notes.ts'
+import type { PollNotes } from '../../last-polls.ts'
 import {
   type ExecutionRow,
   executionOf,
@@ -27,9 +27,9 @@ import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Confirmations } from './confirmation-rows.ts'
 import type { Stops } from './disable-user.ts'
 import { createDueList } from './due-executions.ts'
-import type { LateReports } from './late-reports.ts'
-import type { Ledger } from './ledger.ts'
-import type { Records } from './records.ts'
+import type { Records } from './execution-record.ts'
+import type { LateReports } from './late-fills.ts'
+import type { Ledger } from './windows-and-schedules.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
 type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution; now: Instant }

@@ -1,8 +1,8 @@
 // Plans: written by partners, listed for operators.
 
 import type { Usd } from '../../../core/money.ts'
-import type { PlanState } from '../../../core/next-step.ts'
 import type { Tenant } from '../../../core/partner.ts'
+import type { PlanState } from '../../../core/plan-next-step.ts'
 import type { PlanStore } from '../../plans.ts'
 import { instant } from '../../rows/instant.ts'
 import { type PlanRow, planOf, planParams } from '../../rows/plan.ts'
@@ -27,7 +27,7 @@ import {
 } from '../../sql/plans.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
-import type { Ledger } from './ledger.ts'
+import type { Ledger } from './windows-and-schedules.ts'
 
 export function createPlanStore(connection: Connection, ledger: Ledger, time: TenantTime): PlanStore {
   const { read, present } = connection

@@ -1,20 +1,20 @@
 // Trades after the fact: adjusted by an operator, or made of a report that was refused and kept.
 
 import type { Adjustment } from '../../../core/adjustment.ts'
+import { chosen, undecided } from '../../../core/decide-late-fill.ts'
 import type { Instant } from '../../../core/instant.ts'
-import { chosen, undecided } from '../../../core/late-fill.ts'
 import { adjustmentDigest } from '../../digests.ts'
 import { adjustmentParams } from '../../rows/adjustment.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
-import { INSERT_ADJUSTMENT, LIST_LATE_REPORTS } from '../../sql/records.ts'
+import { INSERT_ADJUSTMENT, LIST_LATE_REPORTS } from '../../sql/trades-and-late-fills.ts'
 import type { TradeStore } from '../../trades.ts'
 import type { AuditLog } from '../accounts/audit.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Confirmations } from './confirmation-rows.ts'
-import type { LateReports } from './late-reports.ts'
-import type { Ledger } from './ledger.ts'
-import type { Records } from './records.ts'
+import type { Records } from './execution-record.ts'
+import type { LateReports } from './late-fills.ts'
+import type { Ledger } from './windows-and-schedules.ts'
 
 type Parts = {
   ledger: Ledger

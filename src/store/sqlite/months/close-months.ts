@@ -1,23 +1,23 @@
 // Sets the bound below which nothing is dated any more once a month has been reported.
 
-import { type FixedPeriod, isConfirmed, overPeriod, runningPeriod } from '../../../core/fixed-period.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Period } from '../../../core/month.ts'
 import type { Tenant } from '../../../core/partner.ts'
+import { type FixedPeriod, isConfirmed, overPeriod, runningPeriod } from '../../../core/report-period.ts'
 import {
   CLOSE_MONTH,
   FIRST_PARTNER,
   IS_CLOSED,
   REPORT_SANDBOX_UNTIL,
   REPORT_UNTIL,
-} from '../../common/months/fixed.ts'
+} from '../../common/months/close-months-sql.ts'
 import { readMonths } from '../../common/months/read-months.ts'
 import type { MonthStore } from '../../months.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { readerOf } from '../file/reader.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
-import { createReached } from './reached.ts'
+import { createReached } from './latest-recorded-time.ts'
 
 /** The end of what has been reported: no write is dated before it again. */
 export function reportedUntil(db: Database): () => Instant {

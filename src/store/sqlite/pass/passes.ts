@@ -1,7 +1,7 @@
 // Passes: recorded, done page by page, and deleted after a week; and what a pass would do now.
 
 import SQLite from 'better-sqlite3'
-import { PASS_GAPS_SEEN } from '../../../core/failsafe-lead.ts'
+import { PASS_GAPS_SEEN } from '../../../core/failsafe-start.ts'
 import type { Instant } from '../../../core/instant.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../../pass-history.ts'
 import type { DueRanges, PassCounts, PassStart, PassStore, Preview } from '../../passes.ts'

@@ -13,7 +13,7 @@ import { tenantsById } from '../accounts/tenants.ts'
 import type { Database } from '../file/connection.ts'
 import { insertRows } from '../file/insert-rows.ts'
 import type { Stops } from '../ledger/disable-user.ts'
-import type { Ledger } from '../ledger/ledger.ts'
+import type { Ledger } from '../ledger/windows-and-schedules.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 
 type TermsRow = { frequency: string; amount_usd: bigint; min_tranche: bigint }

@@ -1,0 +1,168 @@
+// A status as JSON for a script, and in words for a person.
+
+import { UNSPENT_DAYS } from '../../core/alarm-thresholds.ts'
+import { spellBytes } from '../../core/bytes.ts'
+import { counted, grouped } from '../../core/counted.ts'
+import { type Finding, findingsOf } from '../../core/findings.ts'
+import { DAY_MS, formatInstant, type Instant, plus } from '../../core/instant.ts'
+import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
+import type { Environment } from '../../core/partner.ts'
+import { latenessInWords, type SchedulerSeen, schedulerLateness } from '../../core/scheduler-lateness.ts'
+import type { DiskSeen, FeedSeen, Vitals } from '../../core/vitals.ts'
+import type { Backlog, Stock } from '../../store/monitoring.ts'
+import type { Sandbox } from '../../store/sandboxes.ts'
+import type { Cli } from '../context.ts'
+import { findingInWords, findingJson } from '../shared/findings.ts'
+import { renderFields } from '../terminal/table.ts'
+import { seconds, secondsSince, spellSeconds } from './age-seconds.ts'
+import { partnerJson, partnerTable } from './partner-table.ts'
+import { sandboxJson, sandboxLines } from './sandboxes.ts'
+
+/** One look: what status shows, on a live screen or elsewhere. */
+export type Health = {
+  at: Instant
+  vitals: Vitals
+  stock: Stock
+  backlog: Record<Environment, Backlog>
+  sandboxes: Sandbox[]
+}
+
+export const findingsIn = ({ vitals, at }: Health): Finding[] => findingsOf(vitals, at)
+
+/** More of them would say nothing new at a glance; `check` names them all. */
+const FINDINGS_SHOWN = 10
+
+/** The numbers are those of the live environments; what is in test environments stands apart. */
+export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
+  const { at, vitals, stock, backlog, sandboxes } = health
+  const { scheduler, partners, unspent, price, feed, disk } = vitals
+  return {
+    at: formatInstant(at),
+    last_tick_at: scheduler.lastFinishedAt && formatInstant(scheduler.lastFinishedAt),
+    last_tick_age_seconds: secondsSince(scheduler.lastFinishedAt, at),
+    scheduler: schedulerJson(scheduler, at),
+    price: price && {
+      price_usd: formatPrice(price.price),
+      at: formatInstant(price.at),
+      age_seconds: secondsSince(price.at, at),
+      source: price.source,
+    },
+    price_feed: feed && feedJson(feed),
+    plans: stock.plans.live,
+    partners: {
+      active: partners.filter(({ status }) => status === 'active').length,
+      disabled: partners.filter(({ status }) => status === 'disabled').length,
+    },
+    executions_open: backlog.live.open,
+    due_backlog: backlog.live.due,
+    oldest_due_age_seconds: secondsSince(backlog.live.oldestDueAt, at),
+    orders_24h: {
+      filled: partners.reduce((sum, { orders }) => sum + orders.filled, 0),
+      failed: partners.reduce((sum, { orders }) => sum + orders.failed, 0),
+    },
+    paused_webhooks: partners
+      .filter(({ webhook }) => webhook?.paused)
+      .map(({ tenant }) => ({ partner_slug: tenant.partnerSlug, environment: tenant.environment })),
+    unspent_windows: {
+      since: formatInstant(plus(at, -UNSPENT_DAYS * DAY_MS)),
+      count: unspent.reduce((sum, { windows }) => sum + windows, 0),
+      released_usd: formatUsd(unspent.reduce((sum, { released }) => sum + released, 0n) as Usd),
+    },
+    late_fills_undecided: partners.reduce((sum, { lateFills }) => sum + (lateFills?.kept ?? 0), 0),
+    disk: disk && diskJson(disk),
+    by_partner: partners.map((partner) => partnerJson(partner, at)),
+    test: {
+      plans: stock.plans.test,
+      executions_open: backlog.test.open,
+      due_backlog: backlog.test.due,
+    },
+    sandboxes: sandboxes.map(sandboxJson),
+    findings: findingsIn(health).map((finding) => findingJson(cli, finding, 'warning')),
+  }
+}
+
+/** `reason` says why it is late, and is null when it is not. */
+function schedulerJson(seen: SchedulerSeen, now: Instant) {
+  const { isLate, waitedMs, allowedMs, usualGapMs } = schedulerLateness(seen, now)
+  return {
+    late: isLate,
+    waited_seconds: waitedMs === null ? null : seconds(waitedMs),
+    allowed_seconds: seconds(allowedMs),
+    usual_gap_seconds: usualGapMs === null ? null : seconds(usualGapMs),
+    reason: isLate ? latenessInWords(seen, now, usualGapMs) : null,
+  }
+}
+
+const feedJson = ({ name, askedAt, down }: FeedSeen) => ({
+  name,
+  asked_at: formatInstant(askedAt),
+  down_since: down && formatInstant(down.since),
+  reason: down?.reason ?? null,
+})
+
+const diskJson = ({ folder, freeBytes, totalBytes, dayGrowthBytes }: DiskSeen) => ({
+  folder,
+  free_bytes: freeBytes,
+  total_bytes: totalBytes,
+  day_growth_bytes: dayGrowthBytes,
+})
+
+export type StatusJson = ReturnType<typeof statusJson>
+
+export async function statusInWords(json: StatusJson): Promise<string> {
+  const { findings } = json
+  const more = findings.length - FINDINGS_SHOWN
+  return [
+    renderFields(fieldsOf(json)),
+    ...(await partnerTable(json)),
+    ...findings.slice(0, FINDINGS_SHOWN).map(findingInWords),
+    ...(more > 0 ? [`${counted(more, 'more warning')}: tranche check`] : []),
+  ].join('\n\n')
+}
+
+function fieldsOf(json: StatusJson): Record<string, string | number> {
+  const { plans, partners, unspent_windows: unspent, orders_24h: orders, sandboxes } = json
+  return {
+    'last tick':
+      json.last_tick_age_seconds === null
+        ? 'never'
+        : `${json.last_tick_at} (${spellSeconds(json.last_tick_age_seconds)} ago)`,
+    price: priceInWords(json),
+    plans: `${plans.active} active, ${plans.paused} paused, ${plans.cancelled} cancelled`,
+    partners: `${partners.active} active, ${partners.disabled} disabled`,
+    'open executions': json.executions_open,
+    'due now': dueInWords(json),
+    'orders in 24 h': `${orders.filled} filled, ${orders.failed} failed`,
+    'paused webhooks':
+      json.paused_webhooks.map((paused) => `${paused.partner_slug} ${paused.environment}`).join(', ') ||
+      'none',
+    'ended unspent': `${counted(unspent.count, 'window')} in ${UNSPENT_DAYS} days, ${unspent.released_usd} USD`,
+    ...(json.disk && { disk: diskInWords(json.disk) }),
+    ...testFields(json),
+    ...(sandboxes.length > 0 && { sandboxes: sandboxLines(sandboxes).join(', ') }),
+  }
+}
+
+/** What is in test environments, where there is anything. */
+function testFields({ test }: StatusJson): Record<string, string> {
+  const { plans, executions_open: open, due_backlog: due } = test
+  if (plans.active + plans.paused + plans.cancelled === 0) return {}
+  return {
+    'in test': `${counted(plans.active, 'plan')} active, ${counted(open, 'execution')} open, ${due} due`,
+  }
+}
+
+function priceInWords({ price, price_feed: feed }: StatusJson): string {
+  const newest =
+    price === null
+      ? 'none'
+      : `${grouped(price.price_usd)} USD, ${spellSeconds(price.age_seconds ?? 0)} old, from ${price.source}`
+  const state = feed === null ? '' : `; feed ${feed.name} ${feed.down_since === null ? 'answers' : 'is down'}`
+  return newest + state
+}
+
+const diskInWords = ({ free_bytes: free, total_bytes: total }: ReturnType<typeof diskJson>): string =>
+  `${spellBytes(free)} free of ${spellBytes(total)} (${total === 0 ? 0 : Math.floor((100 * free) / total)} %)`
+
+const dueInWords = ({ due_backlog: due, oldest_due_age_seconds: oldest }: StatusJson): string =>
+  oldest === null ? String(due) : `${due}, the oldest for ${spellSeconds(oldest)}`

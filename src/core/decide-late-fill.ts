@@ -1,0 +1,140 @@
+// Late fills: which one an operator means, and the decision that a report which was refused and kept tells of a real
+// purchase.
+
+import { type Adjustment, amountsOf, type Correction, correct, refuseImpossible } from './adjustment.ts'
+import { type ExecutionSeen, orderTaken, type Recorded, tradeOf } from './confirmation.ts'
+import type { Fill } from './confirmation-report.ts'
+import { isOpen } from './execution.ts'
+import type { Instant } from './instant.ts'
+import type { LateFill } from './keep-late-fill.ts'
+import { type Btc, lesser, type Usd, ZERO_USD } from './money.ts'
+import { Problem } from './problem.ts'
+import type { Trade } from './trade.ts'
+import { adjustSpent, settle, type Window } from './window.ts'
+
+export type LateFillSeen = ExecutionSeen & { adjustments: readonly Adjustment[]; latestId: number }
+
+/** An execution without an outcome gets its trade; one that has a trade, which never changes, gets an adjustment. */
+export type Acceptance = Recorded | ({ kind: 'adjusted' } & Correction)
+
+/** An execution, and the report that is meant; null stands for its only undecided one, or for all of them. */
+export type LateFillIds = { executionId: string; reportId: number | null }
+
+/** Records a late fill. Throws execution_not_found, late_fill_conflict, order_id_taken, adjustment_conflict. */
+export function acceptLate(seen: LateFillSeen, late: LateFill, now: Instant): Acceptance {
+  const { execution, window, trade } = seen
+  const { report, reportId } = late
+  if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
+  if (late.acceptedAt !== null) throw conflict(`Report ${reportId} has been accepted already.`)
+  if (execution.deliveredCount === 0) {
+    throw conflict(`Execution ${execution.executionId} was never delivered, so it cannot have been filled.`)
+  }
+  const taken = orderTaken(seen.orderHeldBy, report)
+  if (taken) throw taken
+  if (trade) return { kind: 'adjusted', ...acceptBeside({ ...seen, execution, window, trade }, late, now) }
+  refuseImpossible({ usd: report.usdAmount, btc: report.btcAmount })
+  return {
+    kind: 'recorded',
+    execution: { ...execution, status: report.status },
+    window: entered(window, { reservation: execution.amount, isReserved: isOpen(execution) }, report),
+    trade: tradeOf(seen, execution, report, now),
+  }
+}
+
+/** The window with the whole fill in it, out of its reservation as far as that is still there. */
+function entered(
+  window: Window,
+  { reservation, isReserved }: { reservation: Usd; isReserved: boolean },
+  { usdAmount }: Fill,
+): Window {
+  if (!isReserved) return adjustSpent(window, { before: ZERO_USD, after: usdAmount, reservation })
+  const within = lesser(usdAmount, reservation)
+  return adjustSpent(settle(window, reservation, within), { before: within, after: usdAmount, reservation })
+}
+
+type Recording = LateFillSeen & {
+  execution: NonNullable<ExecutionSeen['execution']>
+  window: Window
+  trade: Trade
+}
+
+/**
+ * A report on an execution that has its trade. With the order id of the trade, it says anew what that order came to;
+ * with another one, it tells of a further purchase. An operator who adjusted after it came knew of it: whether it is
+ * in that sum is not known here, and adding it could bill it twice.
+ */
+function acceptBeside(seen: Recording, late: LateFill, now: Instant): Correction {
+  const { trade, adjustments } = seen
+  const { report, reportId } = late
+  const reported = { usd: report.usdAmount, btc: report.btcAmount }
+  const reason = `late fill accepted: report ${reportId}`
+  if (report.partnerOrderId !== trade.report.partnerOrderId) {
+    if (adjustments.some(({ partnerOrderId }) => partnerOrderId === report.partnerOrderId)) {
+      throw undecidable(report, 'is recorded already as a further purchase')
+    }
+    if (adjustments.some((one) => one.reportId === null && one.recordedAt >= late.receivedAt)) {
+      throw undecidable(report, 'was reported before the execution was adjusted')
+    }
+    const after = plus(amountsOf(trade, adjustments), reported)
+    return correct(seen, { ...after, reason, reportId, partnerOrderId: report.partnerOrderId }, now)
+  }
+  const isFurther = (one: Adjustment) => one.partnerOrderId !== null
+  const further = adjustments.filter(isFurther)
+  // An operator who adjusted after a further purchase gave one sum for all orders: what is in it of each is unknown.
+  const since = further[0]?.adjustmentId ?? Number.POSITIVE_INFINITY
+  if (adjustments.some((one) => one.reportId === null && one.adjustmentId > since)) {
+    throw undecidable(report, 'was adjusted together with others')
+  }
+  return correct(seen, { ...further.reduce(plus, reported), reason, reportId, partnerOrderId: null }, now)
+}
+
+const plus = (a: { usd: Usd; btc: Btc }, b: { usd: Usd; btc: Btc }) => ({
+  usd: (a.usd + b.usd) as Usd,
+  btc: (a.btc + b.btc) as Btc,
+})
+
+const conflict = (message: string): Problem => new Problem('late_fill_conflict', message)
+
+const undecidable = (report: Fill, why: string): Problem =>
+  conflict(
+    `Order ${report.partnerOrderId} ${why}: say with "trade adjust" what the execution comes to in all.`,
+  )
+
+/** The report that is named, or the only undecided one. Throws late_fill_not_found, late_fill_conflict. */
+export function chosen(ids: LateFillIds, late: readonly LateFill[]): LateFill {
+  const { executionId, reportId } = ids
+  if (reportId !== null) {
+    const named = late.find((one) => one.reportId === reportId)
+    if (!named) throw nothingToDecide(ids)
+    return named
+  }
+  const undecided = late.filter((one) => one.decidedAt === null)
+  const [only, another] = undecided
+  if (only && !another) return only
+  if (late.length === 0) throw nothingToDecide(ids)
+  const numbers = (another ? undecided : late).map((one) => one.reportId).join(', ')
+  const which = another
+    ? `several late fills to decide on (${numbers}): name one with --report.`
+    : `no late fill left to decide on. Decided already: ${numbers}.`
+  throw new Problem('late_fill_conflict', `Execution ${executionId} has ${which}`)
+}
+
+/**
+ * The undecided one that is named, or all of them: none where some were only `counted`. Throws late_fill_not_found.
+ */
+export function undecided(ids: LateFillIds, late: readonly LateFill[], counted: boolean): LateFill[] {
+  const { reportId } = ids
+  const found = late.filter(
+    (one) => one.decidedAt === null && (reportId === null || one.reportId === reportId),
+  )
+  if (found.length === 0 && !(counted && reportId === null)) throw nothingToDecide(ids)
+  return found
+}
+
+const nothingToDecide = ({ executionId, reportId }: LateFillIds): Problem =>
+  new Problem(
+    'late_fill_not_found',
+    reportId === null
+      ? `Execution ${executionId} has no late fill to decide on.`
+      : `Execution ${executionId} has no late fill ${reportId} to decide on.`,
+  )

@@ -1,0 +1,191 @@
+// What the API description says about each route besides the shapes of its bodies: names, headers, and every refusal.
+
+import { LEASE_MS } from '../../core/execution.ts'
+import { MINUTE_MS } from '../../core/instant.ts'
+import { DUE_PAGE_MAX } from '../executions.ts'
+import {
+  ANY_REFUSAL,
+  BODY_REFUSALS,
+  CONFIRM_REFUSALS,
+  MISSING_EXECUTION,
+  MISSING_PLAN,
+  PLAN_REFUSALS,
+  QUERY_REFUSALS,
+  type RefusalExample,
+  USER_REFUSALS,
+  WEBHOOK_REFUSALS,
+} from './refusals.ts'
+
+export type Operation = {
+  operationId: string
+  tag: string
+  summary: string
+  description: string
+  /** The names of its schemas in the description. */
+  answer: string
+  body?: string
+  params?: Record<string, string>
+  headers?: Record<string, string>
+  refusals: readonly RefusalExample[]
+  /** Not in the contract that partners signed: it was added later, and changes nothing in the contract. */
+  isAddition?: true
+}
+
+const SAFE = 'Safe to retry.'
+const READS = `It only reads: nothing is handed out, and no lease begins. ${SAFE}`
+
+/** Keyed by method and path, as the route table has them. */
+export const OPERATIONS: Record<string, Operation> = {
+  'GET /partner/v1/me': {
+    operationId: 'getMe',
+    tag: 'Identity',
+    summary: 'Who the key belongs to',
+    description: `The partner and the environment of the key. ${SAFE}`,
+    answer: 'Me',
+    refusals: ANY_REFUSAL,
+  },
+  'POST /partner/v1/users': {
+    operationId: 'linkUser',
+    tag: 'Users',
+    summary: 'Link a user, or update one',
+    description:
+      'Idempotent on partner_user_id. An optional field that is left out keeps its value, null clears it. ' +
+      `A disabled user stays disabled. ${SAFE}`,
+    answer: 'User',
+    body: 'UserRequest',
+    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...USER_REFUSALS.link],
+  },
+  'PATCH /partner/v1/users/:partner_user_id': {
+    operationId: 'setUserStatus',
+    tag: 'Users',
+    summary: 'Disable or re-link a user',
+    description:
+      'A disable pauses the active plans of the user and cancels every open execution; the answer counts both. ' +
+      'After a re-link the plans stay paused until each is sent again with status active.',
+    answer: 'UserChanged',
+    body: 'UserStatusRequest',
+    params: { partner_user_id: 'user-1' },
+    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...USER_REFUSALS.change],
+  },
+  'POST /partner/v1/plans': {
+    operationId: 'putPlan',
+    tag: 'Plans',
+    summary: 'Create a plan, or change one',
+    description:
+      'Idempotent on partner_plan_id. The window begins anew only when the amount or the frequency changed, or a ' +
+      `paused plan becomes active; otherwise it is kept. It begins at once, or at a start_date that lies ahead. A status ` +
+      `that is left out never reactivates. A plan of a disabled user can only be cancelled. ${SAFE}`,
+    answer: 'Plan',
+    body: 'PlanRequest',
+    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...PLAN_REFUSALS],
+  },
+  'GET /partner/v1/plans': {
+    operationId: 'listPlans',
+    tag: 'Plans',
+    summary: 'All plans, with their windows and next steps',
+    description: `Page by page, by partner_plan_id. ${READS}`,
+    answer: 'Plans',
+    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.page],
+    isAddition: true,
+  },
+  'GET /partner/v1/plans/:partner_plan_id': {
+    operationId: 'getPlan',
+    tag: 'Plans',
+    summary: 'One plan: its window, what is spent and left, and what comes next',
+    description: READS,
+    answer: 'PlanState',
+    params: { partner_plan_id: 'plan-1' },
+    refusals: [...ANY_REFUSAL, ...MISSING_PLAN],
+    isAddition: true,
+  },
+  'GET /partner/v1/executions/due': {
+    operationId: 'pollDue',
+    tag: 'Executions',
+    summary: 'Fetch what is to be bought',
+    description:
+      'Hands out what is pending, and what was handed out before and not confirmed within its lease of ' +
+      `${LEASE_MS / MINUTE_MS} minutes, with the same execution_id and idempotency_key. At most ${DUE_PAGE_MAX} a poll, ` +
+      'oldest first. Poll once a minute for each ' +
+      `environment. ${SAFE}`,
+    answer: 'DueExecutions',
+    headers: { 'X-Due-Remaining': 'DueRemaining' },
+    refusals: ANY_REFUSAL,
+  },
+  'POST /partner/v1/executions/:execution_id/confirm': {
+    operationId: 'confirmExecution',
+    tag: 'Executions',
+    summary: 'Report what became of an execution',
+    description:
+      'Records the trade, once. The same report again is answered with replayed; another one is refused. When a trade ' +
+      'was made and this call failed, send this call again with the same partner_order_id, and place no second order.',
+    answer: 'Confirmed',
+    body: 'Confirmation',
+    params: { execution_id: 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d' },
+    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...MISSING_EXECUTION, ...CONFIRM_REFUSALS],
+  },
+  'GET /partner/v1/executions': {
+    operationId: 'listExecutions',
+    tag: 'Executions',
+    summary: 'What was to be bought, and what became of it',
+    description:
+      'Page by page, oldest first, whatever the status. Never buy because of this list: only a poll hands out ' +
+      `executions, and what you have not polled cannot be confirmed. ${READS}`,
+    answer: 'Executions',
+    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.since, ...QUERY_REFUSALS.page],
+    isAddition: true,
+  },
+  'GET /partner/v1/trades': {
+    operationId: 'listTrades',
+    tag: 'Executions',
+    summary: 'What is recorded in a month',
+    description:
+      'Page by page: every confirmation that was accepted, and every adjustment. The dollars of a month add up to the ' +
+      `volume of its statement. What is recorded meanwhile comes on a later page. ${READS}`,
+    answer: 'Trades',
+    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.month, ...QUERY_REFUSALS.page],
+    isAddition: true,
+  },
+  'POST /partner/v1/webhooks': {
+    operationId: 'registerWebhook',
+    tag: 'Webhooks',
+    summary: 'Register the webhook, or replace it',
+    description: `One for each environment. Makes a new secret, clears the counters and lifts a pause. ${SAFE}`,
+    answer: 'WebhookRegistered',
+    body: 'WebhookRequest',
+    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...WEBHOOK_REFUSALS],
+  },
+  'GET /partner/v1/webhooks': {
+    operationId: 'getWebhook',
+    tag: 'Webhooks',
+    summary: 'The webhook and how its deliveries go',
+    description: `Its fields are null when none is registered. Never its secret. ${SAFE}`,
+    answer: 'Webhook',
+    refusals: ANY_REFUSAL,
+  },
+  'DELETE /partner/v1/webhooks': {
+    operationId: 'deleteWebhook',
+    tag: 'Webhooks',
+    summary: 'End the wake-ups',
+    description: `Touches no execution: polling goes on as before. ${SAFE}`,
+    answer: 'WebhookDeleted',
+    refusals: ANY_REFUSAL,
+  },
+  'GET /partner/v1/billing/monthly': {
+    operationId: 'getMonthlyStatement',
+    tag: 'Billing',
+    summary: 'What a month costs',
+    description: `A trade belongs to the UTC month its confirmation was accepted in. ${SAFE}`,
+    answer: 'MonthlyStatement',
+    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.month],
+  },
+  'GET /partner/v1/billing/monthly/users': {
+    operationId: 'listMonthlyUsers',
+    tag: 'Billing',
+    summary: "Each user's share of a month",
+    description:
+      'Page by page, by partner_user_id. All pages of a listing show the month as its first page did. ' +
+      `The shares add up to the month's fee. ${SAFE}`,
+    answer: 'MonthlyUsers',
+    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.month, ...QUERY_REFUSALS.page],
+  },
+}

@@ -1,0 +1,91 @@
+// Everything on record of one execution, found by its id alone as operators do, for the transactions of the other files.
+
+import type { Tenant } from '../../../core/partner.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { ExecutionRecord, ListedExecution } from '../../executions.ts'
+import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
+import { type ListedExecutionRow, listedExecution } from '../../rows/execution.ts'
+import { type TradeRow, tradeOf } from '../../rows/trade.ts'
+import { type WindowRow, windowOf } from '../../rows/window.ts'
+import { SELECT_LISTED_EXECUTION } from '../../sql/expressions.ts'
+import { ADJUSTMENTS, TRADE } from '../../sql/trades-and-late-fills.ts'
+import { type Connection, ofTenant, type WriteTx } from '../server/connection.ts'
+import type { Times } from '../server/month-gate.ts'
+import type { Tx } from '../server/pipeline.ts'
+import { query } from '../server/statement.ts'
+import { lockExecutions } from './row-locks.ts'
+
+const EXECUTIONS = query<ListedExecutionRow>(
+  `${SELECT_LISTED_EXECUTION} where e.execution_id = any(:execution_ids::text[])`,
+)
+const WINDOW_OF = query<WindowRow>(
+  `select * from windows
+   where window_id = (select window_id from executions where execution_id = :execution_id)`,
+)
+const TRADE_OF = query<TradeRow>(TRADE)
+const ADJUSTMENTS_OF = query<AdjustmentRow>(ADJUSTMENTS)
+
+/** Those that there are, in no order. */
+const executions = async (tx: Tx, ids: readonly string[]): Promise<ListedExecution[]> =>
+  (await tx.all(EXECUTIONS, { execution_ids: ids })).map(listedExecution)
+
+async function find(tx: Tx, executionId: string): Promise<ExecutionRecord | null> {
+  const own = { execution_id: executionId }
+  const [[execution], window, trade, adjustments] = await Promise.all([
+    executions(tx, [executionId]),
+    tx.get(WINDOW_OF, own),
+    tx.get(TRADE_OF, own),
+    tx.all(ADJUSTMENTS_OF, own),
+  ])
+  if (!execution) return null
+  if (!window) throw new Error(`execution ${executionId} has no window`)
+  return {
+    execution,
+    window: windowOf(window),
+    trade: trade ? tradeOf(trade) : null,
+    adjustments: adjustments.map(adjustmentOf),
+  }
+}
+
+/** Throws execution_not_found. */
+async function get(tx: Tx, executionId: string): Promise<ExecutionRecord> {
+  const found = await find(tx, executionId)
+  if (!found) throw notFound(executionId)
+  return found
+}
+
+const notFound = (executionId: string): Problem =>
+  new Problem('execution_not_found', `Execution ${executionId} not found.`)
+
+export const records = { executions, find, get }
+
+/** With `alone`, waits until no other write of the execution's tenant is under way. */
+type Lever<T> = {
+  alone?: boolean
+  work: (tx: WriteTx, record: ExecutionRecord, times: Times) => Promise<T>
+}
+
+/**
+ * An operator's write on one execution: its tenant is looked up first, and everything is read again behind the locks.
+ * Throws execution_not_found.
+ */
+export async function writeRecord<T>(
+  { look, write }: Connection,
+  executionId: string,
+  { alone = false, work }: Lever<T>,
+): Promise<T> {
+  const [seen] = await look((tx) => executions(tx, [executionId]))
+  if (!seen) throw notFound(executionId)
+  const { tenant }: { tenant: Tenant } = seen
+  return write(
+    async (tx) => {
+      const [times, , record] = await Promise.all([
+        tx.times,
+        lockExecutions(tx, tenant.tenantId, [executionId]),
+        get(tx, executionId),
+      ])
+      return work(tx, record, times)
+    },
+    alone ? { ...ofTenant(tenant), alone: 'tenants' } : ofTenant(tenant),
+  )
+}

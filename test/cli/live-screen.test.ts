@@ -1,0 +1,213 @@
+// The screen of status --watch, drawn from what was seen.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { drawScreen, type Seen } from '../../src/cli/status/live-screen.ts'
+import { createPaint } from '../../src/cli/terminal/paint.ts'
+import { DAY_MS, type Instant, plus } from '../../src/core/instant.ts'
+import { type Price, usd } from '../../src/core/money.ts'
+import type { PartnerSeen } from '../../src/core/vitals.ts'
+import { capture } from '../support/command.ts'
+import { T0 } from '../support/service.ts'
+
+const plain = (_: unknown, text: string) => text
+
+const NO_PLANS = { active: 0, paused: 0, cancelled: 0 }
+const NOTHING_OPEN = { open: 0, due: 0, oldestDueAt: null }
+
+const partner: PartnerSeen = {
+  tenant: { tenantId: 1, partnerSlug: 'acme', environment: 'live' },
+  status: 'active',
+  held: false,
+  polledAt: T0,
+  confirmedAt: T0,
+  due: 0,
+  oldestDueAt: null,
+  stuck: null,
+  orders: { filled: 20, failed: 0, newestFailed: false, commonestReason: null },
+  plansSince: T0,
+  webhook: null,
+  lateFills: null,
+}
+
+const seenAt = (at: Instant, vitals: Partial<Seen['vitals']> = {}): Seen => ({
+  at,
+  db: '/var/lib/tranche/tranche.db',
+  self: 'tranche',
+  everyMs: 2_000,
+  vitals: {
+    scheduler: { latestAt: [], lastFinishedAt: plus(at, -12_000), waitingSince: plus(at, -DAY_MS) },
+    dispute: null,
+    seal: null,
+    feed: { name: 'median', askedAt: at, down: null },
+    price: { at, price: 6_425_050_000_000n as Price, source: 'median' },
+    partners: [partner],
+    unspent: [],
+    disk: {
+      folder: '/var/lib/tranche',
+      freeBytes: 20 * 2 ** 30,
+      totalBytes: 40 * 2 ** 30,
+      dayGrowthBytes: 0,
+    },
+    ...vitals,
+  },
+  stock: {
+    plans: { live: { active: 1_204, paused: 12, cancelled: 3 }, test: NO_PLANS },
+    plansSince: new Map(),
+    unspent: [],
+  },
+  backlog: { live: { open: 17, due: 0, oldestDueAt: null }, test: NOTHING_OPEN },
+  sandboxes: [],
+  walBytes: 0,
+  recent: { passes: [tick(plus(at, -12_000), 3)], executions: [] },
+})
+
+const tick = (at: Instant, executionsCreated: number) => ({
+  at,
+  finishedAt: plus(at, 84),
+  plansEvaluated: 1_204,
+  executionsCreated,
+})
+
+const HUGE = { active: 9_999_999, paused: 9_999_999, cancelled: 9_999_999 }
+const oldestDueAt = plus(T0, -16 * 60_000)
+
+const large = (): Seen => {
+  const seen = seenAt(T0, {
+    scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: plus(T0, -DAY_MS) },
+    feed: {
+      name: 'median',
+      askedAt: T0,
+      down: { since: plus(T0, -DAY_MS), reason: 'no answer. '.repeat(30) },
+    },
+    partners: Array.from({ length: 3 }, () => ({
+      ...partner,
+      polledAt: plus(T0, -DAY_MS),
+      due: 1_000_000,
+      oldestDueAt,
+      orders: {
+        filled: 0,
+        failed: 1_000_000,
+        newestFailed: true,
+        commonestReason: 'insufficient funds '.repeat(20),
+      },
+      webhook: { paused: true, failures: 10, lastReason: null, lastDeliveredAt: null },
+    })),
+    unspent: [
+      {
+        tenant: partner.tenant,
+        windows: 123_456,
+        released: usd('9999999999.99'),
+        worst: { partnerPlanId: 'p'.repeat(255), released: usd('1.00') },
+      },
+    ],
+    disk: {
+      folder: `/srv/${'deep/'.repeat(30)}`,
+      freeBytes: 0,
+      totalBytes: 2 ** 40,
+      dayGrowthBytes: 2 ** 30,
+    },
+  })
+  return {
+    ...seen,
+    db: `/srv/${'deep/'.repeat(30)}tranche.db`,
+    stock: { ...seen.stock, plans: { live: HUGE, test: HUGE } },
+    backlog: { live: { open: 17, due: 1_000_000, oldestDueAt }, test: NOTHING_OPEN },
+    walBytes: 100 * 2 ** 20,
+    recent: {
+      passes: Array.from({ length: 60 }, (_, n) => tick(plus(T0, (n - 70) * 60_000), n * 1_000)),
+      executions: Array.from({ length: 40 }, (_, n) => ({
+        tenant: 'a-partner-with-a-very-long-name-indeed-and-more-of-it live',
+        partnerPlanId: 'p'.repeat(255),
+        amount: usd('1000000.00'),
+        status: n % 2 ? ('filled' as const) : ('pending' as const),
+        createdAt: plus(T0, -n * 1_000),
+      })),
+    },
+  }
+}
+
+for (const [columns, rows] of [
+  [80, 24],
+  [200, 60],
+  [40, 10],
+] as const) {
+  test(`the screen keeps to ${columns} by ${rows}, and its last line is there`, () => {
+    for (const seen of [seenAt(T0), large()]) {
+      const lines = drawScreen(seen, { columns, rows, paint: plain, trouble: null })
+      assert.ok(lines.length <= rows)
+      assert.match(lines.at(-1) ?? '', /^q quits; looks every 2 s$/)
+      if (columns < 80) continue
+      assert.equal(lines.length, rows)
+      assert.deepEqual(
+        lines.filter((line) => line.length >= columns),
+        [],
+      )
+    }
+  })
+}
+
+test('what asks for a look is marked, by its shape as well as by its colour', () => {
+  const lines = (seen: Seen) => drawScreen(seen, { columns: 80, rows: 40, paint: plain, trouble: null })
+  const lights = ['last tick', 'price', 'due now', 'orders', 'webhooks', 'unspent', 'log', 'disk']
+  const marks = (seen: Seen, glyph: string) =>
+    lights.filter((name) => lines(seen).some((line) => line.startsWith(`${glyph} ${name.padEnd(11)}`)))
+  assert.deepEqual(marks(large(), '▲'), lights)
+  assert.deepEqual(marks(seenAt(T0), '●'), lights)
+  assert.ok(!lines(seenAt(T0)).some((line) => line.startsWith('▲')))
+  const [, , lastPass] = lines(seenAt(T0))
+  assert.match(lastPass ?? '', /12 s ago +3 fired, 1,204 plans looked at, took 84 ms$/)
+  const none = { ...seenAt(T0, { feed: null, price: null }) }
+  assert.ok(lines(none).some((line) => /^ {2}price +none +the schedule is a clock$/.test(line)))
+})
+
+test('what is found is told with the command to run next, and how much more there is', () => {
+  const lines = drawScreen(large(), { columns: 100, rows: 30, paint: plain, trouble: null })
+  const first = lines.findIndex((line) => line.startsWith('▲ ticks_stopped scheduler: no tick has ever'))
+  assert.ok(first > 0, lines.join('\n'))
+  assert.equal(lines[first + 1], '  > tranche tick')
+  // The urgent ones come first, so what can wait until the morning is among those that are only counted.
+  assert.match(lines[first + 2] ?? '', /^▲ disk_low \/srv\/deep/)
+  assert.match(lines[first + 3] ?? '', /^ {2}> df -h \/srv\/deep/)
+  assert.ok(lines.some((line) => /^ {2}\d+ more warnings: tranche check$/.test(line)))
+})
+
+test('a partner and a plan stand beside each other as they are, and what hides in a name is spelled out', () => {
+  const [execution] = large().recent.executions
+  assert.ok(execution)
+  const seen = seenAt(T0)
+  const executions = ['zz2', 'a  b'].map((partnerPlanId) => ({
+    ...execution,
+    tenant: 'acme live',
+    partnerPlanId,
+  }))
+  const screen = { columns: 100, rows: 40, paint: plain, trouble: null }
+  const lines = drawScreen({ ...seen, recent: { ...seen.recent, executions } }, screen)
+  assert.ok(
+    lines.some((line) => line.endsWith('USD  acme live  zz2')),
+    lines.join('\n'),
+  )
+  assert.ok(
+    lines.some((line) => line.endsWith('USD  acme live  a \\u0020b')),
+    lines.join('\n'),
+  )
+})
+
+test('a look that failed is told below, and the last one that worked stays', () => {
+  const lines = drawScreen(large(), {
+    columns: 80,
+    rows: 24,
+    paint: plain,
+    trouble: 'The database is locked.',
+  })
+  assert.equal(lines.at(-1), 'The database is locked.')
+  assert.match(lines[2] ?? '', /last tick/)
+})
+
+test('colours are on a terminal, and nowhere else', () => {
+  const colours = (isTTY: boolean, wanted: boolean) =>
+    drawScreen(large(), { columns: 80, rows: 24, paint: createPaint(capture(isTTY), wanted), trouble: null })
+      .join('')
+      .includes('\x1b[')
+  assert.deepEqual([colours(true, true), colours(false, true), colours(true, false)], [true, false, false])
+})
