@@ -50,6 +50,11 @@ test('every file of src has a room, and imports only what that room may', () => 
   assert.deepEqual(wrong, [])
 })
 
+test('no text has both sides of a merge', () => {
+  const halfMerged = TEXTS.filter((file) => /^(<{7}|>{7})( |$)/m.test(read(file)))
+  assert.deepEqual(halfMerged, [])
+})
+
 test('a file of src/cli that is not in a folder is a command, or a room of its own', () => {
   const others = list('src/cli/*.ts').filter((file) => {
     const [name = ''] = /[^/]+(?=\.ts$)/.exec(file) ?? []
