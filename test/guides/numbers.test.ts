@@ -16,10 +16,10 @@ import {
   UNSPENT_DAYS,
   WAL_LARGE_BYTES,
 } from '../../src/core/alarm-thresholds.ts'
-import { LEASE_MS, STUCK_DELIVERIES } from '../../src/core/execution.ts'
 import { FAILSAFE_LEAD_MIN_MS, PASS_GAPS_SEEN } from '../../src/core/failsafe-start.ts'
 import { FREQUENCIES, slotMsOf, WINDOW_MS } from '../../src/core/frequency.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/core/instant.ts'
+import { LEASE_MS, STUCK_DELIVERIES } from '../../src/core/lease.ts'
 import { PRICE_LIVE_MS } from '../../src/core/live-price.ts'
 import { formatUsd } from '../../src/core/money.ts'
 import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
