@@ -20,7 +20,7 @@ import { formatUsd } from './money.ts'
 import type { Tenant } from './partner.ts'
 import { latenessInWords, schedulerLateness } from './scheduler-lateness.ts'
 import type { DiskSeen, FeedSeen, PartnerSeen, UnspentSeen, Vitals } from './vitals.ts'
-import { FAILURES_TO_PAUSE, FAILURES_TO_WARN } from './webhook.ts'
+import { FAILURES_TO_PAUSE, FAILURES_TO_WARN } from './webhook-pause.ts'
 
 /** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
 export type Severity = 'page' | 'ticket'

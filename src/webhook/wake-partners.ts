@@ -1,6 +1,6 @@
 // After a pass: the wake-ups it wrote, each tried once, its outcome entered.
 
-import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, noteAttempt } from '../core/webhook.ts'
+import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, noteAttempt } from '../core/webhook-pause.ts'
 import type { WebhookStore } from '../store/webhooks.ts'
 import type { Deliver, Delivery } from './deliver.ts'
 
