@@ -31,7 +31,7 @@ import { FAILURES_TO_PAUSE, FAILURES_TO_WARN } from '../../src/core/webhook-paus
 import { EXTRA_SPACING_MS } from '../../src/engine/slot-reserve/decide-tranche.ts'
 import { BODY_BYTES_MAX } from '../../src/http/body.ts'
 import { DUE_PAGE_MAX } from '../../src/http/executions.ts'
-import { PARTNERS_NAMED } from '../../src/http/metrics/partner-gauges.ts'
+import { PARTNERS_NAMED } from '../../src/http/metrics/named-partners.ts'
 import { PROBE_TIMEOUT_MS } from '../../src/http/ops/readiness.ts'
 import { FETCH_TIMEOUT_MS } from '../../src/price/fetch-json.ts'
 import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/median.ts'
