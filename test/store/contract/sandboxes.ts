@@ -5,9 +5,9 @@ import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/cor
 import { LEASE_MS } from '../../../src/core/lease.ts'
 import { usd } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
+import { SANDBOX_OFFSET_MAX_MS } from '../../../src/core/sandbox-limits.ts'
 import { decisions } from '../../../src/engine/pass.ts'
 import { advanceSandbox, fireInSandbox } from '../../../src/engine/sandbox.ts'
-import { SANDBOX_OFFSET_MAX_MS } from '../../../src/store/sandboxes.ts'
 import {
   AUDIT,
   allExecutions,
