@@ -7,7 +7,7 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { PLANS_PER_PAGE } from '../../disable-page-size.ts'
-import { BEGIN_STOP, NOTE_STOP } from '../../sql/accounts.ts'
+import { BEGIN_STOP, NOTE_STOP } from '../../sql/disable-user.ts'
 import { AWAKE } from '../../sql/expressions.ts'
 import { writeAs } from '../sandbox/tenant-time.ts'
 import { type Connection, callOf } from '../server/connection.ts'

@@ -6,7 +6,7 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { PLANS_PER_PAGE } from '../../disable-page-size.ts'
-import { BEGIN_STOP, NOTE_STOP } from '../../sql/accounts.ts'
+import { BEGIN_STOP, NOTE_STOP } from '../../sql/disable-user.ts'
 import { AWAKE } from '../../sql/expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
