@@ -2,13 +2,9 @@
 
 import { Command, Option } from 'commander'
 import { DUE_LATE_MS } from '../core/alarm-thresholds.ts'
-import {
-  cancelByHand,
-  EXECUTION_STATUSES,
-  type ExecutionStatus,
-  STUCK_DELIVERIES,
-} from '../core/execution.ts'
+import { cancelByHand, EXECUTION_STATUSES, type ExecutionStatus } from '../core/execution.ts'
 import { type Instant, MINUTE_MS } from '../core/instant.ts'
+import { STUCK_DELIVERIES } from '../core/lease.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { ListedExecution } from '../store/executions.ts'

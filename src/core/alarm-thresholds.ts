@@ -28,3 +28,6 @@ export const WAL_LARGE_BYTES = 64 * 2 ** 20
 
 /** Windows that ended with money unspent are shown for this long. */
 export const UNSPENT_DAYS = 7
+
+/** A key that ends this soon is warned about, unless its partner has switched to one that lasts longer. */
+export const KEY_ENDS_WITHIN_DAYS = 14

@@ -1,18 +1,11 @@
-// Executions: what they are, delivery under a lease, cancellation.
+// Executions: what they are, and how they are cancelled.
 
 import type { ExecutionId } from './execution-id.ts'
-import { HOUR_MS, type Instant, MINUTE_MS, plus } from './instant.ts'
+import type { Instant } from './instant.ts'
 import { type Price, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
 import type { Trade } from './trade.ts'
 import { settle, type Window } from './window.ts'
-
-export const LEASE_MS = 5 * MINUTE_MS
-/** A lease that ends later than this was taken under a clock that has been set back since: it has ended. */
-export const LEASE_AHEAD_MAX_MS = HOUR_MS
-
-/** An execution delivered this often without a confirmation is stuck: its partner polls but never answers. */
-export const STUCK_DELIVERIES = 5
 
 export const EXECUTION_STATUSES = ['pending', 'sent', 'filled', 'partial', 'failed', 'cancelled'] as const
 export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number]
@@ -60,16 +53,6 @@ export const isOpen = (execution: Execution): boolean =>
 /** Built from the plan id, the window start and the tranche index; the same for every delivery. */
 export const idempotencyKey = (execution: Execution, formatStart: (at: Instant) => string): string =>
   `${execution.partnerPlanId}:${formatStart(execution.windowStart)}:${execution.trancheIndex}`
-
-/** Hands an execution to the partner: a fresh lease, one more delivery. */
-export function deliver(execution: Execution, now: Instant): Execution {
-  return {
-    ...execution,
-    status: 'sent',
-    deliveredCount: execution.deliveredCount + 1,
-    leaseExpiresAt: plus(now, LEASE_MS),
-  }
-}
 
 /** Ends an open execution because its plan was cancelled or its user disabled. The whole reservation goes back. */
 export function cancel(

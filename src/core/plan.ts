@@ -1,11 +1,12 @@
-// Plans: the state table of POST /plans and the window reset rule.
+// Plans: the state table of POST /plans, and what resets a window.
 
 import { type Frequency, gridStart, WINDOW_MS } from './frequency.ts'
-import { type Instant, LATEST, later, plus } from './instant.ts'
+import { type Instant, LATEST, plus } from './instant.ts'
 import { type Usd, usd } from './money.ts'
 import { Problem } from './problem.ts'
 import type { User } from './user.ts'
 import { type CloseReason, type Opening, opening } from './window.ts'
+import { resetStart } from './window-reset.ts'
 
 export const PLAN_STATUSES = ['active', 'paused', 'cancelled'] as const
 export type PlanStatus = (typeof PLAN_STATUSES)[number]
@@ -33,9 +34,6 @@ export type PlanTerms = {
 }
 
 export type Plan = PlanTerms & { readonly planId: number }
-
-/** Starts further ahead of a new window are those of a clock that was wrong: it does not have to come after them. */
-const USED_AHEAD_MS = WINDOW_MS['bi-weekly']
 
 /** A checked POST /plans body. */
 export type PlanRequest = {
@@ -138,7 +136,7 @@ function rewrite(seen: PlanSeen & { plan: Plan }, request: PlanRequest, now: Ins
   const termsChanged = request.amount !== plan.amount || request.frequency !== plan.frequency
   if (reactivated || termsChanged || window === null) {
     const startDate = request.startDate ?? plan.startDate
-    const start = resetStart(seen, startDate, now)
+    const start = resetStart(seen.usedStarts, startDate, now)
     const { amount, frequency } = request
     return {
       plan: {
@@ -159,18 +157,6 @@ function rewrite(seen: PlanSeen & { plan: Plan }, request: PlanRequest, now: Ins
   const same = status === plan.status && smartTimingEnabled === plan.smartTimingEnabled
   if (same) return unchanged(plan)
   return { ...unchanged(plan), plan: { ...plan, smartTimingEnabled, status, updatedAt: now } }
-}
-
-/**
- * Where a reset window starts: now, or at the plan's start_date while that lies ahead; and a millisecond after the
- * last window that already has executions, should the clock have gone back, so that no idempotency key is made twice.
- */
-function resetStart(seen: PlanSeen, startDate: Instant, now: Instant): Instant {
-  const wanted = later(now, startDate)
-  const near = seen.usedStarts.filter((used) => wanted <= used && used < plus(wanted, USED_AHEAD_MS))
-  let start = near.reduce((latest, used) => later(latest, plus(used, 1)), wanted)
-  while (seen.usedStarts.includes(start)) start = plus(start, 1)
-  return start
 }
 
 const unchanged = (plan: Plan): PlanChange => ({ plan, close: null, open: null, cancelsExecutions: false })

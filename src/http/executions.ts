@@ -10,8 +10,9 @@ import {
   REPORT_STATUSES,
   type Report,
 } from '../core/confirmation-report.ts'
-import { deliver, type Execution, idempotencyKey } from '../core/execution.ts'
+import { type Execution, idempotencyKey } from '../core/execution.ts'
 import { EARLIEST, formatInstant, type Instant } from '../core/instant.ts'
+import { deliver } from '../core/lease.ts'
 import { type Btc, btc, formatUsd, type Price, price, usd, ZERO_USD } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import { REASON_MAX } from '../core/text.ts'

@@ -4,8 +4,9 @@
 import type { RequestListener, Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type H3, toNodeHandler } from 'h3'
+import { type Certificate, secureContextOf, type Tls } from './listen/certificate.ts'
 import { type ConnectionLimits, createConnections, STALL_MS } from './listen/connection-limits.ts'
-import { type Certificate, makeServer, secureContextOf, type Tls } from './listen/server.ts'
+import { makeServer } from './listen/server.ts'
 
 export type Listener = {
   url: string

@@ -1,17 +1,13 @@
 // What may be asked of the time and the data of a test environment. None of it can reach a live tenant: the table
 // behind it takes no live row, and everything here begins by writing to that table.
 
-import { DAY_MS, type Instant } from '../core/instant.ts'
+import type { Instant } from '../core/instant.ts'
 import type { Tenant } from '../core/partner.ts'
-import { Problem } from '../core/problem.ts'
 import type { AuditEntry } from './audit.ts'
 import type { DueRanges, Fired, PassCounts, PlanDecisions } from './passes.ts'
 
 /** A test environment's clock: `now` is the real time plus the offset. */
 export type Sandbox = { tenant: Tenant; offsetMs: number; now: Instant }
-
-/** The most that a sandbox may be ahead of the real time, in all. */
-export const SANDBOX_OFFSET_MAX_MS = 3_650 * DAY_MS
 
 /** What a reset removed. */
 export type Wiped = { users: number; plans: number; windows: number; executions: number; trades: number }
@@ -64,21 +60,3 @@ export interface SandboxStore {
    */
   resetSandbox(tenant: Tenant, audit: AuditEntry): Promise<Wiped>
 }
-
-/** Throws sandbox_refused for a live tenant. */
-export function refuseLive({ environment, partnerSlug }: Tenant): void {
-  if (environment === 'test') return
-  throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is not a test environment.`)
-}
-
-export const tooFar = ({ offsetMs }: Sandbox): Problem =>
-  new Problem(
-    'sandbox_refused',
-    `A sandbox goes at most ${SANDBOX_OFFSET_MAX_MS / DAY_MS} days ahead; this one is ${Math.floor(offsetMs / DAY_MS)} ahead already.`,
-  )
-
-export const asleep = (partnerPlanId: string): Problem =>
-  new Problem(
-    'sandbox_refused',
-    `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
-  )

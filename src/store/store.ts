@@ -20,6 +20,7 @@ import type { StatusStore } from './status.ts'
 import type { TierStore } from './tiers.ts'
 import type { TradeStore } from './trades.ts'
 import type { UserStore } from './users.ts'
+import type { WakeUpStore } from './wake-ups.ts'
 import type { WebhookStore } from './webhooks.ts'
 
 export interface Store
@@ -32,6 +33,7 @@ export interface Store
     ExecutionStore,
     TradeStore,
     WebhookStore,
+    WakeUpStore,
     PassStore,
     ClockStore,
     PriceStore,

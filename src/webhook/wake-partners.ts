@@ -1,11 +1,12 @@
 // After a pass: the wake-ups it wrote, each tried once, its outcome entered.
 
-import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, noteAttempt } from '../core/webhook.ts'
+import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, noteAttempt } from '../core/webhook-pause.ts'
+import type { WakeUpStore } from '../store/wake-ups.ts'
 import type { WebhookStore } from '../store/webhooks.ts'
 import type { Deliver, Delivery } from './deliver.ts'
 
 export type WakeOptions = {
-  store: Pick<WebhookStore, 'claimWakeUps' | 'hasLeftWakeUps' | 'noteAttempt'>
+  store: WakeUpStore & Pick<WebhookStore, 'noteAttempt'>
   /** Asked for only when there is something to announce: what it loads is what a pass without news goes without. */
   deliver: () => Promise<Deliver>
   /** Told when a webhook fails often enough to be worth a line, when it is paused, and when the store fails. */

@@ -11,26 +11,28 @@ import {
   DUE_LATE_MS,
   FAILED_ORDERS_MIN,
   FEED_PASSES_SEEN,
+  KEY_ENDS_WITHIN_DAYS,
   ORDERS_SEEN_MS,
   SILENT_MAX_MS,
   UNSPENT_DAYS,
   WAL_LARGE_BYTES,
 } from '../../src/core/alarm-thresholds.ts'
-import { LEASE_MS, STUCK_DELIVERIES } from '../../src/core/execution.ts'
 import { FAILSAFE_LEAD_MIN_MS, PASS_GAPS_SEEN } from '../../src/core/failsafe-start.ts'
 import { FREQUENCIES, slotMsOf, WINDOW_MS } from '../../src/core/frequency.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/core/instant.ts'
+import { LEASE_MS, STUCK_DELIVERIES } from '../../src/core/lease.ts'
 import { PRICE_LIVE_MS } from '../../src/core/live-price.ts'
 import { formatUsd } from '../../src/core/money.ts'
 import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
 import { EXTRA_TRANCHES_MAX } from '../../src/core/schedule-state.ts'
 import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/scheduler-lateness.ts'
 import { GAP_MAX_MS, HALF_LIFE_HOURS, SIGMA_DEFAULT, SPACING_MIN_MS } from '../../src/core/volatility.ts'
-import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
+import { WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
+import { FAILURES_TO_PAUSE, FAILURES_TO_WARN } from '../../src/core/webhook-pause.ts'
 import { EXTRA_SPACING_MS } from '../../src/engine/slot-reserve/decide-tranche.ts'
 import { BODY_BYTES_MAX } from '../../src/http/body.ts'
 import { DUE_PAGE_MAX } from '../../src/http/executions.ts'
-import { PARTNERS_NAMED } from '../../src/http/metrics/partner-gauges.ts'
+import { PARTNERS_NAMED } from '../../src/http/metrics/named-partners.ts'
 import { PROBE_TIMEOUT_MS } from '../../src/http/ops/readiness.ts'
 import { FETCH_TIMEOUT_MS } from '../../src/price/fetch-json.ts'
 import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/median.ts'
@@ -57,6 +59,7 @@ const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/At the (\S+) failure in a row/g, FAILURES_TO_WARN, ['webhooks']],
   [/(?<!At the )\b(\w+) failures? in a row/g, FAILURES_TO_PAUSE, ['monitoring', 'webhooks']],
   [/webhook failed (\S+) times/gi, FAILURES_TO_PAUSE, ['monitoring', 'operations']],
+  [/key expires within (\S+) days/gi, KEY_ENDS_WITHIN_DAYS, ['operations']],
   [/delivered (\S+) times/gi, STUCK_DELIVERIES, ['levers', 'operations']],
   [/at most (\S+) characters long, without a user name/g, WEBHOOK_URL_MAX, ['webhooks']],
   [/You have (\S+) seconds in all/g, TOTAL_TIMEOUT_MS / SECOND_MS, ['webhooks']],

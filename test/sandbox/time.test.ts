@@ -4,9 +4,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
 import { DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { SANDBOX_OFFSET_MAX_MS } from '../../src/core/sandbox-limits.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
-import { SANDBOX_OFFSET_MAX_MS } from '../../src/store/sandboxes.ts'
 import {
   assertSound,
   confirmPath,

@@ -1,8 +1,9 @@
 // Puts the account into words, tables and drawings that fit an 80-column terminal.
 
 import { counted, grouped } from '../../core/counted.ts'
-import { LEASE_MS, TRIGGERS, type Trigger } from '../../core/execution.ts'
+import { TRIGGERS, type Trigger } from '../../core/execution.ts'
 import { DAY_MS, type Instant, MINUTE_MS, parseInstant } from '../../core/instant.ts'
+import { LEASE_MS } from '../../core/lease.ts'
 import { formatUsd, roundToCents, type Usd, usd, ZERO_USD } from '../../core/money.ts'
 import type { Streams } from '../context.ts'
 import { TRIGGER_NAME } from '../shared/trigger-name.ts'

@@ -2,7 +2,8 @@
 
 import { stripVTControlCharacters } from 'node:util'
 import type { Paint, Style } from '../terminal/paint.ts'
-import { widthOf, wrapped } from '../terminal/wrap.ts'
+import { widthOf } from '../terminal/text-width.ts'
+import { wrapped } from '../terminal/wrap.ts'
 import { type Block, blocksOf, type Inline, inline, plainText } from './markdown.ts'
 import { type Link, linkOf, type Page } from './pages.ts'
 

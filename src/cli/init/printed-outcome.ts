@@ -1,12 +1,12 @@
 // What init prints: what it did, how to undo it, what comes next and, last of all, the key.
 
 import { existsSync } from 'node:fs'
+import { crontabLines } from './crontab-step.ts'
 import type { Trial } from './feed-trial.ts'
 import { feedWords } from './feed-trial.ts'
 import type { FirstPartner, IssuedKey } from './first-partner.ts'
 import { isOnPath, type Place, type Scheduler } from './install-places.ts'
 import type { Taken } from './step.ts'
-import { crontabLines } from './systemd-and-cron-steps.ts'
 
 export type Outcome = {
   place: Place

@@ -7,6 +7,7 @@ import { quoted } from '../../core/shell-word.ts'
 import { readDeployed } from '../../resources.ts'
 import { isServer, shownAddress } from '../../store/address.ts'
 import { giveName, nameAside } from '../../whole-file.ts'
+import { relocated } from './deployed-texts.ts'
 import { fileStep, folderStep, ownFolderStep, readOwn, undoOf } from './file-steps.ts'
 import { formerDatabase, refuseUnsealed } from './former-database.ts'
 import {
@@ -20,7 +21,7 @@ import {
   SYSTEM,
 } from './install-places.ts'
 import type { Step } from './step.ts'
-import { jobSteps, relocated } from './systemd-and-cron-steps.ts'
+import { jobSteps } from './systemd-and-cron-steps.ts'
 
 export type Settings = { priceFeed?: string; ping?: URL }
 

@@ -1,17 +1,15 @@
-// Steps that make the machine run the jobs: systemd units, a file of cron, or a user's own crontab.
+// Steps that make the machine run the jobs: systemd units, a file of cron, or a user's own crontab (crontab-step.ts).
 
-import { quoted } from '../../core/shell-word.ts'
-import { readDeployed } from '../../resources.ts'
-import { isServer } from '../../store/address.ts'
+import { crontabStep } from './crontab-step.ts'
+import { jobText } from './deployed-texts.ts'
 import { fileStep } from './file-steps.ts'
-import { type Place, run, type Scheduler, SYSTEM } from './install-places.ts'
+import { type Place, run, type Scheduler } from './install-places.ts'
 import type { Step } from './step.ts'
 
 const UNITS = '/etc/systemd/system'
 const CRON_TABLE = '/etc/cron.d/tranche'
 const STARTED = ['tranche.service', 'tranche-tick.timer', 'tranche-backup.timer']
 const UNIT_NAMES = [...STARTED, 'tranche-tick.service', 'tranche-backup.service']
-const [BEGIN, END] = ['# tranche init: begin', '# tranche init: end']
 
 /** A file that is kept gets a name that neither systemd nor cron reads. */
 export function jobSteps(place: Place, scheduler: Scheduler): Step[] {
@@ -22,20 +20,6 @@ export function jobSteps(place: Place, scheduler: Scheduler): Step[] {
   return [...UNIT_NAMES.map((name) => fileStep(`${UNITS}/${name}`, jobText(name, place), root)), startStep()]
 }
 
-/** A backup of a file needs no network, and gets none; a backup of a server does. */
-const [ALONE, CONNECTED] = [
-  /^RestrictAddressFamilies=AF_UNIX$/m,
-  'RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK',
-]
-
-/** A text of deploy/; for a server, without the conditions that are about the file. */
-const jobText = (name: string, place: Place): string =>
-  !isServer(place.database)
-    ? readDeployed(name)
-    : readDeployed(name)
-        .replace(/^(# Until the first start.*\n)?ConditionPathExists=.*\n/gm, '')
-        .replace(ALONE, CONNECTED)
-
 function startStep(): Step {
   return {
     what: `${STARTED.join(', ')}, started now and at each boot`,
@@ -45,46 +29,5 @@ function startStep(): Step {
       run('systemctl', ['enable', '--now', ...STARTED])
     },
     undo: `systemctl disable --now ${STARTED.join(' ')}`,
-  }
-}
-
-/** A text of deploy/ with the paths of another place. */
-export const relocated = (text: string, place: Place): string =>
-  (['program', 'settings', 'backups', 'database', 'cache'] as const).reduce(
-    (moved, key) => moved.replaceAll(SYSTEM[key], () => quoted(place[key])),
-    text,
-  )
-
-/** The jobs as lines of a user's own crontab, which has no column for the user. */
-export const crontabLines = (place: Place): string =>
-  relocated(jobText('tranche.cron', place), place)
-    .split('\n')
-    .filter((line) => /^[\d*]/.test(line))
-    .map((line) => line.replace(` ${SYSTEM.user} {`, ' {'))
-    .join('\n')
-
-function crontabStep(place: Place): Step {
-  const block = `${BEGIN}\n${crontabLines(place)}\n${END}\n`
-  const others = (text: string): string => {
-    const left = text.replace(new RegExp(`${BEGIN}\n[\\s\\S]*?${END}\n`), '')
-    return left === '' || left.endsWith('\n') ? left : `${left}\n`
-  }
-  return {
-    what: 'the jobs in your crontab',
-    isDone: () => currentCrontab().includes(block),
-    perform() {
-      run('crontab', ['-'], others(currentCrontab()) + block)
-    },
-    undo: `crontab -l | sed '/^${BEGIN}$/,/^${END}$/d' | crontab -`,
-  }
-}
-
-function currentCrontab(): string {
-  try {
-    return run('crontab', ['-l'])
-  } catch (error) {
-    // Nothing else may be taken for an empty crontab, which the new one would replace.
-    if (/\bno crontab for\b/.test((error as Error).message)) return ''
-    throw error
   }
 }

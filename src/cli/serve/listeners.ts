@@ -1,7 +1,7 @@
 // Where serve listens: for partners and, if it is told to, for those who run it.
 
+import type { Tls } from '../../http/listen/certificate.ts'
 import type { ConnectionLimits } from '../../http/listen/connection-limits.ts'
-import type { Tls } from '../../http/listen/server.ts'
 import { type Answering, type Listener, listenOn } from '../../http/listen.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
 import { createOpsApp } from '../../http/ops/listener.ts'

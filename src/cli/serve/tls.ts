@@ -2,7 +2,7 @@
 
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { Problem } from '../../core/problem.ts'
-import type { Certificate, Tls } from '../../http/listen/server.ts'
+import type { Certificate, Tls } from '../../http/listen/certificate.ts'
 import type { Listener } from '../../http/listen.ts'
 import type { Log } from '../../log.ts'
 import { readInput } from '../shared/read-input.ts'

@@ -13,6 +13,7 @@ import type { PartnerSeen, Vitals } from '../../core/vitals.ts'
 import type { Recent } from '../../store/status.ts'
 import { commandLine } from '../shared/findings.ts'
 import type { Paint, Style } from '../terminal/paint.ts'
+import { clipped, clippedLeft, cut } from '../terminal/text-width.ts'
 import { findingsIn, type Health } from './printed-status.ts'
 import type { Screen } from './watch-loop.ts'
 
@@ -212,22 +213,3 @@ function latest({ executions }: Recent, room: number, { width, paint }: Frame): 
 }
 
 const since = (now: Instant, then: Instant): string => spellSpan(now - then)
-
-/**
- * Counted in characters as a reader sees them; the terminal cuts a name of wide ones. Nobody's text can break out of
- * its column.
- */
-const clipped = (text: string, room: number): string => cut(visibleCell(text), room)
-/** The same for text that is already spelled out. */
-const cut = (text: string, room: number): string => {
-  const characters = [...text]
-  return characters.length <= room
-    ? characters.join('')
-    : `${characters.slice(0, Math.max(0, room - 1)).join('')}…`
-}
-const clippedLeft = (text: string, room: number): string => {
-  const characters = [...visibleCell(text)]
-  return characters.length <= room
-    ? characters.join('')
-    : `…${characters.slice(characters.length - room + 1).join('')}`
-}

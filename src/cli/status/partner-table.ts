@@ -6,6 +6,7 @@ import { formatInstant, type Instant } from '../../core/instant.ts'
 import type { PartnerSeen } from '../../core/vitals.ts'
 import type { FindingJson } from '../shared/findings.ts'
 import { type Column, renderTable } from '../terminal/table.ts'
+import { cut } from '../terminal/text-width.ts'
 import { secondsSince, spellSeconds } from './age-seconds.ts'
 
 export const partnerJson = (
@@ -29,6 +30,9 @@ type Json = { at: string; by_partner: Row[]; findings: Pick<FindingJson, 'partne
 
 /** As many as fit on a screen beside the rest; `--json` has them all. */
 const PARTNERS_SHOWN = 10
+
+/** A reason is the partner's own text, of any length: --json has all of it. */
+const REASON_SHOWN = 40
 
 /** Nothing without a partner that does anything; else the table, those that findings name first. */
 export async function partnerTable({ at, by_partner, findings }: Json): Promise<string[]> {
@@ -58,13 +62,9 @@ function columnsAt(now: number): Column<Row>[] {
     },
     { title: 'FILLED 24 H', of: (row) => row.orders_24h.filled, right: true },
     { title: 'FAILED 24 H', of: (row) => row.orders_24h.failed, right: true },
-    { title: 'MOST OFTEN', of: ({ orders_24h: { commonest_failure_reason: why } }) => why && cut(why) },
+    {
+      title: 'MOST OFTEN',
+      of: ({ orders_24h: { commonest_failure_reason: why } }) => why && cut(why, REASON_SHOWN),
+    },
   ]
-}
-
-/** A reason is the partner's own text, of any length: --json has all of it. */
-const REASON_SHOWN = 40
-function cut(reason: string): string {
-  const characters = [...reason]
-  return characters.length <= REASON_SHOWN ? reason : `${characters.slice(0, REASON_SHOWN - 1).join('')}…`
 }

@@ -1,6 +1,7 @@
 // Rows as a table, and one thing as a list of fields. Their values may be anybody's text; each is kept on its own line.
 
 import { visibleCell } from '../../core/visible-text.ts'
+import { measureColumns } from './text-width.ts'
 
 type Value = string | number | boolean | null
 
@@ -17,10 +18,7 @@ export async function renderTable<T>(columns: Column<T>[], rows: T[]): Promise<s
  * one before.
  */
 export async function layTable<T>(columns: Column<T>[]): Promise<(rows: T[]) => string> {
-  const [{ default: Table }, { default: stringWidth }] = await Promise.all([
-    import('cli-table3'),
-    import('string-width'),
-  ])
+  const [{ default: Table }, columnsOf] = await Promise.all([import('cli-table3'), measureColumns()])
   const colAligns = columns.map(({ right }) => (right ? 'right' : 'left'))
   const colWidths = columns.map(() => 1)
   let lines: string[][] = [columns.map(({ title }) => title)]
@@ -33,7 +31,7 @@ export async function layTable<T>(columns: Column<T>[]): Promise<(rows: T[]) => 
   return (rows) => {
     for (const row of rows) lines.push(columns.map((column) => shown(column.of(row))))
     for (const cells of lines)
-      for (const [i, text] of cells.entries()) colWidths[i] = Math.max(colWidths[i] ?? 1, stringWidth(text))
+      for (const [i, text] of cells.entries()) colWidths[i] = Math.max(colWidths[i] ?? 1, columnsOf(text))
     const text = lines.map(layOut).join('\n')
     lines = []
     return text

@@ -1,6 +1,6 @@
 // Breaks text into lines of a given width. Colours take no room.
 
-import { stripVTControlCharacters } from 'node:util'
+import { widthOf } from './text-width.ts'
 
 /** Lines of at most `width`, unless a word is longer. */
 export function wrapped(text: string, width: number): string[] {
@@ -17,5 +17,3 @@ export function wrapped(text: string, width: number): string[] {
     return [...lines, line]
   })
 }
-
-export const widthOf = (text: string): number => [...stripVTControlCharacters(text)].length

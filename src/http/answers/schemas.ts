@@ -9,7 +9,8 @@ import type { PartnerStatus } from '../../core/partner.ts'
 import { PLAN_STATUSES } from '../../core/plan.ts'
 import { NEXT_STEPS } from '../../core/plan-next-step.ts'
 import type { UserStatus } from '../../core/user.ts'
-import { FAILURES_TO_PAUSE, type Webhook } from '../../core/webhook.ts'
+import type { Webhook } from '../../core/webhook.ts'
+import { FAILURES_TO_PAUSE } from '../../core/webhook-pause.ts'
 import {
   count,
   createdAt,

@@ -4,8 +4,9 @@ import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { createGates } from './call-gate.ts'
 import { type Connection, createConnection } from './connection.ts'
-import { flawOf, isLeaving } from './end-connection.ts'
+import { isLeaving } from './end-connection.ts'
 import { networkOf } from './network.ts'
+import { statusOfFlaw } from './refuse-broken-http.ts'
 
 export type ConnectionLimits = {
   /** All together. */
@@ -120,7 +121,7 @@ export function createConnections(options: Options): Connections {
         if (connection && isLeaving(socket)) return
         // A handshake that failed, or a client that is gone: nobody is there to be answered.
         if (!connection || !socket.writable || error.code === 'ECONNRESET') socket.destroy()
-        else connection.breakOff(flawOf(error))
+        else connection.breakOff(statusOfFlaw(error))
       })
     },
     drain() {

@@ -3,7 +3,8 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { isFramedInDoubt } from '../request-line.ts'
-import { isLeaving, refuse, takeLeave } from './end-connection.ts'
+import { isLeaving, takeLeave } from './end-connection.ts'
+import { refuse } from './refuse-broken-http.ts'
 
 /** How many calls of one connection are answered at a time; nothing is read from it meanwhile. */
 export const CALLS_MAX = 16

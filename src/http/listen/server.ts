@@ -2,14 +2,7 @@
 
 import type { RequestListener, Server } from 'node:http'
 import type { Server as TlsServer } from 'node:https'
-
-/** PEM texts. */
-export type Certificate = { cert: string; key: string }
-/** What to speak: plain HTTP, TLS with this certificate, or TLS with one that is made for these names now. */
-export type Tls = Certificate | { selfSignedFor: readonly string[] } | null
-
-/** How long a certificate that was made for a first try is valid. */
-const SELF_SIGNED_DAYS = 7
+import { certificateOf, type Tls } from './certificate.ts'
 
 export type OpenServer = {
   server: Server | TlsServer
@@ -47,24 +40,6 @@ export async function makeServer(handle: RequestListener, tls: Tls): Promise<Ope
  * and another program may take the port in between. With no addresses, it leaves the port to the system.
  */
 const NOWHERE = Object.assign([], { toString: () => 'nowhere' }) as unknown as string
-
-/** listhen takes text for a file name unless it begins with a PEM block, and openssl writes comments before one. */
-function fromFirstBlock(pem: string): string {
-  const start = pem.indexOf('-----BEGIN')
-  if (start < 0) throw new Error('The TLS certificate and its key must be PEM texts.')
-  return pem.slice(start)
-}
-
-function certificateOf(tls: NonNullable<Tls>) {
-  if ('selfSignedFor' in tls) return { domains: [...tls.selfSignedFor], validityDays: SELF_SIGNED_DAYS }
-  return secureContextOf(tls)
-}
-
-/** In the form that Node and listhen accept. Throws when one of them is not PEM. */
-export const secureContextOf = ({ cert, key }: Certificate): Certificate => ({
-  cert: fromFirstBlock(cert),
-  key: fromFirstBlock(key),
-})
 
 /**
  * Removes the bookkeeping of http-shutdown, which listhen adds after the listeners that Node or we have for an event.

@@ -1,12 +1,10 @@
-// The numbers for Prometheus that name a partner. How many partners are named is bounded, whatever their number.
+// The numbers for Prometheus that name a partner.
 
 import type { Finding } from '../../core/findings.ts'
 import type { Instant } from '../../core/instant.ts'
 import type { PartnerSeen } from '../../core/vitals.ts'
 import { type AddGauge, since } from './gauge.ts'
-
-/** Those with findings come first, then those with the most orders. */
-export const PARTNERS_NAMED = 50
+import { namedPartners, PARTNERS_NAMED } from './named-partners.ts'
 
 export function createPartnerGauges(add: AddGauge) {
   const gauges = {
@@ -38,7 +36,7 @@ export function createPartnerGauges(add: AddGauge) {
 
   return (partners: readonly PartnerSeen[], findings: readonly Finding[], now: Instant): void => {
     for (const gauge of Object.values(gauges)) gauge.reset()
-    const named = chosen(partners, findings)
+    const named = namedPartners(partners, findings)
     unnamed.set(partners.length - named.length)
     const slugs = new Set<string>()
     for (const { tenant, polledAt, confirmedAt, oldestDueAt, orders } of named) {
@@ -54,17 +52,4 @@ export function createPartnerGauges(add: AddGauge) {
       if (tenant && slugs.has(tenant.partnerSlug))
         gauges.finding.set({ partner: tenant.partnerSlug, kind, severity }, 1)
   }
-}
-
-function chosen(partners: readonly PartnerSeen[], findings: readonly Finding[]): readonly PartnerSeen[] {
-  if (partners.length <= PARTNERS_NAMED) return partners
-  const weight = new Map<string, number>()
-  for (const { tenant, severity } of findings) {
-    if (tenant === null) continue
-    const before = weight.get(tenant.partnerSlug) ?? 0
-    weight.set(tenant.partnerSlug, Math.max(before, severity === 'page' ? 2 : 1))
-  }
-  const of = ({ tenant }: PartnerSeen) => weight.get(tenant.partnerSlug) ?? 0
-  const orders = ({ orders: { filled, failed } }: PartnerSeen) => filled + failed
-  return [...partners].sort((a, b) => of(b) - of(a) || orders(b) - orders(a)).slice(0, PARTNERS_NAMED)
 }

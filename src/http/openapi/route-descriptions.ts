@@ -1,7 +1,7 @@
 // What the API description says about each route besides the shapes of its bodies: names, headers, and every refusal.
 
-import { LEASE_MS } from '../../core/execution.ts'
 import { MINUTE_MS } from '../../core/instant.ts'
+import { LEASE_MS } from '../../core/lease.ts'
 import { DUE_PAGE_MAX } from '../executions.ts'
 import {
   ANY_REFUSAL,

@@ -4,8 +4,9 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { H3Event } from 'h3'
 import ipaddr from 'ipaddr.js'
-import { HOUR_MS, type Instant, MINUTE_MS, SECOND_MS } from '../../core/instant.ts'
+import { HOUR_MS, type Instant, SECOND_MS } from '../../core/instant.ts'
 import { networkOf } from '../listen/network.ts'
+import { createAttempts } from './wrong-tokens.ts'
 
 /** The listener that a call came through: that of the partner API, or the one of operations. */
 export type Door = 'api' | 'ops'
@@ -32,8 +33,6 @@ export type AccessOptions = {
 export const KEY_START = 'sse_'
 export const COOKIE = 'tranche_ops'
 const SIGNED_IN_MS = 12 * HOUR_MS
-/** Wrong tokens in a minute from one network; behind a proxy on this machine, from all of them together. */
-export const WRONG_TOKENS_MAX = 20
 
 export function createAccess({ clock, token, onLocked }: AccessOptions): Access {
   const digest = token === null ? null : sha256(token)
@@ -113,32 +112,6 @@ export function namesThisMachine({ req }: H3Event): boolean {
 
 export const isLoopbackAddress = (host: string): boolean =>
   ipaddr.isValid(host) && ipaddr.process(host).range() === 'loopback'
-
-const ADDRESSES_MAX = 10_000
-
-/** Counts wrong tokens by their origin, minute by minute. */
-function createAttempts(clock: () => Instant, onLocked: (() => void) | undefined) {
-  const wrong = new Map<string, number>()
-  let begunAt = clock()
-  const renew = (): void => {
-    if (Math.abs(clock() - begunAt) < MINUTE_MS) return
-    wrong.clear()
-    begunAt = clock()
-  }
-  // A crowd too large to be told apart shares one count.
-  const known = (whose: string): string => (wrong.has(whose) || wrong.size < ADDRESSES_MAX ? whose : 'others')
-  return {
-    areUp(whose: string): boolean {
-      renew()
-      return (wrong.get(known(whose)) ?? 0) >= WRONG_TOKENS_MAX
-    },
-    noteWrong(whose: string): void {
-      const count = (wrong.get(known(whose)) ?? 0) + 1
-      wrong.set(known(whose), count)
-      if (count === WRONG_TOKENS_MAX) onLocked?.()
-    },
-  }
-}
 
 const socketOf = (event: H3Event) => event.req.runtime?.node?.req.socket
 

@@ -25,6 +25,7 @@ import { createMonthStore } from './months/close-months.ts'
 import { createClockStore } from './pass/clock-disputes.ts'
 import { createPassStore } from './pass/passes.ts'
 import { createPriceStore } from './pass/prices.ts'
+import { createWakeUpStore } from './pass/wake-ups.ts'
 import { createSandboxStore } from './sandbox/sandboxes.ts'
 import { type Connection, connect } from './server/connection.ts'
 import { explaining } from './server/error-words.ts'
@@ -100,6 +101,7 @@ function assemble(connection: Connection): Store {
     ...createTierStore(connection),
     ...createUserStore(connection),
     ...createWebhookStore(connection),
+    ...createWakeUpStore(connection),
     ...createPlanStore(connection),
     ...windows,
     ...createExecutionStore(connection, polls),

@@ -1,4 +1,4 @@
-// Partners, keys, tiers, users, webhooks and stops, where both stores use the same SQL.
+// Partners, keys, tiers, users and webhooks, where both stores use the same SQL.
 
 import { OF_TENANT } from './expressions.ts'
 
@@ -66,15 +66,3 @@ export const PUT_WEBHOOK = `
     last_delivered_at = excluded.last_delivered_at, last_status_code = excluded.last_status_code,
     consecutive_failures = excluded.consecutive_failures, last_failed_at = excluded.last_failed_at,
     last_failure_reason = excluded.last_failure_reason`
-
-export const BEGIN_STOP = `
-  insert into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)
-  values (:user_id, :tenant, :plan_id, :plans_paused, :executions_cancelled, :now)
-  on conflict (user_id) do update set tenant_id = excluded.tenant_id, plan_id = excluded.plan_id,
-    plans_paused = excluded.plans_paused, executions_cancelled = excluded.executions_cancelled,
-    begun_at = excluded.begun_at, ended_at = null`
-
-export const NOTE_STOP = `
-  update stops set plan_id = :plan_id, plans_paused = plans_paused + :plans_paused,
-    executions_cancelled = executions_cancelled + :executions_cancelled, ended_at = :ended_at
-  where user_id = :user_id`

@@ -1,7 +1,7 @@
 // SQL that both stores use word for word: expressions that must mean the same everywhere.
 
 import { DUE_LATE_MS } from '../../core/alarm-thresholds.ts'
-import { LEASE_AHEAD_MAX_MS, STUCK_DELIVERIES } from '../../core/execution.ts'
+import { LEASE_AHEAD_MAX_MS, STUCK_DELIVERIES } from '../../core/lease.ts'
 
 const EXECUTION_COLUMNS = 'e.*, p.partner_plan_id, u.partner_user_id'
 const EXECUTION_TABLES = `

@@ -49,7 +49,7 @@ import { createClockStore } from './pass/clock-disputes.ts'
 import { createPassStore } from './pass/passes.ts'
 import { createPageRunner } from './pass/plan-page.ts'
 import { createPriceBook, createPriceStore } from './pass/prices.ts'
-import { createWakeUpWriter } from './pass/wake-ups.ts'
+import { createWakeUpStore, createWakeUpWriter } from './pass/wake-ups.ts'
 import { createSandboxDue } from './sandbox/due-plans.ts'
 import { createSandboxStore } from './sandbox/sandboxes.ts'
 import { createTenantTime } from './sandbox/tenant-time.ts'
@@ -125,6 +125,7 @@ function assemble(
     ...createExecutionStore(connection, trading),
     ...createTradeStore(connection, trading),
     ...createWebhookStore(connection, audit),
+    ...createWakeUpStore(connection),
     ...createPassStore(connection, { book, runPage, writeWakeUps, sandboxDue, file }),
     ...createClockStore(connection),
     ...createPriceStore(connection, book, file),

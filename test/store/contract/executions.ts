@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { acceptLate } from '../../../src/core/decide-late-fill.ts'
-import { LEASE_MS } from '../../../src/core/execution.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'
+import { LEASE_MS } from '../../../src/core/lease.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import {
   AUDIT,

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { type Confirmation, confirm, type ExecutionSeen } from '../../../src/core/confirmation.ts'
-import { LEASE_MS } from '../../../src/core/execution.ts'
 import { HOUR_MS, type Instant, MINUTE_MS } from '../../../src/core/instant.ts'
+import { LEASE_MS } from '../../../src/core/lease.ts'
 import { type Usd, usd, ZERO_USD } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import { writePlan } from '../../../src/core/plan.ts'

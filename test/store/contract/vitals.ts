@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { FEED_PASSES_SEEN } from '../../../src/core/alarm-thresholds.ts'
-import { LEASE_MS } from '../../../src/core/execution.ts'
 import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
+import { LEASE_MS } from '../../../src/core/lease.ts'
 import { price, usd } from '../../../src/core/money.ts'
 import { type Contract, filled, link, openWorld, poll, report, sendPlan, T0, tick } from '../world.ts'
 

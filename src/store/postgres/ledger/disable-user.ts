@@ -6,7 +6,8 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import { BEGIN_STOP, NOTE_STOP } from '../../sql/accounts.ts'
+import { PLANS_PER_PAGE } from '../../disable-page-size.ts'
+import { BEGIN_STOP, NOTE_STOP } from '../../sql/disable-user.ts'
 import { AWAKE } from '../../sql/expressions.ts'
 import { writeAs } from '../sandbox/tenant-time.ts'
 import { type Connection, callOf } from '../server/connection.ts'
@@ -14,9 +15,6 @@ import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
 import { cancelOpen } from './cancel-open.ts'
 import { lockSchedules } from './row-locks.ts'
-
-/** Plans stopped in one transaction, which holds their rows for so long. */
-const PLANS_PER_PAGE = 250
 
 export type StopCounts = { plansPaused: number; executionsCancelled: number }
 export type Stops = ReturnType<typeof createStops>

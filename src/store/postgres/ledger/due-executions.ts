@@ -1,8 +1,9 @@
 // What a poll is handed. Executions that are open lie in one index by the end of their lease, those that were never
 // delivered under 0: what is out under a lease is never stepped over.
 
-import { type Execution, LEASE_AHEAD_MAX_MS } from '../../../core/execution.ts'
+import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
+import { LEASE_AHEAD_MAX_MS } from '../../../core/lease.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import { IS_OPEN, SELECT_EXECUTION, unleasedAt } from '../../sql/expressions.ts'

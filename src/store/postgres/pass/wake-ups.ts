@@ -1,8 +1,12 @@
-// Wake-ups, written in the transaction of the executions they announce.
+// Wake-ups: written in the transaction of the executions they announce, and handed out once to be sent.
 
+import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Fired } from '../../passes.ts'
-import { wakeUpsOf } from '../../wake-ups.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import { type WebhookRow, webhookOf } from '../../rows/webhook.ts'
+import { type WakeUpStore, wakeUpsOf } from '../../wake-ups.ts'
+import type { Connection } from '../server/connection.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
@@ -20,6 +24,28 @@ const WRITE = query(
      earliest_execution_id = least(webhook_events.earliest_execution_id, excluded.earliest_execution_id)`,
 )
 
+/**
+ * Of a pass and all earlier ones, whose hands may have died. Each advance of a sandbox has a number of its own, below
+ * zero.
+ */
+const UNCLAIMED = `claimed_at is null and tick_id <= :tick_id::bigint and (tick_id > 0 or tick_id = :tick_id)`
+const LEFT = query<{ is_left: boolean }>(
+  `select exists (select 1 from webhook_events where ${UNCLAIMED}) as is_left`,
+)
+/** When two processes claim the same one at once, the second waits for the first and then finds it claimed. */
+const CLAIM = query<TenantRow & WebhookRow & { count: bigint; earliest_execution_id: string }>(
+  `with unclaimed as (
+     select tick_id, tenant_id from webhook_events where ${UNCLAIMED}
+     order by tick_id, tenant_id for no key update),
+   claimed as (
+     update webhook_events v set claimed_at = :now from unclaimed
+     where v.tick_id = unclaimed.tick_id and v.tenant_id = unclaimed.tenant_id
+     returning v.tick_id, v.tenant_id, v.count, v.earliest_execution_id)
+   select w.*, t.*, c.count, c.earliest_execution_id
+   from claimed c join tenants t using (tenant_id) join webhooks w using (tenant_id)
+   where w.status = 'active' order by c.tick_id, t.tenant_id`,
+)
+
 /** The last statement of its transaction, because the tenants' other pages wait from here until its commit. */
 export async function writeWakeUps(
   tx: Tx,
@@ -31,3 +57,20 @@ export async function writeWakeUps(
   if (wakeUps.length === 0) return
   await tx.run(WRITE, { ...arraysOf(WAKE_UPS, wakeUps), tick_id: passId, now })
 }
+
+export const createWakeUpStore = (connection: Connection): WakeUpStore => ({
+  claimWakeUps: (passId) =>
+    connection.write(async (tx) => {
+      const { real } = await tx.times
+      const rows = await tx.all(CLAIM, { tick_id: passId, now: real })
+      return rows.map((row) => ({
+        tenant: tenantOf(row),
+        webhook: webhookOf(row),
+        count: Number(row.count),
+        earliest: row.earliest_execution_id as ExecutionId,
+      }))
+    }),
+
+  hasLeftWakeUps: async (passId) =>
+    (await connection.look((tx) => tx.get(LEFT, { tick_id: passId })))?.is_left === true,
+})

@@ -3,14 +3,8 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
-import {
-  asleep,
-  refuseLive,
-  SANDBOX_OFFSET_MAX_MS,
-  type Sandbox,
-  type SandboxStore,
-  tooFar,
-} from '../../sandboxes.ts'
+import { asleep, refuseLive, SANDBOX_OFFSET_MAX_MS, tooFar } from '../../../core/sandbox-limits.ts'
+import type { Sandbox, SandboxStore } from '../../sandboxes.ts'
 import { PLANS_OF_TENANT } from '../../sql/sandbox-due-plans.ts'
 import { EXPIRED_LEASES, OPEN_SANDBOX } from '../../sql/sandboxes.ts'
 import { addAudit } from '../accounts/audit.ts'

@@ -1,11 +1,12 @@
 // What keeps a command from its database, in one sentence each: the path, its owner, and what to do.
 
-import { accessSync, closeSync, constants, openSync, readFileSync, statfsSync, statSync } from 'node:fs'
+import { accessSync, closeSync, constants, openSync, readFileSync, statSync } from 'node:fs'
 import { devNull } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import SQLite from 'better-sqlite3'
 import { Problem } from '../../../core/problem.ts'
 import { isSealedWords } from '../../copying/seal-words.ts'
+import { freeOn } from './disk-room.ts'
 
 /**
  * Throws bad_file for a name that cannot be a database: a folder, or a path through a folder that may not be entered.
@@ -174,32 +175,6 @@ function unusable(file: string, folder: string): string {
     `The disk of ${file} is full or fails${freeOn(folder)}, so what was under way is not recorded: ` +
     `make room in ${folder}, but never delete a -wal or -shm file.`
   )
-}
-
-/** Whether there was no room for a write, or for the index of the log. */
-export const isDiskFull = (error: unknown): boolean =>
-  error instanceof SQLite.SqliteError && /^SQLITE_(FULL|IOERR_SHMSIZE)$/.test(error.code)
-
-/** With less, some writes succeed and others do not. */
-const ROOM_MIN_BYTES = 1_048_576
-
-/** Whether there is room for a write beside the file; true where that cannot be determined. */
-export function hasRoom(file: string): boolean {
-  try {
-    const { bavail, bsize } = statfsSync(dirname(resolve(file)))
-    return bavail * bsize >= ROOM_MIN_BYTES
-  } catch {
-    return true
-  }
-}
-
-export function freeOn(folder: string): string {
-  try {
-    const { bavail, bsize } = statfsSync(folder)
-    return ` (${Math.floor((bavail * bsize) / 1024)} KiB are free)`
-  } catch {
-    return ''
-  }
 }
 
 const unwritable = (file: string, folder: string): string =>

@@ -1,7 +1,7 @@
 // What monitoring asks in SQLite's own SQL: it uses the counts that are kept in a file (sql/0010_open_counts.sql and
 // 0011_findings.sql), and hints where SQLite would plan badly.
 
-import { LEASE_AHEAD_MAX_MS } from '../../../core/execution.ts'
+import { LEASE_AHEAD_MAX_MS } from '../../../core/lease.ts'
 import type { OpenRow } from '../../common/health/backlog.ts'
 import { type OpsSql, TRANCHE } from '../../common/health/ops-page.ts'
 import { lateFills, type PartnerSql, partnersPage } from '../../common/health/partners-seen.ts'

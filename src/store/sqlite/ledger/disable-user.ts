@@ -5,14 +5,12 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import { BEGIN_STOP, NOTE_STOP } from '../../sql/accounts.ts'
+import { PLANS_PER_PAGE } from '../../disable-page-size.ts'
+import { BEGIN_STOP, NOTE_STOP } from '../../sql/disable-user.ts'
 import { AWAKE } from '../../sql/expressions.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 import type { Ledger } from './windows-and-schedules.ts'
-
-/** Plans stopped in one transaction: some ten milliseconds of work. */
-const PLANS_PER_PAGE = 250
 
 export type StopCounts = { plansPaused: number; executionsCancelled: number }
 export type Stops = ReturnType<typeof createStops>

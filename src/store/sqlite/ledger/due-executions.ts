@@ -2,8 +2,8 @@
 // how many end when is counted as it changes (sql/0010_open_counts.sql): what is out under a lease is never stepped
 // over, and what is left for the next poll is not counted one by one.
 
-import { LEASE_AHEAD_MAX_MS } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
+import { LEASE_AHEAD_MAX_MS } from '../../../core/lease.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { ExecutionRow } from '../../rows/execution.ts'
 import { IS_OPEN, SELECT_EXECUTION } from '../../sql/expressions.ts'

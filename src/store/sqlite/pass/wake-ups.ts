@@ -1,9 +1,12 @@
-// Wake-ups, written in the transaction of the executions they announce.
+// Wake-ups: written in the transaction of the executions they announce, and handed out once to be sent.
 
+import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Fired } from '../../passes.ts'
-import { wakeUpsOf } from '../../wake-ups.ts'
-import type { Database } from '../file/connection.ts'
+import { type WakeUpStore, wakeUpsOf } from '../../wake-ups.ts'
+import { tenantsById } from '../accounts/tenants.ts'
+import { webhooksById } from '../accounts/webhooks.ts'
+import type { Connection, Database } from '../file/connection.ts'
 
 export type WriteWakeUps = (passId: number, fired: readonly Fired[], now: Instant) => void
 
@@ -19,5 +22,29 @@ export function createWakeUpWriter(db: Database): WriteWakeUps {
     for (const { tenant, count, earliest } of wakeUpsOf(fired)) {
       write.run({ tick_id: passId, tenant: tenant.tenantId, count, earliest, now })
     }
+  }
+}
+
+export function createWakeUpStore({ db, write }: Connection): WakeUpStore {
+  const claim = db.prepare<object, { tenant_id: bigint; count: bigint; earliest_execution_id: string }>(
+    `update webhook_events set claimed_at = :now where tick_id = :tick_id and claimed_at is null
+     returning tenant_id, count, earliest_execution_id`,
+  )
+  const [tenantById, webhookById] = [tenantsById(db), webhooksById(db)]
+  return {
+    claimWakeUps: (passId) =>
+      write((now) =>
+        claim.all({ tick_id: passId, now }).flatMap((row) => {
+          const tenant = tenantById(Number(row.tenant_id))
+          const webhook = webhookById(tenant.tenantId)
+          if (webhook?.status !== 'active') return []
+          return [
+            { tenant, webhook, count: Number(row.count), earliest: row.earliest_execution_id as ExecutionId },
+          ]
+        }),
+      ),
+
+    // A pass belongs to one process: wake-ups that it had not sent when it died would come too late.
+    hasLeftWakeUps: async () => false,
   }
 }
