@@ -1,5 +1,5 @@
 // Up to which execution none is missing any more. Ids ascend with time, but are not committed in order: a write reads
-// the newest id behind the gate of months (../server/gate.ts), and assigns higher ones. So once every write that was
+// the newest id behind the gate of months (../server/month-gate.ts), and assigns higher ones. So once every write that was
 // behind the gate when an id was seen has ended, everything up to that id is there.
 
 import type { ExecutionId } from '../../../core/execution-id.ts'

@@ -1,4 +1,4 @@
-// Writes when tenants last polled (../../poll-notes.ts).
+// Writes when tenants last polled (../../last-polls.ts).
 
 import { createPollNotes, type PollNotes } from '../../last-polls.ts'
 import type { Connection } from '../server/connection.ts'

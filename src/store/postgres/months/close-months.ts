@@ -1,5 +1,5 @@
 // Sets the bound below which nothing is dated any more once a month has been reported: behind the gate
-// (../server/gate.ts), alone.
+// (../server/month-gate.ts), alone.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Period } from '../../../core/month.ts'

@@ -1,4 +1,4 @@
-// What time it is for a tenant: the only place, apart from the gate (../server/gate.ts), that knows of sandbox offsets.
+// What time it is for a tenant: the only place, apart from the gate (../server/month-gate.ts), that knows of sandbox offsets.
 // Everybody lives in real time except the test tenants that are listed in `sandboxes`.
 
 import { type Instant, later, plus } from '../../../core/instant.ts'
