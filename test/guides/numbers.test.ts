@@ -29,6 +29,7 @@ import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/scheduler-lateness.ts'
 import { GAP_MAX_MS, HALF_LIFE_HOURS, SIGMA_DEFAULT, SPACING_MIN_MS } from '../../src/core/volatility.ts'
 import { WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
 import { FAILURES_TO_PAUSE, FAILURES_TO_WARN } from '../../src/core/webhook-pause.ts'
+import { EXACT_PLANS_MAX } from '../../src/engine/sandbox.ts'
 import { EXTRA_SPACING_MS } from '../../src/engine/slot-reserve/decide-tranche.ts'
 import { BODY_BYTES_MAX } from '../../src/http/body.ts'
 import { DUE_PAGE_MAX } from '../../src/http/executions.ts'
@@ -54,6 +55,7 @@ const GUIDES = new Map(
 const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/leased to you for (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['api']],
   [/leases \| They last (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['sandbox']],
+  [/With more than (\S+) plans in the environment/g, EXACT_PLANS_MAX, ['sandbox']],
   [/poll delivers at most (\d+)/g, DUE_PAGE_MAX, ['api']],
   [/body is over (\S+) KiB/g, BODY_BYTES_MAX / 1024, ['api']],
   [/At the (\S+) failure in a row/g, FAILURES_TO_WARN, ['webhooks']],
@@ -126,7 +128,15 @@ test('the limit on connections is the one that is kept', () => {
 })
 
 test('a number is read as a figure, a word or an ordinal', () => {
-  assert.deepEqual(['64', '0.5', 'ten', 'Fifty', 'tenth', 'many'].map(numberOf), [64, 0.5, 10, 50, 10, NaN])
+  assert.deepEqual(['64', '0.5', '1,000', 'ten', 'Fifty', 'tenth', 'many'].map(numberOf), [
+    64,
+    0.5,
+    1000,
+    10,
+    50,
+    10,
+    NaN,
+  ])
 })
 
 const WORDS = 'zero one two three four five six seven eight nine ten eleven twelve'.split(' ')
@@ -136,5 +146,5 @@ const TENS = { fifteen: 15, twenty: 20, thirty: 30, fifty: 50 }
 function numberOf(text: string): number {
   const word = text.toLowerCase()
   const spelled = WORDS.indexOf(ORDINALS[word as keyof typeof ORDINALS] ?? word)
-  return spelled >= 0 ? spelled : (TENS[word as keyof typeof TENS] ?? Number(word))
+  return spelled >= 0 ? spelled : (TENS[word as keyof typeof TENS] ?? Number(word.replaceAll(',', '')))
 }
