@@ -44,8 +44,8 @@ try {
   const { name, nodePackage } = target
   const sbom = billOfMaterials({ name, sha256: hash, bundled: parts, nodePackage })
   publish('LICENSES.txt', notice)
-  // Linux maps a file that was written in one piece by huge pages, of which a running service would hold 45 MiB more. A
-  // copy, as on a machine where it is installed, is written in small pieces.
+  // Linux maps a file that was written in one piece with huge pages, and a running service would hold 45 MiB more of it.
+  // A copy, as on a machine where it is installed, is written in small pieces.
   copyFileSync(executable, `${executable}-copy`)
   renameSync(`${executable}-copy`, join(DIST, name))
   publish(`${name}.cdx.json`, sbom)

@@ -3,8 +3,8 @@
 //
 //   node bin/with-node.mjs test/run.ts [--fast] [--store postgres] [--record-costs] [--test-OPTION...] [FILE...]
 //
-// --fast leaves out the tests that start processes (*.process.test.ts), that wait (*.wait.test.ts) and that simulate
-// weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down what it takes.
+// --fast leaves out the tests that start processes (*.process.test.ts, *.server.test.ts), that wait (*.wait.test.ts) and
+// that simulate weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down what it takes.
 //
 // --store postgres runs what needs a PostgreSQL server: *.server.test.ts, which nothing else runs, and the suites of the
 // whole service (test/support/whole-service.ts) once more, with their databases there.
@@ -68,8 +68,10 @@ const env = {
   TMPDIR: scratch(),
 }
 
-if (args.includes('--record-costs')) recordCosts(files, LOADERS, env)
-else await runAll()
+if (args.includes('--record-costs')) {
+  if (onServer) throw new Error('--record-costs measures suites with their databases in files')
+  recordCosts(files, LOADERS, env)
+} else await runAll()
 
 async function runAll(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
@@ -92,7 +94,7 @@ async function runAll(): Promise<void> {
   }
   const missing = args.includes('--fast') || named.length > 0 ? [] : TOOLS.filter(isMissing)
   if (missing.length > 0) process.stderr.write(`\nNOT TESTED, because not installed: ${missing.join(', ')}\n`)
-  if (named.length === 0 && !onServer)
+  if (named.length === 0 && !onServer && !args.includes('--fast'))
     process.stderr.write(
       `\nNOT RUN: ${ofServer.length} files of tests on a PostgreSQL server: npm test -- --store postgres\n`,
     )

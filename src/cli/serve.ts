@@ -164,13 +164,13 @@ async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
 async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const { createApp } = await import('../http/app.ts')
   const { openListeners } = await import('./serve/listeners.ts')
-  const { collectOften } = await import('./serve/garbage.ts')
+  const { keepHeapSmall } = await import('./serve/garbage.ts')
   const { outliveSignals, stopSignal } = await import('./serve/signals.ts')
   const { noteSelfSigned, renewCertificate } = await import('./serve/tls.ts')
   const { log, tls } = options
   // An address that cannot be one is refused before there is anything to end.
   const database = await cli.database()
-  collectOften()
+  keepHeapSmall()
   const renewal = { now: () => {} }
   outliveSignals(() => renewal.now())
   const stopped = stopSignal(cli)

@@ -1,4 +1,4 @@
-// Delivery under a lease: for how long an execution that was handed out is its partner's alone.
+// Delivery under a lease: for how long an execution belongs to the poll that got it.
 
 import type { Execution } from './execution.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from './instant.ts'

@@ -1,4 +1,5 @@
-// Whether the dollars, the coins and the price of a fill fit each other. Those that do not are kept, and a person is told.
+// Whether the dollars, the coins and the price of a fill fit each other. A fill in which they do not is recorded all the
+// same, and a person is told.
 
 import { type Fill, isFill } from './confirmation-report.ts'
 import { type Btc, type Price, UNITS, type Usd } from './money.ts'

@@ -1,4 +1,4 @@
-// Webhook registrations: what one holds, and the secret that it begins with.
+// Webhook registrations: what one holds, and how one is registered, with a new secret.
 
 import type { Instant } from './instant.ts'
 

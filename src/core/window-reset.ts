@@ -1,4 +1,4 @@
-// Where a window starts that is reset: when terms change, or a paused plan goes on.
+// Where a window that is reset starts: when terms change, or a paused plan goes on.
 
 import { WINDOW_MS } from './frequency.ts'
 import { type Instant, later, plus } from './instant.ts'

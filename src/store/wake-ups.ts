@@ -1,4 +1,4 @@
-// Wake-ups: which ones follow from what a page of plans fires, and who sends them.
+// Wake-ups: which ones follow from what a page of plans fires, and how they are handed out to be sent.
 
 import type { WakeUp } from '../core/wake-up.ts'
 import type { Webhook } from '../core/webhook.ts'

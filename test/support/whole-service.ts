@@ -1,6 +1,7 @@
 // Which tests are about the service, whatever keeps its data: they run on each store.
 
 import { globSync } from 'node:fs'
+import { needsServer } from './kinds.ts'
 
 const SUITES = 'test/{billing,cli,http,levers,openapi,sandbox,webhook}/**/*.test.ts'
 
@@ -44,4 +45,6 @@ const OF_THE_FILE = [
 ]
 
 export const wholeService = (root: string): string[] =>
-  globSync(SUITES, { cwd: root }).filter((file) => ![...LOOK_INTO_THE_FILE, ...OF_THE_FILE].includes(file))
+  globSync(SUITES, { cwd: root }).filter(
+    (file) => !needsServer(file) && ![...LOOK_INTO_THE_FILE, ...OF_THE_FILE].includes(file),
+  )

@@ -15,7 +15,8 @@ const after = (at: string): string => `case when ${at} > :after then ${at} else 
 
 /**
  * The first instant after `:after` at which a plan of a tenant is to be looked at; of those that come within `:together`
- * of it, the last. Reads every plan of the tenant once. `least` is the function that returns the least of its arguments.
+ * of it, the last, where each plan counts with its next one alone. Reads every plan of the tenant once. `least` is the
+ * function that returns the least of its arguments.
  */
 export const nextStop = (least: 'min' | 'least'): string => `
   with stops as materialized (

@@ -1,5 +1,5 @@
-// What time it is for a tenant: the only place, apart from the gate (../server/month-gate.ts), that knows of sandbox offsets.
-// Everybody lives in real time except the test tenants that are listed in `sandboxes`.
+// What time it is for a tenant: the only place, apart from the gate (../server/month-gate.ts), that knows of sandbox
+// offsets. Everybody lives in real time except the test tenants that are listed in `sandboxes`.
 
 import { type Instant, later, plus } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'

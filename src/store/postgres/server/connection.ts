@@ -49,8 +49,8 @@ export type Connection = {
   /** Runs `work` on one consistent snapshot. */
   read<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
   /**
-   * Runs `work` in a transaction behind the gate of months (month-gate.ts) and resolves once it is committed; what throws undoes
-   * it. `work` may run more than once: the last run counts.
+   * Runs `work` in a transaction behind the gate of months (month-gate.ts) and resolves once it is committed; what
+   * throws undoes it. `work` may run more than once: the last run counts.
    */
   write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope & Errand): Promise<T>
   /**

@@ -1,5 +1,4 @@
-// What kind of error it is that PostgreSQL, its driver or the way to it has thrown: is anything done, and may it be tried
-// again?
+// What kind of error PostgreSQL, its driver or the network has thrown: whether anything was done, and whether to try again.
 
 import pg from 'pg'
 
@@ -49,7 +48,7 @@ export class Undone extends Error {}
 export const isUndone = (error: unknown): boolean =>
   error instanceof Undone || (sqlState(error) !== null && !isLost(error))
 
-/** What the driver and the pool say then. */
+/** What the driver and the pool say when there was no answer in time. */
 const WAITED = /^Query read timeout$|connection timeout$|^timeout expired$/
 
 /**
