@@ -21,7 +21,7 @@ import { CHALLENGE, PUT_OFF, Refusal, STATUS_OF } from './refusal.ts'
 import { flawOf, writtenAs } from './request-line.ts'
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
-import { createOneAtATime } from './slow-calls.ts'
+import { createOneAtATime } from './slow-calls-one-by-one.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
   /** Null while the database is being opened: every call is then told to try again. */

@@ -4,8 +4,9 @@ import { closeSync, openSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
 import { giveName, nameAside, sync } from '../../../whole-file.ts'
-import { type Database, openFile } from './connection.ts'
-import { inOneLine, isBusy, isCorrupt, isNoDatabase, isUnreadable } from './error-kinds.ts'
+import type { Database } from './connection.ts'
+import { isBusy, isUnreadable } from './error-kinds.ts'
+import { assertWhole } from './integrity.ts'
 import { BESIDE } from './own-files.ts'
 
 /**
@@ -34,25 +35,4 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
   } finally {
     for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
   }
-}
-
-/**
- * Throws bad_file when SQLite finds anything wrong with the file, and errors of the disk unchanged. `name` is the name
- * that the user knows it by.
- */
-export function assertWhole(file: string, name = file): void {
-  let found: unknown
-  try {
-    const db = openFile(file)
-    try {
-      ;[found] = db.prepare('pragma integrity_check(1)').pluck().all()
-    } finally {
-      db.close()
-    }
-  } catch (error) {
-    if (isNoDatabase(error)) throw new Problem('bad_file', `${name} is not a database.`)
-    if (!isCorrupt(error)) throw error
-    found = (error as Error).message
-  }
-  if (found !== 'ok') throw new Problem('bad_file', `${name} is damaged: ${inOneLine(String(found))}`)
 }
