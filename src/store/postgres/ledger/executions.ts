@@ -1,4 +1,4 @@
-// Executions: polled (poll.ts), confirmed (confirm.ts), cancelled, listed.
+// Executions: polled (poll.ts), confirmed (confirm-together.ts), cancelled, listed.
 
 import type { Execution } from '../../../core/execution.ts'
 import { type Instant, MINUTE_MS, plus } from '../../../core/instant.ts'
