@@ -4,7 +4,8 @@
 //   node bin/with-node.mjs test/run.ts [--fast] [--store postgres] [--record-costs] [--test-OPTION...] [FILE...]
 //
 // --fast leaves out the tests that start processes (*.process.test.ts, *.server.test.ts), that wait (*.wait.test.ts) and
-// that simulate weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down what it takes.
+// that simulate weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down what
+// it takes.
 //
 // --store postgres runs what needs a PostgreSQL server: *.server.test.ts, which nothing else runs, and the suites of the
 // whole service (test/support/whole-service.ts) once more, with their databases there.
@@ -109,7 +110,7 @@ function writeBatches(folder: string): string[] {
     spread(files.filter(has), processes).map((batch, i) => {
       const name = join(folder, `${kind}-${i}.mjs`)
       const imports = batch.map((file) => `import '${pathToFileURL(resolve(ROOT, file))}'\n`)
-      const isSuite = onServer && !batch.some(needsServer)
+      const isSuite = onServer && has !== needsServer
       writeFileSync(name, [...(isSuite ? [DATABASES_ON_SERVER] : []), ...imports].join(''))
       return name
     }),

@@ -1,4 +1,4 @@
-// How long a text may be, in characters.
+// How long a text may be, in characters, and how a longer one is cut.
 
 /** An id that a partner chooses: of a user, a plan, an order. */
 export const ID_MAX = 255
@@ -7,3 +7,9 @@ export const TEXT_MAX = 255
 export const EMAIL_MAX = 320
 /** Why something failed, or why an operator did something. */
 export const REASON_MAX = 2_000
+
+/** At most `max` characters of a text; where some are left out, the last one is an ellipsis. */
+export function cut(text: string, max: number): string {
+  const characters = [...text]
+  return characters.length <= max ? text : `${characters.slice(0, Math.max(0, max - 1)).join('')}…`
+}

@@ -4,7 +4,7 @@
 import { z } from 'zod'
 import { type Instant, parseInstant } from '../core/instant.ts'
 import { DECIMAL_PATTERN, formatUsd, type Usd } from '../core/money.ts'
-import { ID_MAX, TEXT_MAX } from '../core/text.ts'
+import { cut, ID_MAX, TEXT_MAX } from '../core/text.ts'
 
 /** A refusal of one field: pydantic's error type and message. */
 export class FieldError {
@@ -154,11 +154,8 @@ function parseText(input: unknown, { max }: { max: number }): string | FieldErro
  * Control characters become spaces (line breaks and tabs stay), half surrogate pairs U+FFFD, and what is beyond `max`
  * characters is cut, with an ellipsis as the last one kept.
  */
-function showable(input: string, max: number): string {
-  const clean = input.toWellFormed().replace(CONTROL_BUT_LINES, ' ')
-  const characters = [...clean]
-  return characters.length <= max ? clean : `${characters.slice(0, max - 1).join('')}…`
-}
+const showable = (input: string, max: number): string =>
+  cut(input.toWellFormed().replace(CONTROL_BUT_LINES, ' '), max)
 
 function spoken(values: readonly string[]): string {
   const quoted = values.map((value) => `'${value}'`)

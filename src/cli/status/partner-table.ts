@@ -3,10 +3,10 @@
 import { counted } from '../../core/counted.ts'
 import { spellSpan } from '../../core/duration-words.ts'
 import { formatInstant, type Instant } from '../../core/instant.ts'
+import { cut } from '../../core/text.ts'
 import type { PartnerSeen } from '../../core/vitals.ts'
 import type { FindingJson } from '../shared/findings.ts'
 import { type Column, renderTable } from '../terminal/table.ts'
-import { cut } from '../terminal/text-width.ts'
 import { secondsSince, spellSeconds } from './age-seconds.ts'
 
 export const partnerJson = (

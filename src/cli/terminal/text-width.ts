@@ -2,6 +2,7 @@
 // two; everything else counts characters.
 
 import { stripVTControlCharacters } from 'node:util'
+import { cut } from '../../core/text.ts'
 import { visibleCell } from '../../core/visible-text.ts'
 
 /** In characters. Colours take no room. */
@@ -16,13 +17,7 @@ export const measureColumns = async (): Promise<(text: string) => number> =>
  * its column.
  */
 export const clipped = (text: string, room: number): string => cut(visibleCell(text), room)
-/** The same for text that is already spelled out. */
-export const cut = (text: string, room: number): string => {
-  const characters = [...text]
-  return characters.length <= room
-    ? characters.join('')
-    : `${characters.slice(0, Math.max(0, room - 1)).join('')}…`
-}
+
 /** Like `clipped`, but what is kept is the end. */
 export const clippedLeft = (text: string, room: number): string => {
   const characters = [...visibleCell(text)]
