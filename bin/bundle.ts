@@ -1,5 +1,5 @@
-// The source as scripts for the executable: one that every start reads, and one for each package, and for the store on a
-// server, that only some need.
+// The source as scripts for the executable: one that every start reads, and one for each package, and for the store on
+// a server, that only some need.
 //
 // What a start costs is mostly the size of its script, read or not: with all packages in it, 4 MB, `tranche version`
 // took twice as long. So a package that neither `version` nor an idle `tick` uses is a script of its own, embedded

@@ -1,5 +1,5 @@
-// The store on a server as a script of its own: whoever keeps a file does not pay for it. It shares every other module
-// with the script that loads it, so a Problem is the same class in both.
+// The store on a server as a script of its own: an operator with a file does not pay for it. It shares every other
+// module with the script that loads it, so a Problem is the same class in both.
 
 import { globSync } from 'node:fs'
 import { builtinModules } from 'node:module'

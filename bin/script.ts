@@ -50,8 +50,8 @@ export async function script(
     supported: { 'dynamic-import': false },
     // The licences are beside the executable.
     legalComments: 'none',
-    // A process keeps the text of whatever it has loaded, comments included. Names stay, for whoever reads a stack. Lines
-    // stay short, because Node prints the one in which an error ended the process.
+    // A process keeps the text of whatever it has loaded, comments included. Names stay, for anyone who reads a stack.
+    // Lines stay short, because Node prints the one in which an error ended the process.
     minifyWhitespace: !remarks,
     lineLimit: LINE_CHARS,
     logLevel: 'warning',
@@ -64,6 +64,9 @@ export async function script(
 
 const LINE_CHARS = 500
 
-/** With one letter beyond ASCII in it, V8 keeps a script at two bytes a letter. esbuild leaves those in expressions to match. */
+/**
+ * With one letter beyond ASCII in it, V8 keeps a script at two bytes a letter. esbuild leaves those in expressions to
+ * match.
+ */
 const inAscii = (text: string): string =>
   text.replace(/[^\0-\x7F]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`)

@@ -9,7 +9,7 @@ export type Lanes<T extends object> = {
   take: () => T | undefined
 }
 
-/** A lane stays with whoever opened it, so that nothing has to be looked up, made or dropped for an item. */
+/** A lane stays with the caller that opened it, so that nothing has to be looked up, made or dropped for an item. */
 export function createLanes<T extends object>(): Lanes<T> {
   /** The lanes in which something waits, in the order of their turns. */
   const line: T[][] = []

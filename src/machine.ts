@@ -1,4 +1,4 @@
-// The outside world as a value: the clock, chance, and who is asking. The only place that reads any of them.
+// The clock, chance and the user's name as one value, for everything that must not read them itself.
 
 import { randomBytes, randomUUID } from 'node:crypto'
 import { userInfo } from 'node:os'

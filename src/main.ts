@@ -2,10 +2,11 @@
 
 import { CommanderError } from 'commander'
 import type { Loss, Streams } from './cli/context.ts'
+import { refuseEmptyVariables } from './cli/options/refuse-empty.ts'
 import { createProgram, VERSION_ASKED } from './cli/program.ts'
 import { askedHelp } from './cli/shared/asked-help.ts'
 import { EXIT, failureOf } from './cli/shared/exit-codes.ts'
-import { misspelt, refuseEmptyVariables, unknownVariables } from './cli/shared/misspelt.ts'
+import { misspelt, unknownVariables } from './cli/shared/misspelt.ts'
 import { wholeOutput } from './cli/shared/whole-output.ts'
 import { versionJson } from './cli/version.ts'
 import { visible } from './core/visible-text.ts'

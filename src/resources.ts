@@ -75,7 +75,7 @@ export const VIEWER = 'swagger-ui-dist'
 export const VIEWER_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'] as const
 export const viewerAsset = (name: string): string => `viewer/${name}.gz`
 
-/** A file of the viewer, gzipped. Only whoever asks for it pays for it. */
+/** A file of the viewer, gzipped. Only a caller that asks for it pays for it. */
 export async function readViewerFile(name: (typeof VIEWER_FILES)[number]): Promise<Uint8Array> {
   const found = embedded(viewerAsset(name))
   if (found) return found.bytes

@@ -70,7 +70,7 @@ async function writeAll(handle: FileHandle, chunks: AsyncIterable<string>): Prom
   }
 }
 
-/** Whether the operating system refused, rather than whoever makes the content. */
+/** Whether the operating system refused, rather than the function that makes the content. */
 const isOfSystem = (error: unknown): error is NodeJS.ErrnoException =>
   error instanceof Error && 'syscall' in error
 
@@ -116,7 +116,7 @@ export function giveName(aside: string, name: string, { replace }: { replace: bo
     return
   }
   try {
-    // A rename would take the name from whoever has it, without a word.
+    // A rename would silently take the name from the file that has it.
     linkSync(aside, name)
   } catch (error) {
     // A memory stick or a share may know no second names.

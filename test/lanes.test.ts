@@ -14,7 +14,7 @@ test('lanes take turns, and within a lane it is first come, first served', () =>
   assert.equal(lanes.size, 7)
   const taken: (string | undefined)[] = []
   for (let i = 0; i < 4; i++) taken.push(lanes.take()?.name)
-  // Whoever comes back joins the end of the line.
+  // A lane that comes back joins the end of the line.
   seven({ name: 'seven 2' })
   while (lanes.size > 0) taken.push(lanes.take()?.name)
   assert.deepEqual(taken, [

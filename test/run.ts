@@ -3,12 +3,12 @@
 //
 //   node bin/with-node.mjs test/run.ts [--fast] [--store postgres] [--record-costs] [--test-OPTION...] [FILE...]
 //
-// --fast leaves out the tests that start processes (*.process.test.ts, *.server.test.ts), that wait (*.wait.test.ts) and
-// that simulate weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down what
-// it takes.
+// --fast leaves out the tests that start processes (*.process.test.ts, *.server.test.ts), that wait (*.wait.test.ts)
+// and that simulate weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down
+// what it takes.
 //
-// --store postgres runs what needs a PostgreSQL server: *.server.test.ts, which nothing else runs, and the suites of the
-// whole service (test/support/whole-service.ts) once more, with their databases there.
+// --store postgres runs what needs a PostgreSQL server: *.server.test.ts, which nothing else runs, and the suites of
+// the whole service (test/support/whole-service.ts) once more, with their databases there.
 //
 // Their databases are in memory where the machine has a folder for that. A crash of the machine is the one thing that a
 // disk would add, and no test can bring it about; a kill -9 leaves both alike.
@@ -19,11 +19,12 @@ import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { COMPILED } from './support/compiled.ts'
 import { isQuick, isWaiting, needsServer } from './support/kinds.ts'
 import { recordCosts } from './support/record-costs.ts'
 import { scratch } from './support/scratch.ts'
 import { spread } from './support/spread.ts'
-import { isMissing, TOOLS } from './support/tools.ts'
+import { canBeOthers, isMissing, SERVER_TOOLS, TOOLS } from './support/tools.ts'
 import { wholeService } from './support/whole-service.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -31,16 +32,19 @@ const CORES = availableParallelism()
 
 /** What every process loads before its tests. */
 const LOADERS = [
-  'tsx',
+  'tsx/esm',
   pathToFileURL(join(import.meta.dirname, 'support/untracked-promises.ts')).href,
 ].flatMap((loader) => ['--import', loader])
 
 /** They take next to no processor time, so they may run beside everything else. */
 const WAITING = 3
 
+/** While those wait, others keep the cores busy, and those that start processes wait for them now and then. */
+const AT_ONCE = WAITING + CORES + 1
+
 /**
- * The kinds of test files in the order they are started, and how many processes share the files of each. Quick ones wait
- * as well, for the disk and for the kernel, so one process more than there are cores ends sooner.
+ * The kinds of test files in the order they are started, and how many processes share the files of each. Quick ones
+ * wait as well, for the disk and for the kernel, so one process more than there are cores ends sooner.
  */
 const KINDS: { has: (file: string) => boolean; processes: number }[] = [
   { has: isWaiting, processes: WAITING },
@@ -70,6 +74,8 @@ const files = all.filter((file) => !args.includes('--fast') || isQuick(file)).so
 const env = {
   ...process.env,
   TMPDIR: scratch(),
+  // Compiled functions stay from one run to the next: of some hundred modules, every process loads most.
+  ...COMPILED,
 }
 
 if (args.includes('--record-costs')) {
@@ -80,7 +86,7 @@ if (args.includes('--record-costs')) {
 async function runAll(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
   try {
-    const flags = [...LOADERS, '--test', `--test-concurrency=${CORES + WAITING}`, ...options]
+    const flags = [...LOADERS, '--test', `--test-concurrency=${AT_ONCE}`, ...options]
     const argv = [...flags, ...writeBatches(folder)]
     const child = spawn(process.execPath, argv, { cwd: ROOT, stdio: 'inherit', env })
     process.on('SIGINT', () => {}).on('SIGTERM', () => child.kill('SIGTERM'))
@@ -96,8 +102,11 @@ async function runAll(): Promise<void> {
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
-  const missing = args.includes('--fast') || named.length > 0 ? [] : TOOLS.filter(isMissing)
+  const tools = onServer ? TOOLS : TOOLS.filter((tool) => !SERVER_TOOLS.includes(tool))
+  const missing = args.includes('--fast') || named.length > 0 ? [] : tools.filter(isMissing)
   if (missing.length > 0) process.stderr.write(`\nNOT TESTED, because not installed: ${missing.join(', ')}\n`)
+  if (named.length === 0 && !args.includes('--fast') && !canBeOthers())
+    process.stderr.write('\nNOT TESTED, because this is not root: what another user may do\n')
   if (named.length === 0 && !onServer && !args.includes('--fast'))
     process.stderr.write(
       `\nNOT RUN: ${ofServer.length} files of tests on a PostgreSQL server: npm test -- --store postgres\n`,

@@ -5,8 +5,10 @@ import { globSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { functionsOf } from './support/functions.ts'
 import { circlesOf, type Import, importsOf, packageOf, reached } from './support/imports.ts'
 import { isQuick } from './support/kinds.ts'
+import { longComments, longProse } from './support/long-lines.ts'
 import { ROOMS } from './support/rooms.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -48,6 +50,21 @@ test('every file of src has a room, and imports only what that room may', () => 
     else wrong.push(...importsOf(file).flatMap((seen) => complaint(file, rule, seen)))
   }
   assert.deepEqual(wrong, [])
+})
+
+test('decisions are numbered without gaps, and their table has each of them', () => {
+  const files = list('docs/decisions/[0-9]*.md').map((file) => file.replace('docs/decisions/', ''))
+  assert.deepEqual(
+    files.map((file) => Number(file.slice(0, 4))),
+    files.map((_, at) => at + 1),
+  )
+  const table = read('docs/decisions/README.md')
+  assert.deepEqual(
+    files.filter(
+      (file) => !table.includes(`| ${Number(file.slice(0, 4))} | [`) || !table.includes(`](${file})`),
+    ),
+    [],
+  )
 })
 
 test('no text has both sides of a merge', () => {
@@ -189,7 +206,7 @@ for (const [what, pattern, where] of BANNED) {
 
 test('every file of code opens with a sentence that says what it is for', () => {
   assert.deepEqual(
-    CODE.filter((file) => !/^\/\/ [\s\S]*?[.:]\n/.test(read(file))),
+    CODE.filter((file) => !/^(\/\/ .*[^.:]\n)*\/\/ .*[.:]\n/.test(read(file))),
     [],
   )
 })
@@ -202,6 +219,17 @@ test(`no file of code has more than ${FILE_LINES_MAX} lines`, () => {
   )
 })
 
+test('no line of a comment or of a guide is longer than 120 characters', () => {
+  const guides = list('docs/**/*.md', 'deploy/*.md', '{README,CHANGELOG}.md')
+  assert.deepEqual(
+    [
+      ...CODE.map((file) => longComments(file, read(file))),
+      ...guides.map((file) => longProse(file, read(file))),
+    ].flat(),
+    [],
+  )
+})
+
 test(`no function has more than ${FUNCTION_LINES_MAX} lines of its own`, () => {
   const long = [...SOURCES, ...list('bin/*.ts')].flatMap((file) =>
     functionsOf(read(file))
@@ -209,26 +237,6 @@ test(`no function has more than ${FUNCTION_LINES_MAX} lines of its own`, () => {
       .map(({ head, own }) => `${file}: ${head} has ${own}`),
   )
   assert.deepEqual(long, [])
-})
-
-test('the lines of a function are counted', () => {
-  const inner = ['  const inner = async (x: number) => {', ...Array(9).fill('    x += 1'), '  }']
-  const outer = [
-    'export function outer(',
-    '  y: number,',
-    '): void {',
-    ...inner,
-    '  if (y) {',
-    '    y()',
-    '  }',
-    '}',
-  ]
-  assert.deepEqual(
-    functionsOf(outer.join('\n'))
-      .map(({ own }) => own)
-      .sort(),
-    [11, 5].sort(),
-  )
 })
 
 function roomOf(file: string): string {
@@ -259,27 +267,3 @@ function hits(file: string, pattern: RegExp): string[] {
 }
 
 const COMMENT = /^\s*(\/\/|\*|\/\*\*).*|\s\/\/ .*/
-
-/**
- * The functions with a block body. The formatter puts a body's closing brace at the indentation of the line that opens
- * it, so no parser is needed. A function's own lines are those that stand in no function inside it: a factory of
- * short functions is short.
- */
-function functionsOf(text: string): { head: string; own: number }[] {
-  const lines = text.split('\n')
-  const spans = lines.flatMap((line, start) => {
-    const opens =
-      /^(\s*)(?!\s|(?:\} )?(?:if|for|while|switch|catch|else|try|do)\b).*(?:=>|\)(?:: [^=]+)?) \{$/.exec(line)
-    if (!opens) return []
-    const length = lines.slice(start + 1).findIndex((other) => other.startsWith(`${opens[1]}}`))
-    return [{ head: line.trim(), start, end: start + 1 + length }]
-  })
-  return spans.map(({ head, start, end }) => {
-    const inside = spans.filter((other) => other.start > start && other.end < end)
-    const covered = new Set(inside.flatMap((other) => range(other.start, other.end)))
-    return { head, own: end - start + 1 - covered.size }
-  })
-}
-
-const range = (from: number, to: number): number[] =>
-  Array.from({ length: to - from + 1 }, (_, i) => from + i)

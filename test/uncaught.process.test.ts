@@ -12,14 +12,18 @@ const TESTS = {
   'a timer': `await null; setTimeout(() => { throw new Error('lost by a timer') }); await pause(20)`,
 }
 
-for (const [what, code] of Object.entries(TESTS))
-  test(`what ${what} throws fails the run`, (t) => {
-    const file = join(temporaryFolder(t), 'lost.test.mjs')
-    const imports = `import { test } from 'node:test'\nimport { setTimeout as pause } from 'node:timers/promises'\n`
+test('what nobody catches, of a rejection or a timer, fails the run and is told', (t) => {
+  const folder = temporaryFolder(t)
+  const imports = `import { test } from 'node:test'\nimport { setTimeout as pause } from 'node:timers/promises'\n`
+  const files = Object.entries(TESTS).map(([what, code]) => {
+    const file = join(folder, `${what}.test.mjs`)
     writeFileSync(file, `${imports}test('fine', async () => { ${code} })\n`)
-    const env = { ...process.env, NODE_TEST_CONTEXT: undefined }
-    const argv = [join(import.meta.dirname, 'run.ts'), '--test-reporter=spec', file]
-    const { status, stdout } = spawnSync(process.execPath, argv, { env, encoding: 'utf8' })
-    assert.equal(status, 1, stdout)
-    assert.ok(stdout.includes(`lost by ${what}`), stdout)
+    return file
   })
+  const env = { ...process.env, NODE_TEST_CONTEXT: undefined }
+  const argv = [join(import.meta.dirname, 'run.ts'), '--test-reporter=spec', ...files]
+  const { status, stdout } = spawnSync(process.execPath, argv, { env, encoding: 'utf8' })
+  assert.equal(status, 1, stdout)
+  for (const what of Object.keys(TESTS)) assert.ok(stdout.includes(`lost by ${what}`), stdout)
+  assert.match(stdout, /^ℹ fail 2$/m)
+})

@@ -1,6 +1,8 @@
 // The columns of the reports, which are the members of the billing answers too. Frozen: scripts and ledgers read
 // them by name and by place. New ones come last.
 
+import type { CsvColumn } from './csv.ts'
+
 export const SUMMARY_COLUMNS = [
   'partner_slug',
   'environment',
@@ -89,3 +91,19 @@ export const ADJUSTMENT_COLUMNS = [
   'original_btc_amount',
 ] as const
 export type AdjustmentColumn = (typeof ADJUSTMENT_COLUMNS)[number]
+
+/** Columns that carry what a partner or its users chose to call things. */
+const FOREIGN: ReadonlySet<string> = new Set<SummaryColumn | TradeColumn | AdjustmentColumn>([
+  'partner_user_id',
+  'partner_plan_id',
+  'partner_order_id',
+  'execution_id',
+  'failure_reason',
+  'partner_slug',
+  'pricing_tier',
+  'reason',
+  'original_order_id',
+])
+
+export const columnsOf = (names: readonly string[]): CsvColumn[] =>
+  names.map((name) => ({ name, ...(FOREIGN.has(name) ? { foreign: true } : { plain: true }) }))

@@ -1,8 +1,5 @@
 // Exports of a month: the rows of the reports, read without holding many of them.
 
-import type { Report as ConfirmationReport } from '../core/confirmation-report.ts'
-import { formatInstant } from '../core/instant.ts'
-import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
 import { periodOf } from '../core/month.ts'
 import type { FixedPeriod } from '../core/report-period.ts'
 import type { AdjustmentLine, TradeLine } from '../store/months.ts'
@@ -10,6 +7,7 @@ import type { TenantFilter } from '../store/partners.ts'
 import {
   ADJUSTMENT_COLUMNS,
   type AdjustmentColumn,
+  columnsOf,
   SUMMARY_COLUMNS,
   type SummaryColumn,
   TRADE_COLUMNS,
@@ -19,6 +17,7 @@ import {
 } from './columns.ts'
 import type { CsvColumn, Row } from './csv.ts'
 import { type BillingStore, bill, statementJson, userLineJson } from './statement.ts'
+import { adjustmentLineJson, tradeRow } from './trade-rows.ts'
 
 export const REPORTS = ['summary', 'users', 'trades', 'adjustments'] as const
 export type ReportKind = (typeof REPORTS)[number]
@@ -33,22 +32,6 @@ export type Report = {
   /** Page by page: to wait for each row would take longer than to read it. Within a page they are made one by one. */
   pages: (scope: ExportScope) => AsyncGenerator<Iterable<Row>>
 }
-
-/** Columns that carry what a partner or its users chose to call things. */
-const FOREIGN: ReadonlySet<string> = new Set<SummaryColumn | TradeColumn | AdjustmentColumn>([
-  'partner_user_id',
-  'partner_plan_id',
-  'partner_order_id',
-  'execution_id',
-  'failure_reason',
-  'partner_slug',
-  'pricing_tier',
-  'reason',
-  'original_order_id',
-])
-
-const columnsOf = (names: readonly string[]): CsvColumn[] =>
-  names.map((name) => ({ name, ...(FOREIGN.has(name) ? { foreign: true } : { plain: true }) }))
 
 export const EXPORTS: Record<ReportKind, Report> = {
   summary: { columns: columnsOf(SUMMARY_COLUMNS), pages: summaryPages },
@@ -113,78 +96,4 @@ async function* adjustmentRowPages(scope: ExportScope): AsyncGenerator<Iterable<
 /** Makes each row when it is asked for: a page of them would outlive the garbage collector's nursery. */
 function* rowsOf<T, R>(page: readonly T[], rowOf: (of: T) => R): Generator<R> {
   for (const of of page) yield rowOf(of)
-}
-
-/** A line of a month as a row of its export. */
-export const tradeRow = (line: TradeLine): Row<TradeColumn> =>
-  line.entry.kind === 'trade' ? fillRow(line, line.entry.report) : adjustmentRow(line, line.entry)
-
-/** A correction, signed: together with the fill it names it adds up to what really happened. */
-function adjustmentRow(
-  line: LineNames,
-  { partnerOrderId, adjustment }: TradeLine['entry'] & { kind: 'adjustment' },
-): Row<TradeColumn> {
-  return {
-    ...namesOf(line),
-    partner_order_id: partnerOrderId,
-    status: 'adjustment',
-    usd_amount: formatUsd(adjustment.usd),
-    btc_amount: formatBtc(adjustment.btc),
-    execution_price: null,
-    partner_fee_usd: null,
-    executed_at: null,
-    failure_reason: adjustment.reason,
-  }
-}
-
-/** An adjustment beside what it corrects: its own report, where the reason has a column to itself. */
-export function adjustmentLineJson({ adjustment, original, partnerOrderId, ...line }: AdjustmentLine) {
-  const fill = 'usdAmount' in original.report ? original.report : null
-  return {
-    ...namesOf(line),
-    partner_order_id: partnerOrderId,
-    adjustment: adjustment.adjustmentId,
-    usd_difference: formatUsd(adjustment.usd),
-    btc_difference: formatBtc(adjustment.btc),
-    reason: adjustment.reason,
-    original_recorded_at: formatInstant(original.recordedAt),
-    original_status: original.report.status,
-    original_order_id: original.report.partnerOrderId,
-    original_usd_amount: fill && formatUsd(fill.usdAmount),
-    original_btc_amount: fill && formatBtc(fill.btcAmount),
-  } satisfies Row<AdjustmentColumn>
-}
-
-type LineNames = Omit<TradeLine, 'entry' | 'number'>
-
-const namesOf = (line: LineNames) => ({
-  recorded_at: formatInstant(line.recordedAt),
-  partner_slug: line.tenant.partnerSlug,
-  environment: line.tenant.environment,
-  partner_user_id: line.partnerUserId,
-  partner_plan_id: line.partnerPlanId,
-  execution_id: line.executionId,
-})
-
-function fillRow(line: LineNames, report: ConfirmationReport): Row<TradeColumn> {
-  const fill = 'usdAmount' in report ? report : null
-  const names = namesOf(line)
-  // A fill reported without its time counts as made when it was recorded; a failure without one has none.
-  const unreported = fill ? names.recorded_at : null
-  return {
-    recorded_at: names.recorded_at,
-    partner_slug: names.partner_slug,
-    environment: names.environment,
-    partner_user_id: names.partner_user_id,
-    partner_plan_id: names.partner_plan_id,
-    execution_id: names.execution_id,
-    partner_order_id: report.partnerOrderId,
-    status: report.status,
-    usd_amount: fill && formatUsd(fill.usdAmount),
-    btc_amount: fill && formatBtc(fill.btcAmount),
-    execution_price: fill && formatPrice(fill.executionPrice),
-    partner_fee_usd: fill?.partnerFee == null ? null : formatUsd(fill.partnerFee),
-    executed_at: report.executedAt === null ? unreported : formatInstant(report.executedAt),
-    failure_reason: 'failureReason' in report ? report.failureReason : null,
-  }
 }

@@ -1,6 +1,7 @@
 // Drawing up a month: from what the store recorded to the statement and each user's share of it.
 
-import { feeWeight, type Statement, shareOut, statementOf } from '../core/fees.ts'
+import { feeWeight, shareOut } from '../core/fee-shares.ts'
+import { type Statement, statementOf } from '../core/fees.ts'
 import { formatInstant } from '../core/instant.ts'
 import { averagePrice, formatBtc, formatPrice, formatUsd, type Usd, ZERO_USD } from '../core/money.ts'
 import { type Period, periodOf } from '../core/month.ts'

@@ -3,7 +3,7 @@
 import { btc, formatBtc, formatUsd, type Usd, usd } from '../core/money.ts'
 import type { Row } from './csv.ts'
 
-/** What stands in the first column of that row. No slug, month or instant is written so. */
+/** What is in the first column of that row. No slug, month or instant looks like this. */
 export const TOTAL = 'TOTAL'
 
 const COUNTS = /^(?:active_|executions_)|^trade_count$/

@@ -7,6 +7,7 @@ import { Problem } from '../core/problem.ts'
 import type { Layout } from '../core/schedule-state.ts'
 import type { History } from '../engine/backtest/bars.ts'
 import type { BacktestReport, Summary } from '../engine/backtest/savings-report.ts'
+import { WARM_UP_DAYS } from '../engine/backtest/window-starts.ts'
 import type { Cli } from './context.ts'
 import { wholeNumber } from './options/values.ts'
 import { note, print } from './terminal/print.ts'
@@ -98,13 +99,13 @@ const layoutOf = (tranches: number): Layout =>
 const tooShort = (file: string, frequency: Frequency): Problem =>
   new Problem(
     'bad_file',
-    `${file} is too short for ${frequency} windows: they start 14 days after its first price.`,
+    `${file} is too short for ${frequency} windows: they start ${WARM_UP_DAYS} days after its first price.`,
   )
 
 const READING =
   'Savings in basis points against the time-weighted average price of each window; positive is cheaper. A win rate\n' +
   'says little without the mean and the worst cases beside it. Skill is what the saving has over a fixed schedule\n' +
-  'that spends alike; an interval that holds zero is no evidence of any.'
+  'that spends alike; an interval that holds zero is not evidence of any.'
 
 type Row = Summary & { name: string; drift: string; skill: string }
 

@@ -2,8 +2,9 @@
 
 import { Command } from 'commander'
 import { counted } from '../core/counted.ts'
-import { type Finding, showPlan } from '../core/findings.ts'
+import type { Finding } from '../core/findings.ts'
 import { Problem } from '../core/problem.ts'
+import { showPlan } from '../core/tenant-words.ts'
 import type { Fault } from '../store/check.ts'
 import type { Cli } from './context.ts'
 import { EXIT } from './shared/exit-codes.ts'

@@ -1,6 +1,5 @@
 // What every command is given: where to write, which database, and the outside world.
 
-import { Option } from 'commander'
 import type { Machine } from '../machine.ts'
 import type { Seal } from '../store/copying/seal-words.ts'
 import type { Database, OpenOptions } from '../store/database.ts'
@@ -48,11 +47,6 @@ export type Cli = {
  * for.
  */
 type Said = { saysSeal?: boolean; runsOn?: boolean }
-
-export const dbOption = () =>
-  new Option('--db <file>', 'the database: a file, or postgres://USER@HOST/NAME')
-    .env('TRANCHE_DB')
-    .default('tranche.db')
 
 type Given = Pick<Cli, 'streams' | 'machine' | 'globals' | 'self' | 'exitWith'> & {
   /** Called when a command has read a database that has moved. */

@@ -9,6 +9,7 @@ import { holdsSecret } from '../store/address.ts'
 import type { Database } from '../store/database.ts'
 import type { Cli } from './context.ts'
 import { databaseOf } from './database.ts'
+import { seenByAll } from './options/database.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { copyWatched } from './shared/copy-watched.ts'
 import { confirmOnTerminal } from './terminal/ask.ts'
@@ -45,11 +46,7 @@ async function endsOf(cli: Cli, { from, to }: Named): Promise<Ends> {
       'Name the source with --from or the target with --to; --db gives the other one.',
     )
   for (const [flag, address] of Object.entries({ '--from': from, '--to': to }))
-    if (address !== undefined && holdsSecret(address))
-      warn(
-        cli,
-        `${flag} holds a password, which every user of this machine can see: leave ${flag} out and put the address into TRANCHE_DB, or the password into ~/.pgpass.`,
-      )
+    if (address !== undefined && holdsSecret(address)) warn(cli, seenByAll(flag))
   const of = (address?: string) => (address === undefined ? cli.database() : databaseOf(address, cli.machine))
   const ends = { from: await of(from), to: await of(to) }
   if (ends.from.shownInFull === ends.to.shownInFull)

@@ -3,28 +3,22 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import type { Cli } from './context.ts'
 import type { Account } from './demo/account.ts'
 import { WEEKS } from './demo/storyline.ts'
-import { wholeNumber } from './options/values.ts'
+import { seedOption } from './options/values.ts'
 import { EXIT } from './shared/exit-codes.ts'
 import { note, print } from './terminal/print.ts'
 import { createProgress } from './terminal/progress.ts'
 import { stopGently } from './terminal/signals.ts'
-
-const SEED_MAX = 999_999_999
 
 type DemoOptions = { seed: number; keep: boolean }
 
 export function demoCommand(cli: Cli): Command {
   return new Command('demo')
     .description(`${WEEKS} simulated weeks of purchases in a throw-away database, and a summary`)
-    .addOption(
-      new Option('--seed <number>', 'another synthetic price path and another partner')
-        .argParser(wholeNumber(0, SEED_MAX))
-        .default(1),
-    )
+    .addOption(seedOption('another synthetic price path and another partner'))
     .option('--keep', 'keep the database and say where it is', false)
     .action((options: DemoOptions) => demo(cli, options))
 }

@@ -1,10 +1,10 @@
 // execution: the instructions of the scheduler, listed, shown, cancelled, and their late fills.
 
 import { Command, Option } from 'commander'
-import { DUE_LATE_MS } from '../core/alarm-thresholds.ts'
-import { cancelByHand, EXECUTION_STATUSES, type ExecutionStatus } from '../core/execution.ts'
+import { DUE_LATE_MS, STUCK_DELIVERIES } from '../core/alarm-thresholds.ts'
+import { cancelByHand } from '../core/cancel-execution.ts'
+import { EXECUTION_STATUSES, type ExecutionStatus } from '../core/execution.ts'
 import { type Instant, MINUTE_MS } from '../core/instant.ts'
-import { STUCK_DELIVERIES } from '../core/lease.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { ListedExecution } from '../store/executions.ts'

@@ -40,14 +40,14 @@ export function initCommand(cli: Cli): Command {
 /** What is not named is where this machine's jobs already have it. */
 async function placeOf(db: string | null): Promise<Place> {
   const { placeFor } = await import('./init/install-places.ts')
-  const { readSetting } = await import('./init/settings.ts')
+  const { readSetting } = await import('./init/read-setting.ts')
   const place = placeFor(db)
   const known = db === null ? readSetting(place, 'TRANCHE_DB') : undefined
   return known !== undefined && isServer(known) ? placeFor(known) : place
 }
 
 async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
-  const { schedulerOfMachine } = await import('./init/install-places.ts')
+  const { schedulerFor } = await import('./init/machine-scheduler.ts')
   const { askForRest } = await import('./init/questions.ts')
   const { readFeed, tryFeed } = await import('./init/feed-trial.ts')
   const { stepsFor } = await import('./init/steps.ts')
@@ -55,14 +55,9 @@ async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
   const asks = mayAsk(cli) && !given.yes && !given.dryRun
   const options = asks ? await askForRest(cli, place, given) : given
   const partner = partnerOf(options)
-  const ofMachine = schedulerOfMachine()
-  const scheduler = options.scheduler ?? (place.user === null ? 'none' : ofMachine)
-  if (scheduler === 'systemd' && place.user === null)
-    throw new Problem('usage', 'Only root installs units; --scheduler cron uses a crontab of your own.')
-  if (scheduler === 'systemd' && ofMachine !== 'systemd')
-    throw new Problem('usage', 'systemd does not run this machine: choose --scheduler cron or none.')
+  const scheduler = schedulerFor(place, options.scheduler)
   const trial = await tryFeed(cli, options.priceFeed ?? readFeed(place))
-  // Anything that stands in the way of a step is reported before the first step is taken.
+  // Anything that prevents a step is reported before the first step is taken.
   const steps = stepsFor(place, scheduler, options).map((step) => ({ ...step, isTaken: step.isDone() }))
   if (asks) {
     for (const { isTaken, what } of steps) note(cli, `${isTaken ? 'as it is' : 'to do   '} ${what}`)

@@ -8,14 +8,13 @@ import { visible } from '../core/visible-text.ts'
 import type { Cli } from './context.ts'
 import { interval } from './options/durations.ts'
 import { serviceOption } from './options/service.ts'
-import { positivePrice, slug, wholeNumber } from './options/values.ts'
+import { positivePrice, seedOption, slug } from './options/values.ts'
 import { liveRefused, mannersOf, readKey, type SimOptions, share } from './partner-sim/options.ts'
 import type { Outcome, Partner, Tally } from './partner-sim/simulated-partner.ts'
 import { EXIT } from './shared/exit-codes.ts'
 import { note, warn } from './terminal/print.ts'
 import { stopGently } from './terminal/signals.ts'
 
-const SEED_MAX = 999_999_999
 export function partnerSimCommand(cli: Cli): Command {
   return new Command('partner-sim')
     .description('play a partner over HTTP: poll, buy at the given rates, confirm')
@@ -32,11 +31,7 @@ export function partnerSimCommand(cli: Cli): Command {
         positivePrice,
       ),
     )
-    .addOption(
-      new Option('--seed <number>', 'another number plays another partner')
-        .argParser(wholeNumber(0, SEED_MAX))
-        .default(1),
-    )
+    .addOption(seedOption('another number plays another partner'))
     .addOption(new Option('--once', 'until nothing is due').default(false).conflicts('every'))
     .addOption(
       new Option('--every <time>', 'how often it polls, until interrupted')

@@ -13,7 +13,7 @@ import {
   setPartnerStatus,
 } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import { TEXT_MAX } from '../core/text.ts'
+import { TEXT_MAX } from '../core/text-lengths.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
 import { dollars, month, slug } from './options/values.ts'
@@ -151,7 +151,9 @@ export function partnerCommand(cli: Cli): Command {
   return partner
 }
 
-/** The tier that a partner is charged by, from when until when, and the one before while that month is still to come. */
+/**
+ * The tier that a partner is charged by, from when until when, and the one before while that month is still to come.
+ */
 async function chargedWords(
   store: Store,
   { partnerSlug, tierName, begins }: { partnerSlug: string; tierName: string | null; begins: string },

@@ -5,9 +5,8 @@ import { formatInstant } from '../core/instant.ts'
 import { formatPrice, formatUsd, ZERO_USD } from '../core/money.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import type { Schedule } from '../core/schedule-state.ts'
+import { awaitedPrice, type Schedule } from '../core/schedule-state.ts'
 import type { Window } from '../core/window.ts'
-import { ANY_PRICE } from '../engine/slot-reserve/decide-tranche.ts'
 import { planJson, windowJson } from '../http/answers/resource-json.ts'
 import type { ListedPlan } from '../store/plans.ts'
 import type { Cli } from './context.ts'
@@ -104,20 +103,20 @@ function ledgerJson(window: Window) {
 }
 
 /** What the next purchase waits for. */
-const scheduleJson = (schedule: Schedule) => ({
-  next_run_at: formatInstant(schedule.nextRunAt),
-  slots: schedule.layout?.slots ?? null,
-  units_per_slot: schedule.layout?.unitsPerSlot ?? null,
-  units_fired: schedule.layout?.unitsFired ?? null,
-  slot: schedule.slot < 0 ? null : schedule.slot,
-  reference_usd: schedule.reference && formatPrice(schedule.reference.price),
-  reservation_price_usd:
-    schedule.limitPrice === null || schedule.limitPrice === ANY_PRICE
-      ? null
-      : formatPrice(schedule.limitPrice),
-  clock_at: schedule.clockAt === null ? null : formatInstant(schedule.clockAt),
-  min_tranche_usd: formatUsd(schedule.floor),
-})
+function scheduleJson(schedule: Schedule) {
+  const awaited = awaitedPrice(schedule)
+  return {
+    next_run_at: formatInstant(schedule.nextRunAt),
+    slots: schedule.layout?.slots ?? null,
+    units_per_slot: schedule.layout?.unitsPerSlot ?? null,
+    units_fired: schedule.layout?.unitsFired ?? null,
+    slot: schedule.slot < 0 ? null : schedule.slot,
+    reference_usd: schedule.reference && formatPrice(schedule.reference.price),
+    reservation_price_usd: awaited && formatPrice(awaited),
+    clock_at: schedule.clockAt === null ? null : formatInstant(schedule.clockAt),
+    min_tranche_usd: formatUsd(schedule.floor),
+  }
+}
 
 type Shown = ReturnType<typeof listJson> & {
   windows: ReturnType<typeof ledgerJson>[]

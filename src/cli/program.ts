@@ -11,7 +11,7 @@ import { backupCommand } from './backup.ts'
 import { billingCommand } from './billing.ts'
 import { checkCommand } from './check.ts'
 import { completionCommand } from './completion.ts'
-import { type Cli, createCli, dbOption, type Globals, type Streams } from './context.ts'
+import { type Cli, createCli, type Globals, type Streams } from './context.ts'
 import { copyCommand } from './copy.ts'
 import { demoCommand } from './demo.ts'
 import { docsCommand } from './docs.ts'
@@ -21,6 +21,7 @@ import { initCommand } from './init.ts'
 import { keyCommand } from './key.ts'
 import { migrateCommand } from './migrate.ts'
 import { openapiCommand } from './openapi.ts'
+import { dbOption, seenByAll } from './options/database.ts'
 import { refuseEmpty } from './options/refuse-empty.ts'
 import { partnerCommand } from './partner.ts'
 import { partnerSimCommand } from './partner-sim.ts'
@@ -63,13 +64,14 @@ export function createProgram(
     .option('--json', 'answer with one JSON document', false)
     .option('--no-color', 'never colour the output')
     .option('--version', 'print the version')
-    // Said at once, as help is: --json may stand anywhere on the line.
+    // Said at once, as help is: --json may be anywhere on the line.
     .on('option:version', () => {
       throw new CommanderError(EXIT.done, VERSION_ASKED, VERSION)
     })
     .showHelpAfterError('Add --help to see what it takes.')
   program.hook('preAction', () => {
-    if (program.getOptionValueSource('db') === 'cli' && holdsSecret(globals().db)) warn(cli, SEEN_BY_ALL)
+    if (program.getOptionValueSource('db') === 'cli' && holdsSecret(globals().db))
+      warn(cli, seenByAll('--db'))
   })
   const commands = [
     initCommand(cli),
@@ -106,23 +108,26 @@ export function createProgram(
   addExamples(program)
   everyCommand(program, (command) => {
     refuseEmpty(command)
-    command.exitOverride().configureOutput({
-      writeOut: (text) => out.write(text),
-      // Text wraps to the width of its stream, which is not always this process's own.
-      getOutHelpWidth: () => widthOf(out),
-      getErrHelpWidth: () => widthOf(err),
-      // A pasted word may be anything, and may begin like an option.
-      outputError: (text, write) =>
-        write(visibleLines(withoutSecrets(text.replace(/\n$/, (end) => remark(text) + end)))),
-      writeErr: (text) => {
-        if (!json) err.write(text)
-      },
-    })
+    command
+      .exitOverride()
+      .configureHelp({ minWidthToWrap: WORDS_WIDTH_MIN })
+      .configureOutput({
+        writeOut: (text) => out.write(text),
+        // Text wraps to the width of its stream, which is not always this process's own.
+        getOutHelpWidth: () => widthOf(out),
+        getErrHelpWidth: () => widthOf(err),
+        // A pasted word may be anything, and may begin like an option.
+        outputError: (text, write) =>
+          write(visibleLines(withoutSecrets(text.replace(/\n$/, (end) => remark(text) + end)))),
+        writeErr: (text) => {
+          if (!json) err.write(text)
+        },
+      })
   })
   return { program, cli }
 }
 
-const SEEN_BY_ALL =
-  'everybody on this machine can read the password in --db: put the address into the variable TRANCHE_DB, or the password into ~/.pgpass'
+/** Beside long options there is less room for words than Commander would still wrap. */
+const WORDS_WIDTH_MIN = 10
 
 const widthOf = (stream: Streams['out']): number => (stream.isTTY && stream.columns) || HELP_COLUMNS

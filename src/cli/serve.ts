@@ -4,7 +4,7 @@ import { Command, Option } from 'commander'
 import { SECOND_MS } from '../core/instant.ts'
 import { CALLS_PER_KEY_MAX } from '../http/calls-at-once.ts'
 import type { Tls } from '../http/listen/certificate.ts'
-import type { ConnectionLimits } from '../http/listen/connection-limits.ts'
+import type { ConnectionLimits } from '../http/listen/connections.ts'
 import type { Metrics } from '../http/metrics/metrics.ts'
 import type { Ops } from '../http/ops/endpoints.ts'
 import type { Log, LogLevel } from '../log.ts'
@@ -16,20 +16,22 @@ import { interval, intervalOrOff } from './options/durations.ts'
 import { priceFeedOption } from './options/price-feed.ts'
 import { wholeNumber } from './options/values.ts'
 import { addWebhookOptions, type WebhookOptions, type Webhooks, webhooksOf } from './options/webhooks.ts'
-import { CONNECTIONS_MAX, type ConnectionOptions, connectionLimitsOf } from './serve/connection-options.ts'
+import {
+  CONNECTIONS_MAX,
+  type ConnectionOptions,
+  connectionLimitsOf,
+} from './serve/default-connection-limits.ts'
 import type { Listeners } from './serve/listeners.ts'
-import { type OpsOptions, type OpsPlace, opsListenOption, opsOf, opsTokenOption } from './serve/ops.ts'
+import { type OpsOptions, type OpsPlace, opsListenOption, opsOf } from './serve/ops-listener.ts'
+import { opsTokenOption } from './serve/ops-token.ts'
+import { DRAIN_LIMIT_MS, drain, endLingering } from './serve/stop.ts'
 import type { TlsOptions } from './serve/tls.ts'
 import { createPing, type Ping, pingOption } from './tick/ping.ts'
 
-/** How long a stop waits for calls in flight before it gives up on them. */
-const DRAIN_LIMIT_MS = 30_000
 /** How long an opening may take before it is worth a line. */
 const OPENING_UNSAID_MS = 2_000
 /** What the store may keep of a file: calls touch few pages each, and the system has the others in its own memory. */
 const CACHE_KIB = 8_192
-/** How long work that was given up on may still take to end by itself. */
-const LINGER_MS = 1_000
 
 type ServeOptions = WebhookOptions &
   TlsOptions &
@@ -245,11 +247,7 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   if (seal) log.warn({ db: where.db }, (await import('../store/copying/seal-words.ts')).sealedWords(seal))
 
   const signal = await options.stopped
-  log.info({ signal }, 'stopping: finishing what is in flight')
-  const drained = Promise.all([listeners.close(), scheduler?.stop()])
-  const inTime = await Promise.race([drained.then(() => true), after(options.drainLimit).then(() => false)])
-  if (!inTime) log.warn({ waited_ms: options.drainLimit }, 'stopped with calls still in flight')
-  log.info({}, 'stopped')
+  await drain({ listeners, scheduler, log, signal, limitMs: options.drainLimit })
 }
 
 const MADE = 'there was no database here, so a new one was made'
@@ -257,9 +255,3 @@ const NO_PARTNER =
   'this database has no partner yet, so every call is answered 401: add one with `tranche partner create`, or name another database with --db'
 
 const addressesOf = ({ api, ops }: Listeners) => ({ url: api.url, ...(ops && { ops_url: ops.url }) })
-const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref())
-
-/** Ends the process if something that was given up on keeps it alive. This timer does not. */
-function endLingering(): void {
-  setTimeout(() => process.exit(), LINGER_MS).unref()
-}

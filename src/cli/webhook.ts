@@ -26,8 +26,9 @@ import { readSecret } from './shared/read-input.ts'
 import { print } from './terminal/print.ts'
 import { renderFields } from './terminal/table.ts'
 import type { ListenOptions } from './webhook/listen.ts'
+import { waitsInWords } from './webhook/retry-waits.ts'
 
-/** Stands in for a wake-up's first execution in a test, which announces none. */
+/** The first execution of a wake-up sent as a test, which announces none. */
 const NO_EXECUTION = `exec_${'0'.repeat(32)}` as ExecutionId
 
 export function webhookCommand(cli: Cli): Command {
@@ -115,7 +116,7 @@ on record is neither used nor changed.
 
 What each look finds new becomes one wake-up, signed as the service signs. Like
 a real one it is sent once: if the receiver is down, the line says so.
-A service that cannot be reached is asked again after 1, 2, 5, 10, 30 and 60
+A service that cannot be reached is asked again after ${waitsInWords()}
 seconds; a key that is revoked ends the command.
 
 The secret comes from --secret-file or the variable TRANCHE_WEBHOOK_SECRET.
@@ -148,7 +149,8 @@ async function verify(
   cli: Cli,
   { signature, secretFile }: { signature: string; secretFile?: string },
 ): Promise<void> {
-  const { diagnose, isSignature } = await import('../webhook/signature.ts')
+  const { isSignature } = await import('../webhook/signature.ts')
+  const { diagnose } = await import('../webhook/signature-mistakes.ts')
   const secret = secretFile === undefined ? process.env.TRANCHE_WEBHOOK_SECRET : readSecret(secretFile)
   if (!secret) throw new Problem('usage', 'Give the secret with --secret-file or TRANCHE_WEBHOOK_SECRET.')
   const body = await buffer(cli.streams.in)

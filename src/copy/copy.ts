@@ -1,10 +1,10 @@
-// A copy of a whole database, between any two of them: held still, carried table by table, verified, and only then named.
+// A copy of a whole database, between any two of them: held still, carried table by table, verified, and only then
+// named.
 
 import type { Instant } from '../core/instant.ts'
-import { Problem } from '../core/problem.ts'
 import type { AuditEntry } from '../store/audit.ts'
 import type { HeldSource, NewTarget } from '../store/copying/ends.ts'
-import { type Seal, sealedProblem } from '../store/copying/seal-words.ts'
+import { type Seal, sealedInVain, sealedProblem } from '../store/copying/seal-words.ts'
 import { TABLES } from '../store/copying/tables.ts'
 import type { Database } from '../store/database.ts'
 import type { Store } from '../store/store.ts'
@@ -14,9 +14,9 @@ import {
   compareExports,
   compareRows,
   monthsWithPartners,
-  refuseFaults,
   type Sides,
-} from './verify.ts'
+} from './compare.ts'
+import { refuseFaults } from './refuse-faults.ts'
 
 export type CopyOptions = {
   now: Instant
@@ -26,7 +26,7 @@ export type CopyOptions = {
   replace: boolean
   /**
    * A move goes by the rules of the ledger too. A backup is as good or bad as its database, seal included, and takes a
-   * file as it lies there.
+   * file as it is.
    */
   kind: 'move' | 'backup'
   /** An entry for the audit log of the copy, which it has before it gets its name. */
@@ -46,9 +46,9 @@ export type Copied = {
 }
 
 /**
- * Throws database_sealed for a source that has moved elsewhere, database_exists for a target that is taken, bad_file for a
- * source in which the check finds faults, storage_failed for a copy that is not the same. Whatever fails leaves the target
- * as it was, and the source unsealed but where it says otherwise.
+ * Throws database_sealed for a source that has moved elsewhere, database_exists for a target that is taken, bad_file
+ * for a source in which the check finds faults, storage_failed for a copy that is not the same. Whatever fails leaves
+ * the target as it was, and the source unsealed unless it says otherwise.
  */
 export async function copyDatabase(from: Database, to: Database, options: CopyOptions): Promise<Copied> {
   const { now, replace, kind } = options
@@ -92,18 +92,10 @@ async function carry(
   if (sealed && !seal) await source.setSeal(sealed)
   else if (seal && kind === 'move') await source.keepSeal()
   const published = await target.publish(audit ?? null).catch((error) => {
-    throw sealed && !seal ? sealedInVain(error, from) : error
+    throw sealed && !seal ? sealedInVain(error, from.shown) : error
   })
   return { tables, closedMonths: months.length, seal: sealed, ...published }
 }
-
-/** Never is there a moment at which both take writes: so the source is sealed by then. */
-const sealedInVain = (error: unknown, from: Database): Problem =>
-  new Problem(
-    'storage_failed',
-    `${from.shown} is sealed, but giving its copy the name failed: ${(error as Error).message} Run it again, or give ` +
-      'the database back with `tranche copy --unseal` once it is certain that nothing uses the copy.',
-  )
 
 async function proveThroughStore(
   { source, target }: { source: HeldSource; target: NewTarget },

@@ -1,14 +1,15 @@
 // Adjustments: a fill that was recorded wrongly is set right by an entry of its own. The trade itself never changes,
 // and neither does the month it was recorded in.
 
-import { FILL_BTC_MAX, FILL_USD_MAX, isFill } from './confirmation-report.ts'
+import { isFill } from './confirmation-report.ts'
 import type { Execution } from './execution.ts'
 import type { ExecutionId } from './execution-id.ts'
-import { type Instant, later } from './instant.ts'
+import { FILL_BTC_MAX, FILL_USD_MAX } from './fill-limits.ts'
+import type { Instant } from './instant.ts'
 import { contradictedPrice } from './mispriced-fill.ts'
 import { type Btc, formatBtc, formatUsd, type Price, UNITS, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
-import type { Trade } from './trade.ts'
+import { recordedAtOf, type Trade } from './trade.ts'
 import { adjustSpent, type Window } from './window.ts'
 
 /** What an execution comes to: dollars spent and coins bought. */
@@ -57,7 +58,9 @@ export function amountsOf({ report }: Trade, adjustments: readonly Amounts[]): A
   )
 }
 
-/** Sets a recorded outcome right: `right` is what it should have said. Throws execution_not_found, adjustment_conflict. */
+/**
+ * Sets a recorded outcome right: `right` is what it should have said. Throws execution_not_found, adjustment_conflict.
+ */
 export function adjust(seen: TradeSeen, right: Amounts & { reason: string }, now: Instant): Correction {
   const { execution, window, trade } = seen
   if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
@@ -75,8 +78,7 @@ export function adjust(seen: TradeSeen, right: Amounts & { reason: string }, now
 
 /**
  * Brings an execution to `right`, by an adjustment of the difference. What is beyond its reservation, or beyond what
- * the window has left, becomes the window's excess. Dated like a trade: now, and never before what was recorded last,
- * so that no month that is over gains anything.
+ * the window has left, becomes the window's excess. Dated like a trade.
  */
 export function correct(
   seen: TradeSeen & { execution: Execution; window: Window; trade: Trade },
@@ -100,7 +102,7 @@ export function correct(
       executionId: execution.executionId,
       ...step,
       ...origin,
-      recordedAt: latestRecordedAt === null ? now : later(now, latestRecordedAt),
+      recordedAt: recordedAtOf(now, latestRecordedAt),
     },
     before,
     after,

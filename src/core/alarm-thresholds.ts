@@ -1,4 +1,4 @@
-// From where on a number asks a person to look: one threshold for `check`, `status`, the metrics and their alert rules.
+// The thresholds above which a person should look: the same for `check`, `status`, the metrics and their alert rules.
 
 import { DAY_MS, MINUTE_MS } from './instant.ts'
 
@@ -11,16 +11,16 @@ export const SILENT_MAX_MS = DAY_MS
 /** Fewer orders that failed may be the fault of one user. */
 export const FAILED_ORDERS_MIN = 3
 
-/** A feed gives a price at every tick: so old a newest price is of a feed that nobody asks any more. */
+/** A feed gives a price at every pass. A newest price older than this comes from a feed nobody asks any more. */
 export const PRICE_OLD_MS = DAY_MS
 
-/** What is counted of a partner's orders. */
+/** How far back a partner's orders are counted. */
 export const ORDERS_SEEN_MS = DAY_MS
 
 /** Below this share of the disk, or below what the database grew by in a day, room is short. */
 export const DISK_FREE_MIN = 0.1
 
-/** A feed that none of so many passes has asked is in use no more. */
+/** A feed that none of the last so many passes asked is no longer in use. */
 export const FEED_PASSES_SEEN = 10
 
 /** Four times the size at which the write-ahead log is folded into the database. */
@@ -31,3 +31,13 @@ export const UNSPENT_DAYS = 7
 
 /** A key that ends this soon is warned about, unless its partner has switched to one that lasts longer. */
 export const KEY_ENDS_WITHIN_DAYS = 14
+
+/**
+ * An execution delivered this often without a confirmation is stuck: its partner polls but never answers. The indexes
+ * `executions_stuck` (sql/0011_findings.sql, sql/postgres/0001_start.sql) have the same number: another one needs a
+ * migration.
+ */
+export const STUCK_DELIVERIES = 5
+
+/** Failures in a row of a webhook after which an operator is warned: before it is paused. */
+export const FAILURES_TO_WARN = 5

@@ -8,3 +8,9 @@ export function spellBytes(bytes: number): string {
   for (; value >= 1024 && unit < UNITS.length - 1; unit++) value /= 1024
   return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`
 }
+
+/** What is free of a disk: "20 GiB free of 40 GiB (50 %)". */
+export function spellFree(free: number, total: number): string {
+  const share = total === 0 ? 0 : Math.floor((100 * free) / total)
+  return `${spellBytes(free)} free of ${spellBytes(total)} (${share} %)`
+}

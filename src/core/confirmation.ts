@@ -1,14 +1,16 @@
 // Confirmations: what a partner's report makes of an execution, and every reason to refuse one, in words.
 
 import { unreachable } from './assert.ts'
-import { type Fill, isFill, type Report, sameReport, spentBy } from './confirmation-report.ts'
+import { type Fill, isFill, type Report, spentBy } from './confirmation-report.ts'
 import type { Execution } from './execution.ts'
 import type { ExecutionId } from './execution-id.ts'
-import { type Instant, later } from './instant.ts'
-import { KEPT_FOR, KEPT_REPORTS_MAX, type KeptFor, type LateFill } from './keep-late-fill.ts'
+import type { Instant } from './instant.ts'
+import { canKeep, KEPT_FOR, type Keeping, type KeptFor, type LateFill } from './keep-late-fill.ts'
 import { formatUsd, LEDGER_MAX } from './money.ts'
 import { Problem } from './problem.ts'
+import { sameReport } from './same-report.ts'
 import type { Trade } from './trade.ts'
+import { tradeOf } from './trade.ts'
 import { settle, type Window } from './window.ts'
 
 export type ExecutionSeen = {
@@ -24,16 +26,13 @@ export type ExecutionSeen = {
 
 export type Confirmation = Recorded | { kind: 'replayed'; report: Report } | Refused
 export type Recorded = { kind: 'recorded'; execution: Execution; window: Window; trade: Trade }
-/**
- * Refused, but money may have moved. `keeping` says what becomes of the report: it is kept for an operator to decide
- * on, it is kept already, or so many are kept that it is only counted.
- */
+/** Refused, but money may have moved. */
 export type Refused = {
   kind: 'refused'
   execution: Execution
   report: Fill
   reason: KeptFor
-  keeping: 'new' | 'known' | 'counted'
+  keeping: Keeping
   problem: Problem
 }
 
@@ -59,16 +58,8 @@ export function confirm(seen: ExecutionSeen, report: Report, now: Instant): Conf
   }
   const reason = KEPT_FOR.find((code) => code === problem.code)
   if (!reason || !isFill(report)) throw problem
-  // The ledger's integers do not hold every amount.
-  const canKeep = lateFills.length < KEPT_REPORTS_MAX && report.usdAmount <= LEDGER_MAX
-  return {
-    kind: 'refused',
-    execution,
-    report,
-    reason,
-    keeping: known ? 'known' : canKeep ? 'new' : 'counted',
-    problem,
-  }
+  const keeping = known ? 'known' : canKeep(report, lateFills) ? 'new' : 'counted'
+  return { kind: 'refused', execution, report, reason, keeping, problem }
 }
 
 /** The rule that a report breaks, or null. */
@@ -91,18 +82,6 @@ function refusalOf(seen: ExecutionSeen, execution: Execution, report: Report): P
   }
 }
 
-/** The record of a report, dated now. */
-export function tradeOf(
-  seen: { latestRecordedAt: Instant | null },
-  execution: Execution,
-  report: Report,
-  now: Instant,
-): Trade {
-  // Never below the latest one, whatever the clock does: a month that is over gains no trade.
-  const recordedAt = seen.latestRecordedAt === null ? now : later(now, seen.latestRecordedAt)
-  return { executionId: execution.executionId, recordedAt, report }
-}
-
 const alreadyRecorded = ({ report }: Trade): Problem =>
   new Problem(
     'execution_recorded',
@@ -122,7 +101,7 @@ function cancelledBeforeConfirmed(execution: Execution, report: Report): Problem
   )
 }
 
-/** What a report is refused with whose order another execution holds. */
+/** What refuses a report whose order another execution holds. */
 export function orderTaken(holder: ExecutionId | null, report: Report): Problem | null {
   if (holder === null) return null
   return new Problem(

@@ -2,7 +2,7 @@
 // purchase.
 
 import { type Adjustment, amountsOf, type Correction, correct, refuseImpossible } from './adjustment.ts'
-import { type ExecutionSeen, orderTaken, type Recorded, tradeOf } from './confirmation.ts'
+import { type ExecutionSeen, orderTaken, type Recorded } from './confirmation.ts'
 import type { Fill } from './confirmation-report.ts'
 import { isOpen } from './execution.ts'
 import type { Instant } from './instant.ts'
@@ -10,6 +10,7 @@ import type { LateFill } from './keep-late-fill.ts'
 import { type Btc, lesser, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
 import type { Trade } from './trade.ts'
+import { tradeOf } from './trade.ts'
 import { adjustSpent, settle, type Window } from './window.ts'
 
 export type LateFillSeen = ExecutionSeen & { adjustments: readonly Adjustment[]; latestId: number }

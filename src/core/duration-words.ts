@@ -19,3 +19,10 @@ export function spellSpan(ms: number): string {
   }
   return parts.join(' ') || '0 s'
 }
+
+/** The same for what often takes less than a minute: "84 ms", "1.2 s". */
+export function spellBriefSpan(ms: number): string {
+  if (ms < SECOND_MS) return `${Math.max(0, Math.round(ms))} ms`
+  // From 59.95 s on, one decimal place would say 60.
+  return ms < MINUTE_MS - 50 ? `${(ms / SECOND_MS).toFixed(1)} s` : spellSpan(ms)
+}

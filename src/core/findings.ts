@@ -5,22 +5,24 @@ import {
   DISK_FREE_MIN,
   DUE_LATE_MS,
   FAILED_ORDERS_MIN,
+  FAILURES_TO_WARN,
   PRICE_OLD_MS,
   SILENT_MAX_MS,
+  STUCK_DELIVERIES,
   UNSPENT_DAYS,
 } from './alarm-thresholds.ts'
-import { spellBytes } from './bytes.ts'
+import { spellBytes, spellFree } from './bytes.ts'
 import { inWords } from './clock-dispute.ts'
 import { counted } from './counted.ts'
 import { spellSpan } from './duration-words.ts'
 import { formatInstant, type Instant, later } from './instant.ts'
-import { STUCK_DELIVERIES } from './lease.ts'
 import { BY_HAND, IMPORTED, PRICE_LIVE_MS } from './live-price.ts'
 import { formatUsd } from './money.ts'
 import type { Tenant } from './partner.ts'
 import { latenessInWords, schedulerLateness } from './scheduler-lateness.ts'
+import { ofTenant, showPlan, tenantName } from './tenant-words.ts'
 import type { DiskSeen, FeedSeen, PartnerSeen, UnspentSeen, Vitals } from './vitals.ts'
-import { FAILURES_TO_PAUSE, FAILURES_TO_WARN } from './webhook-pause.ts'
+import { FAILURES_TO_PAUSE } from './webhook-pause.ts'
 
 /** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
 export type Severity = 'page' | 'ticket'
@@ -56,7 +58,7 @@ export type Finding = {
 
 type Vital = Omit<Finding, 'severity' | 'tenant'> & { kind: keyof typeof VITAL_FINDINGS; tenant?: Tenant }
 
-/** What is to be looked after now: the urgent first, and of those what concerns everybody, then partner by partner. */
+/** What needs attention now: the urgent first, and of those what concerns everybody, then partner by partner. */
 export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
   const found = [
     ticksStopped(vitals, now),
@@ -90,27 +92,6 @@ export const ticket = (
   { tenant = null, next, severity = 'ticket' }: Pick<Finding, 'next'> & Partial<Finding>,
 ): Finding => ({ kind, severity, tenant, subject, message, next })
 
-/** How a tenant is named in a finding. */
-export const tenantName = ({ partnerSlug, environment }: Tenant): string => `${partnerSlug} ${environment}`
-
-type TenantName = { partnerSlug: string; environment: string }
-
-/** Plans of several partners and environments may have one name, and a name may look like an option. */
-export const showPlan = (partnerPlanId: string, tenant: TenantName): string[] => {
-  const options = ofTenant(tenant)
-  return partnerPlanId.startsWith('-')
-    ? ['plan', 'show', ...options, '--', partnerPlanId]
-    : ['plan', 'show', partnerPlanId, ...options]
-}
-
-/** The options that name a tenant on a command line. */
-const ofTenant = ({ partnerSlug, environment }: TenantName): string[] => [
-  '--partner',
-  partnerSlug,
-  '--env',
-  environment,
-]
-
 function ticksStopped({ scheduler }: Vitals, now: Instant): Vital | null {
   const { isLate, usualGapMs } = schedulerLateness(scheduler, now)
   if (!isLate) return null
@@ -120,7 +101,7 @@ function ticksStopped({ scheduler }: Vitals, now: Instant): Vital | null {
 
 function clockDisputed({ dispute }: Vitals): Vital | null {
   if (dispute === null) return null
-  const message = `at the last pass ${inWords(dispute)}; nothing fires and no window rolls until they agree`
+  const message = `at the last tick ${inWords(dispute)}; nothing fires and no window rolls until they agree`
   return { kind: 'clock_disputed', subject: 'clock', message, next: ['timedatectl', 'status'] }
 }
 
@@ -136,7 +117,7 @@ function databaseSealed({ seal }: Vitals): Vital | null {
 }
 
 /** A feed that nobody configured is never down. */
-function feedDown({ feed, price }: Vitals, now: Instant): Vital | null {
+function feedDown({ scheduler, feed, price }: Vitals, now: Instant): Vital | null {
   if (!feed?.down) return null
   const { since, reason } = feed.down
   const age = price === null ? null : now - price.at
@@ -144,7 +125,8 @@ function feedDown({ feed, price }: Vitals, now: Instant): Vital | null {
     age === null
       ? 'there is no price at all'
       : `the newest price is ${spellSpan(age)} old${age < PRICE_LIVE_MS ? '' : ', too old to go by'}`
-  const byClock = age === null || age >= PRICE_LIVE_MS ? ', so tranches fire by the clock' : ''
+  const isLive = age !== null && age < PRICE_LIVE_MS
+  const byClock = isLive || scheduler.waitingSince === null ? '' : ', so tranches fire by the clock'
   return {
     kind: 'feed_down',
     subject: `price feed ${feed.name}`,
@@ -153,10 +135,13 @@ function feedDown({ feed, price }: Vitals, now: Instant): Vital | null {
   }
 }
 
-/** Prices came from a feed, and none has come for a day: nobody asks it any more. A price given by hand was for once. */
-function priceOld({ feed, price, partners }: Vitals, now: Instant): Vital | null {
+/**
+ * Prices came from a feed, and none has come for a day though plans wait for passes: nobody asks it any more. A price
+ * given by hand was for one pass.
+ */
+function priceOld({ scheduler, feed, price }: Vitals, now: Instant): Vital | null {
   if (price === null || feed?.down || [BY_HAND, IMPORTED].includes(price.source)) return null
-  if (now - price.at <= PRICE_OLD_MS || partners.every(({ plansSince }) => plansSince === null)) return null
+  if (now - price.at <= PRICE_OLD_MS || scheduler.waitingSince === null) return null
   return {
     kind: 'price_old',
     subject: 'prices',
@@ -172,9 +157,8 @@ function diskLow(disk: DiskSeen | null): Vital | null {
   if (disk === null) return null
   const { folder, freeBytes, totalBytes, dayGrowthBytes } = disk
   if (freeBytes >= totalBytes * DISK_FREE_MIN && freeBytes >= dayGrowthBytes) return null
-  const share = totalBytes === 0 ? 0 : Math.floor((100 * freeBytes) / totalBytes)
   const growth = dayGrowthBytes > 0 ? `; the database grew by ${spellBytes(dayGrowthBytes)} in a day` : ''
-  const message = `has ${spellBytes(freeBytes)} free of ${spellBytes(totalBytes)} (${share} %)${growth}; without room nothing fires and nothing is confirmed`
+  const message = `has ${spellFree(freeBytes, totalBytes)}${growth}; without room nothing fires and nothing is confirmed`
   return { kind: 'disk_low', subject: folder, message, next: ['df', '-h', folder] }
 }
 
@@ -206,8 +190,8 @@ function partnerSilent(partner: PartnerSeen, now: Instant): Vital | null {
 }
 
 /**
- * Most of a day's orders came to nothing, and more than a few. A partner with one weekly plan has an order or two a day:
- * so one fails too whose newest orders all failed, whenever they were made, when a day brought nothing else.
+ * Most of a day's orders came to nothing, and more than a few. A partner with one weekly plan has an order or two a
+ * day: so one fails too whose newest orders all failed, whenever they were made, when a day brought nothing else.
  */
 function partnerFailing({ tenant, orders }: PartnerSeen): Vital | null {
   const { filled, failed, newestFailed, commonestReason } = orders
@@ -250,11 +234,7 @@ function webhookFailing({ tenant, webhook }: PartnerSeen): Vital | null {
   const when = lastDeliveredAt === null ? 'never' : formatInstant(lastDeliveredAt)
   const often = `${counted(failures, 'failure')} in a row${why}, last delivered ${when}`
   const name = [tenant.partnerSlug, '--env', tenant.environment]
-  const common = {
-    tenant,
-    subject: tenantName(tenant),
-    next: ['tranche', 'webhook', 'test', ...name],
-  }
+  const common = { tenant, subject: tenantName(tenant), next: ['tranche', 'webhook', 'test', ...name] }
   if (!paused)
     return {
       kind: 'webhook_failing',

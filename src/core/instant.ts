@@ -119,7 +119,7 @@ function fractionEnd(text: string, from: number): number {
   return text[from] === '.' && end > from + 1 ? end : from
 }
 
-/** How far a zone is ahead of UTC, in milliseconds; null when it is none. */
+/** How far a zone is ahead of UTC, in milliseconds; null for what is not a zone. */
 function offsetOf(zone: string): number | null {
   if (zone === 'Z') return 0
   const parts = ZONE.exec(zone)

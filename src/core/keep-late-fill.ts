@@ -2,6 +2,7 @@
 
 import type { Fill } from './confirmation-report.ts'
 import type { Instant } from './instant.ts'
+import { LEDGER_MAX } from './money.ts'
 import type { ProblemCode } from './problem.ts'
 
 /** The most reports kept of one execution. Further ones are counted: twenty say that something is wrong. */
@@ -26,3 +27,13 @@ export type LateFill = {
   /** When an operator was done with it: accepted it, dismissed it, or adjusted its execution. */
   decidedAt: Instant | null
 }
+
+/**
+ * What becomes of a report that was refused: it is kept for an operator to decide on, it is kept already, or it cannot
+ * be kept and is only counted.
+ */
+export type Keeping = 'new' | 'known' | 'counted'
+
+/** Whether one more report of an execution can be kept. The ledger's integers do not hold every amount. */
+export const canKeep = (report: Fill, kept: readonly LateFill[]): boolean =>
+  kept.length < KEPT_REPORTS_MAX && report.usdAmount <= LEDGER_MAX

@@ -5,8 +5,8 @@ import { type ApiKey, isUsable, type KeyTerms, type KeyTime } from './key.ts'
 import { Problem } from './problem.ts'
 
 /**
- * Replaces a key: the old one ends when the overlap does, or earlier if it would have anyway. Its successor has the same
- * tenant, label and length of life. Throws key_ended.
+ * Replaces a key: the old one ends when the overlap does, or earlier if it would have anyway. Its successor has the
+ * same tenant, label and length of life. Throws key_ended.
  */
 export function rotate(
   seen: ApiKey,

@@ -2,7 +2,6 @@
 
 import { HOUR_MS, type Instant } from './instant.ts'
 import type { Environment, PartnerStatus, Tenant } from './partner.ts'
-import { Problem } from './problem.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const SECRET_LENGTH = 40
@@ -29,9 +28,6 @@ export type ApiKey = {
 
 /** What a key has left to live. */
 export type KeyLife = Pick<ApiKey, 'expiresAt' | 'revokedAt'>
-/** What decides whether a call is admitted. */
-export type Admitted = { key: KeyLife; partnerStatus: PartnerStatus; now: Instant }
-
 /** What authentication needs to know of a key and its partner, and the time by which it is judged. */
 export type KeySeen = { key: ApiKey; partnerName: string; partnerStatus: PartnerStatus; now: Instant }
 
@@ -65,12 +61,6 @@ export function isWellFormedKey(text: string): boolean {
 /** A revoked key is dead whenever it was revoked: that instant may lie ahead of a clock that was set back. */
 export const isUsable = ({ revokedAt, expiresAt }: KeyLife, now: Instant): boolean =>
   revokedAt === null && (expiresAt === null || expiresAt > now)
-
-/** Refuses a call whose key has ended, or opens nothing as its partner is disabled. Throws key_invalid, partner_disabled. */
-export function admit(seen: Admitted | null): asserts seen is Admitted {
-  if (!seen || !isUsable(seen.key, seen.now)) throw new Problem('key_invalid', 'Invalid API key.')
-  if (seen.partnerStatus !== 'active') throw new Problem('partner_disabled', 'Partner is not active.')
-}
 
 /** What a key is to be: whose, what for, and how long it lives; null for no end. */
 export type KeyTerms = { tenant: Tenant; label: string | null; lifetimeMs: number | null }

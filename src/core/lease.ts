@@ -7,9 +7,6 @@ export const LEASE_MS = 5 * MINUTE_MS
 /** A lease that ends later than this was taken under a clock that has been set back since: it has ended. */
 export const LEASE_AHEAD_MAX_MS = HOUR_MS
 
-/** An execution delivered this often without a confirmation is stuck: its partner polls but never answers. */
-export const STUCK_DELIVERIES = 5
-
 /** Hands an execution to the partner: a fresh lease, one more delivery. */
 export function deliver(execution: Execution, now: Instant): Execution {
   return {

@@ -1,12 +1,12 @@
-// Whether the dollars, the coins and the price of a fill fit each other. A fill in which they do not is recorded all the
-// same, and a person is told.
+// Whether the dollars, the coins and the price of a fill fit each other. A fill in which they do not is recorded all
+// the same, and a person is told.
 
 import { type Fill, isFill } from './confirmation-report.ts'
 import { type Btc, type Price, UNITS, type Usd } from './money.ts'
 import type { Trade } from './trade.ts'
 
 /** How far the dollars of a fill may be from its coins at its price before it deserves a look: 5 percent. */
-const PRICE_TOLERANCE_PERCENT = 5n
+export const PRICE_TOLERANCE_PERCENT = 5n
 
 /** Whether dollars and coins of a fill do not fit its price, allowing for coins that were rounded to a satoshi. */
 function isMispriced({ usdAmount, btcAmount, executionPrice }: Fill): boolean {

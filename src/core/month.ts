@@ -15,13 +15,10 @@ export function periodOf(month: string): Period {
   return { month, start: utc(year, index), end: earlier(utc(year, index + 1), LATEST) }
 }
 
-/** Ten years: the most months that one report covers. */
-export const RANGE_MONTHS_MAX = 120
-
-/** The months from one to another, both included; none when the first is the later one. At most `RANGE_MONTHS_MAX` + 1. */
-export function monthsFrom(first: string, last: string): string[] {
+/** The months from one to another, both included; none when the first is the later one. At most `atMost` of them. */
+export function monthsFrom(first: string, last: string, atMost: number): string[] {
   const from = indexOf(first)
-  const length = Math.min(Math.max(0, indexOf(last) - from + 1), RANGE_MONTHS_MAX + 1)
+  const length = Math.min(Math.max(0, indexOf(last) - from + 1), atMost)
   return Array.from({ length }, (_, i) => monthAt(from + i))
 }
 
@@ -31,7 +28,7 @@ const indexOf = (month: string): number => Number(month.slice(0, 4)) * 12 + Numb
 const monthAt = (index: number): string =>
   `${String(Math.floor(index / 12)).padStart(4, '0')}-${String((index % 12) + 1).padStart(2, '0')}`
 
-/** Where a month stands at an instant. */
+/** What state a month is in at an instant. */
 export type Stage = 'ahead' | 'running' | 'over'
 
 export function stageOf({ start, end }: Pick<Period, 'start' | 'end'>, now: Instant): Stage {

@@ -14,7 +14,9 @@ export type Tenant = {
   readonly environment: Environment
 }
 
-/** A tenant, and the key by which its call asks. Without a key nobody's call is meant: an operator's command, a pass. */
+/**
+ * A tenant, and the key by which its call asks. Without a key nobody's call is meant: an operator's command, a pass.
+ */
 export type Caller = Tenant & { readonly keyId?: string }
 
 export type PartnerStatus = 'active' | 'disabled'

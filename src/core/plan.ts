@@ -1,12 +1,13 @@
-// Plans: the state table of POST /plans, and what resets a window.
+// Plans: the state table of POST /plans.
 
-import { type Frequency, gridStart, WINDOW_MS } from './frequency.ts'
+import { type Frequency, WINDOW_MS } from './frequency.ts'
 import { type Instant, LATEST, plus } from './instant.ts'
 import { type Usd, usd } from './money.ts'
+import { gridStart } from './next-window.ts'
 import { Problem } from './problem.ts'
 import type { User } from './user.ts'
 import { type CloseReason, type Opening, opening } from './window.ts'
-import { resetStart } from './window-reset.ts'
+import { resetStart, resetsWindow } from './window-reset.ts'
 
 export const PLAN_STATUSES = ['active', 'paused', 'cancelled'] as const
 export type PlanStatus = (typeof PLAN_STATUSES)[number]
@@ -51,7 +52,7 @@ export type PlanSeen = {
   plan: Plan | null
   /** The current window's bounds, null when the plan has none. */
   window: { start: Instant; end: Instant } | null
-  /** When those of the plan's windows start that have executions and do not lie behind now. */
+  /** When those of the plan's windows start that have executions and are not in the past. */
   usedStarts: readonly Instant[]
 }
 
@@ -88,7 +89,7 @@ export function writePlan(seen: PlanSeen, request: PlanRequest, now: Instant): P
         'a new partner_plan_id is needed.',
     )
   }
-  // A cancel takes no consent: whoever must stop a user's plans for good can.
+  // A cancel takes no consent: anyone who must stop a user's plans for good can.
   const cancels = plan !== null && request.status === 'cancelled'
   if (user.status !== 'linked' && !cancels) {
     throw new Problem('user_not_linked', `Partner user is not active (${user.status}).`)
@@ -132,12 +133,10 @@ function rewrite(seen: PlanSeen & { plan: Plan }, request: PlanRequest, now: Ins
   }
 
   const smartTimingEnabled = request.smartTimingEnabled ?? plan.smartTimingEnabled
-  const reactivated = plan.status === 'paused' && status === 'active'
-  const termsChanged = request.amount !== plan.amount || request.frequency !== plan.frequency
-  if (reactivated || termsChanged || window === null) {
+  const { amount, frequency } = request
+  if (window === null || resetsWindow(plan, { amount, frequency, status })) {
     const startDate = request.startDate ?? plan.startDate
     const start = resetStart(seen.usedStarts, startDate, now)
-    const { amount, frequency } = request
     return {
       plan: {
         ...plan,

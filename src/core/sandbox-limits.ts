@@ -13,15 +13,23 @@ export function refuseLive({ environment, partnerSlug }: Tenant): void {
   throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is not a test environment.`)
 }
 
-/** `offsetMs` is how far it is ahead already. */
-export const tooFar = ({ offsetMs }: { offsetMs: number }): Problem =>
-  new Problem(
+/** Throws sandbox_refused for an advance beyond the most. `offsetMs` is how far the sandbox is ahead already. */
+export function refuseTooFar({ offsetMs }: { offsetMs: number }, byMs: number): void {
+  if (offsetMs + byMs <= SANDBOX_OFFSET_MAX_MS) return
+  throw new Problem(
     'sandbox_refused',
     `A sandbox goes at most ${SANDBOX_OFFSET_MAX_MS / DAY_MS} days ahead; this one is ${Math.floor(offsetMs / DAY_MS)} ahead already.`,
   )
+}
 
 export const asleep = (partnerPlanId: string): Problem =>
   new Problem(
     'sandbox_refused',
     `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
   )
+
+export const notToWipe = (): Problem =>
+  new Problem('sandbox_refused', 'Only a test environment can be wiped.')
+
+export const advanceUnderWay = (): Problem =>
+  new Problem('database_in_use', 'Another advance is running: wait until it ends.')

@@ -1,8 +1,10 @@
 // A schedule: the small, hot record of one plan's current window that a scheduler pass reads and writes.
 // Its due conditions are plain comparisons of columns, so that a pass costs what it fires (docs/engine.md).
 
+import { EXTRA_TRANCHES_MAX } from './failsafe-tries.ts'
 import type { Instant } from './instant.ts'
-import { lesser, type Price, type Usd } from './money.ts'
+import { leastInstruction } from './least-instruction.ts'
+import type { Price, Usd } from './money.ts'
 import { unreserved, type Window } from './window.ts'
 
 /** How the window is cut into slots, each with the same number of units, and how many units are already out. */
@@ -19,7 +21,7 @@ export type Schedule = {
   budget: Usd
   /** What is neither reserved nor spent. */
   fireable: Usd
-  /** The least an instruction may be: the smaller of the partner's minimum tranche and the budget. */
+  /** The least an instruction may be (least-instruction.ts). */
   floor: Usd
   trancheIndex: number
   /** Null until the first pass of the window. */
@@ -38,8 +40,12 @@ export type Schedule = {
   nextExtraAt: Instant
 }
 
-/** The most extra tranches a window may fire for money that comes back in its failsafe span. */
-export const EXTRA_TRANCHES_MAX = 3
+/** Above every price: the limit of a unit whose slot has had no live price yet, so that the first one is noticed. */
+export const ANY_PRICE = (2n ** 62n) as Price
+
+/** The price at or under which the next unit fires; null when it waits for none, or for the first one of its slot. */
+export const awaitedPrice = ({ limitPrice }: Pick<Schedule, 'limitPrice'>): Price | null =>
+  limitPrice === ANY_PRICE ? null : limitPrice
 
 /** The schedule of a window no pass has seen yet: looked at as soon as it starts. */
 export function freshSchedule(window: Window, minTranche: Usd): Schedule {
@@ -50,7 +56,7 @@ export function freshSchedule(window: Window, minTranche: Usd): Schedule {
     windowEnd: window.end,
     budget: window.budget,
     fireable: unreserved(window),
-    floor: lesser(minTranche, window.budget),
+    floor: leastInstruction(minTranche, window.budget),
     trancheIndex: 0,
     layout: null,
     slot: -1,

@@ -3,8 +3,8 @@
 import { UNSEEN } from './visible-text.ts'
 
 /**
- * As it is where no shell would take it apart, else in single quotes, and what a terminal would not show in the escapes of
- * bash and zsh: what is printed can be copied and means the same.
+ * As it is where no shell would take it apart, else in single quotes, and what a terminal would not show in the escapes
+ * of bash and zsh: what is printed can be copied and means the same.
  */
 export function quoted(word: string): string {
   if (/^[\w@%+=:,./-]+$/.test(word)) return word

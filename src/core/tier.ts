@@ -48,7 +48,9 @@ export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instan
   }
 }
 
-/** The months in which a tier changes, other than by this version: what held before it, and when the next one begins. */
+/**
+ * The months in which a tier changes, other than by this version: what held before it, and when the next one begins.
+ */
 export function besideVersion(
   versions: readonly Tier[],
   { name, fromMonth }: Tier,
@@ -66,7 +68,17 @@ export function refusePastMonth(fromMonth: string, currentMonth: string): void {
   throw new Problem('month_closed', `${fromMonth} is over; a change can start in ${currentMonth} or later.`)
 }
 
-/** The month that the tiers every database begins with are dated. They price the months before it too: with nothing. */
+/** `firstMonth` is that of the tier's first version; null for a tier that does not exist. Throws tier_not_found. */
+export function refuseTierNotInForce(tier: string, firstMonth: string | null, month: string): void {
+  if (firstMonth === null) throw new Problem('tier_not_found', `Tier ${tier} not found.`)
+  if (firstMonth <= month) return
+  throw new Problem('tier_not_found', `Tier ${tier} is not in force in ${month}: it begins in ${firstMonth}.`)
+}
+
+/**
+ * The month that the tiers every database begins with are dated (sql/0001_start.sql, sql/postgres/0001_start.sql). They
+ * price the months before it too: with nothing.
+ */
 const FIRST_TIERS = '1970-01'
 
 /**

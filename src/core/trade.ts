@@ -1,12 +1,30 @@
-// A trade: the record of a report that was accepted.
+// A trade: the record of a report that was accepted, and how it is dated.
 
 import type { Report } from './confirmation-report.ts'
+import type { Execution } from './execution.ts'
 import type { ExecutionId } from './execution-id.ts'
-import type { Instant } from './instant.ts'
+import { type Instant, later } from './instant.ts'
 
 export type Trade = {
   executionId: ExecutionId
   /** When the confirmation was accepted: this decides the month it is billed in. */
   recordedAt: Instant
   report: Report
+}
+
+/**
+ * How a trade or an adjustment is dated: now, and never before the latest one, whatever the clock does, so that no
+ * month that is over gains anything.
+ */
+export const recordedAtOf = (now: Instant, latest: Instant | null): Instant =>
+  latest === null ? now : later(now, latest)
+
+/** The record of a report, dated now. */
+export function tradeOf(
+  seen: { latestRecordedAt: Instant | null },
+  execution: Execution,
+  report: Report,
+  now: Instant,
+): Trade {
+  return { executionId: execution.executionId, recordedAt: recordedAtOf(now, seen.latestRecordedAt), report }
 }

@@ -1,5 +1,5 @@
 // Text that somebody else wrote, as a person may read it: on one line, with nothing in it that hides, moves or reorders
-// what stands around it.
+// the text around it.
 
 /**
  * Control characters, line and paragraph ends, halves of a pair, and what has no shape of its own: marks that turn the

@@ -1,4 +1,5 @@
-// What is known of a running service at a glance: the facts that its findings are drawn from. All of it is cheap to read.
+// What is known of a running service at a glance: the facts that its findings are drawn from. All of it is cheap to
+// read.
 
 import type { Dispute } from './clock-dispute.ts'
 import type { ExecutionId } from './execution-id.ts'
@@ -31,8 +32,8 @@ export type PartnerSeen = {
   /** Instructions that were delivered again and again. */
   stuck: { count: number; first: ExecutionId } | null
   /**
-   * Confirmations of the last 24 hours: with something bought, and with nothing; and whether the newest few, of whatever
-   * day, all came to nothing.
+   * Confirmations of the last 24 hours: with something bought, and with nothing; and whether the newest few, of
+   * whatever day, all came to nothing.
    */
   orders: { filled: number; failed: number; newestFailed: boolean; commonestReason: string | null }
   /** Since when it has had an active plan that is timed; null when it has none. */

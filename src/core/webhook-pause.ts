@@ -1,13 +1,11 @@
 // When failures in a row pause a webhook, and how the pause is lifted.
 
 import type { Instant } from './instant.ts'
+import { FAILURE_REASON_MAX } from './text-lengths.ts'
 import type { Webhook } from './webhook.ts'
 
-/** Failures in a row after which a webhook is paused, and after which an operator is warned. */
+/** Failures in a row after which a webhook is paused. */
 export const FAILURES_TO_PAUSE = 10
-export const FAILURES_TO_WARN = 5
-/** Some of what a reason says is the receiver's: the names in its certificate, say. */
-const FAILURE_REASON_MAX = 500
 
 /** How an attempt ended. `statusCode` is null when no answer came; `reason` is null when it counts as delivered. */
 export type Attempt = { statusCode: number | null; reason: string | null }

@@ -1,7 +1,19 @@
-// Where a window that is reset starts: when terms change, or a paused plan goes on.
+// Whether a change of a plan resets its window, and where the new one starts.
 
-import { WINDOW_MS } from './frequency.ts'
+import { type Frequency, WINDOW_MS } from './frequency.ts'
 import { type Instant, later, plus } from './instant.ts'
+import type { Usd } from './money.ts'
+
+type Terms = { amount: Usd; frequency: Frequency; status: 'active' | 'paused' | 'cancelled' }
+
+/**
+ * Whether a window with the full amount begins in place of what is left of the current one: when the amount or the
+ * frequency changes, and when a paused plan goes on.
+ */
+export function resetsWindow(before: Terms, after: Terms): boolean {
+  const reactivated = before.status === 'paused' && after.status === 'active'
+  return reactivated || after.amount !== before.amount || after.frequency !== before.frequency
+}
 
 /** Starts further ahead of a new window are those of a clock that was wrong: it does not have to come after them. */
 const USED_AHEAD_MS = WINDOW_MS['bi-weekly']

@@ -2,7 +2,7 @@
 // reservations into spending or give them back. All amounts stay with the window that reserved them.
 
 import { assert } from './assert.ts'
-import { type Frequency, gridSlot, WINDOW_MS } from './frequency.ts'
+import { type Frequency, WINDOW_MS } from './frequency.ts'
 import { type Instant, plus } from './instant.ts'
 import { lesser, type Usd, ZERO_USD } from './money.ts'
 
@@ -18,7 +18,7 @@ export type Window = {
   reserved: Usd
   /** What its trades and adjustments took of the budget: `spent + excess` is what they add up to. */
   spent: Usd
-  /** What was bought beyond a reservation or beyond the budget, and stands outside it by an operator's decision. */
+  /** What was bought beyond a reservation or beyond the budget, and is outside it by an operator's decision. */
   excess: Usd
   /** What can no longer be spent: zero while the window is current, the whole rest once it is closed. */
   released: Usd
@@ -74,8 +74,8 @@ export function settle(window: Window, reservation: Usd, spent: Usd): Window {
 
 /**
  * Enters that an execution without an open reservation comes to `after` and no longer to `before`. More is taken from
- * what the window has left, as far as that and the execution's own reservation go; what is beyond either is excess. Less
- * takes the window's excess away first, and goes back to the window only after that.
+ * what the window has left, as far as that and the execution's own reservation go; what is beyond either is excess.
+ * Less takes the window's excess away first, and goes back to the window only after that.
  */
 export function adjustSpent(
   window: Window,
@@ -113,44 +113,6 @@ export function close(window: Window, at: Instant, reason: CloseReason): Window 
 export function opening(start: Instant, frequency: Frequency, budget: Usd): Opening {
   return { start, end: plus(start, WINDOW_MS[frequency]), budget }
 }
-
-/** A plan's window and the terms that decide which one comes next. */
-export type OnGrid = { start: Instant; end: Instant; frequency: Frequency; amount: Usd }
-
-/** The window that follows one that is over: on the same grid, past the windows slept through, with one budget only. */
-export const roll = (over: OnGrid, now: Instant): Opening | null =>
-  now < over.end ? null : slotAt(over, now)
-
-/** The slot of a window's grid that contains `now`, wherever the window itself lies. Windows end where their slot does. */
-export function slotAt({ end, frequency, amount }: OnGrid, now: Instant): Opening {
-  const length = WINDOW_MS[frequency]
-  return opening(gridSlot(plus(end, -length), length, now), frequency, amount)
-}
-
-/** Where a plan's window belongs, wherever it lies: in the slot of its grid that is now, or at a start_date still ahead. */
-export const slotDue = (window: OnGrid, startDate: Instant, now: Instant): Opening =>
-  now < startDate ? opening(startDate, window.frequency, window.amount) : slotAt(window, now)
-
-/** What windows that started in a slot have spent and reserved, and the last of their starts that executions bear. */
-export type SlotUse = { claimed: Usd; usedStart: Instant | null }
-
-/**
- * The window for a slot that may have had windows before, because the clock was once ahead: it has what they left, and
- * starts a millisecond after them, so that no idempotency key comes twice. Null when too little is left, of the money or
- * of the slot.
- */
-export function openSlot(slot: Opening, { claimed, usedStart }: SlotUse, floor: Usd): Opening | null {
-  const budget = (slot.budget - claimed) as Usd
-  if (claimed > 0n && budget < floor) return null
-  const start = usedStart === null ? slot.start : plus(usedStart, 1)
-  return start < slot.end ? { ...slot, start, budget } : null
-}
-
-export const slotAfter = ({ start, end, budget }: Opening): Opening => ({
-  start: end,
-  end: plus(end, end - start),
-  budget,
-})
 
 function checked(window: Window): Window {
   const { budget, reserved, spent, excess, released } = window

@@ -7,9 +7,9 @@ import { failsafeLead } from '../core/failsafe-start.ts'
 import type { Instant } from '../core/instant.ts'
 import { livePriceOf } from '../core/live-price.ts'
 import type { Price } from '../core/money.ts'
+import { roll } from '../core/next-window.ts'
 import { Problem } from '../core/problem.ts'
 import { observe as observePrice, sigma } from '../core/volatility.ts'
-import { roll } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
 import type { PassCounts, PassStart, PlanDecisions, Preview } from '../store/passes.ts'
 import type { AskedFeed, ObservedPrice } from '../store/prices.ts'
@@ -26,7 +26,7 @@ export type PassReport = PassCounts & {
   at: Instant
   price: Price | null
   failed: FailedPlan[]
-  /** What the whole pass came to, for whoever wakes its partners; null when other processes are still at it. */
+  /** What the whole pass came to, for the caller that wakes its partners; null when other processes are still at it. */
   whole: (PassCounts & { passId: number }) | null
 }
 
@@ -43,8 +43,8 @@ export type PassOptions = {
 }
 
 /**
- * Runs one pass, or takes part in one. Null when one is running that takes no further hand. Throws clock_disputed, with nothing
- * fired, rolled or stored, when the clock and the feed's own time are too far apart (docs/decisions).
+ * Runs one pass, or takes part in one. Null when one is running that takes no further hand. Throws clock_disputed, with
+ * nothing fired, rolled or stored, when the clock and the feed's own time are too far apart (docs/decisions).
  */
 export async function runPass({ store, machine, observe }: PassOptions): Promise<PassReport | null> {
   const hand = await store.joinPass()

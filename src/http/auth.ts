@@ -1,7 +1,8 @@
 // Authentication: from the Authorization header to a partner and its environment.
 
+import { admit } from '../core/admit-call.ts'
 import type { Instant } from '../core/instant.ts'
-import { admit, isWellFormedKey, KEY_USED_STEP_MS, type KeySeen } from '../core/key.ts'
+import { isWellFormedKey, KEY_USED_STEP_MS, type KeySeen } from '../core/key.ts'
 import { keyHash } from '../keys.ts'
 import type { KeyStore } from '../store/keys.ts'
 import { CHALLENGE, Refusal } from './refusal.ts'

@@ -1,12 +1,12 @@
 // What the log says about calls: one line for each call with a key. Of other calls, and of errors that repeat, it logs
 // no more than a person can use, because a stranger decides how many there are.
 
+import { SECOND_MS } from '../core/instant.ts'
 import { Problem } from '../core/problem.ts'
 import type { Log } from '../log.ts'
 
 /** How many calls per second that are refused before a key is known get a line of their own. */
 export const KEYLESS_LINES_MAX = 10
-const SECOND_MS = 1_000
 /** How long an error that recurs is logged without its stack. */
 const STACK_EVERY_MS = 60_000
 /** How many different errors are remembered; more than this are a flood as well. */

@@ -1,6 +1,6 @@
-// Whose turn it is. While there is little to do, every call is handled as it comes. When the calls of one turn of the
-// event loop take too long, the rest wait, and the keys take turns, so that one key's crowd of calls delays nobody
-// else's.
+// Decides which key's call is handled next. While there is little to do, every call is handled as it comes. When the
+// calls of one turn of the event loop take too long, the rest wait, and the keys take turns, so that one key's crowd of
+// calls delays nobody else's.
 
 import { createLanes } from '../lanes.ts'
 import { Refusal } from './refusal.ts'

@@ -4,7 +4,7 @@
 import { z } from 'zod'
 import { type Instant, parseInstant } from '../core/instant.ts'
 import { DECIMAL_PATTERN, formatUsd, type Usd } from '../core/money.ts'
-import { cut, ID_MAX, TEXT_MAX } from '../core/text.ts'
+import { cut, ID_MAX, TEXT_MAX } from '../core/text-lengths.ts'
 
 /** A refusal of one field: pydantic's error type and message. */
 export class FieldError {

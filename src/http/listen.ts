@@ -5,8 +5,9 @@ import type { RequestListener, Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type H3, toNodeHandler } from 'h3'
 import { type Certificate, secureContextOf, type Tls } from './listen/certificate.ts'
-import { type ConnectionLimits, createConnections, STALL_MS } from './listen/connection-limits.ts'
+import { type ConnectionLimits, createConnections } from './listen/connections.ts'
 import { makeServer } from './listen/server.ts'
+import { LIMITS, STALL_MS } from './listen/time-limits.ts'
 
 export type Listener = {
   url: string
@@ -35,18 +36,6 @@ export type ListenOptions = Partial<ConnectionLimits> & {
   stallMs?: number
 }
 
-/** Read by Node: the times when the server begins to listen, the others at every connection. */
-const LIMITS = {
-  headersTimeout: 10_000,
-  requestTimeout: 30_000,
-  /** How often the two limits above are looked at. */
-  connectionsCheckingInterval: 2_000,
-  /** Longer than the usual 60 s of a proxy or a poller, so that they are the ones to close. */
-  keepAliveTimeout: 75_000,
-  // The app refuses it, in JSON.
-  requireHostHeader: false,
-}
-
 /** Listens on exactly this host and port (0 for any free one). Throws when it cannot. */
 export async function listenOn(app: Answering, options: ListenOptions): Promise<Listener> {
   const { host, port, tls } = options
@@ -60,7 +49,8 @@ export async function listenOn(app: Answering, options: ListenOptions): Promise<
     handle: guarded(app),
   })
   const { server, cert } = await makeServer(connections.accept, tls)
-  Object.assign(server, LIMITS)
+  // The app refuses a call without Host, in JSON.
+  Object.assign(server, LIMITS, { requireHostHeader: false })
   // The app decides whether a body is wanted, and what else may be expected.
   server.on('checkContinue', connections.accept).on('checkExpectation', connections.accept)
   connections.watch(server)

@@ -1,9 +1,11 @@
 // The whole route table of the partner API.
 
 import { getMonthly, getMonthlyUsers } from './billing.ts'
-import { getDue, getExecutions, postConfirm } from './executions.ts'
+import { postConfirm } from './confirm.ts'
+import { getExecutions } from './executions.ts'
 import { getMe } from './me.ts'
 import { getPlan, getPlans, postPlan } from './plans.ts'
+import { getDue } from './poll.ts'
 import type { Route } from './route.ts'
 import { getTrades } from './trades.ts'
 import { patchUser, postUser } from './users.ts'

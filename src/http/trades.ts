@@ -1,7 +1,7 @@
 // Trades over HTTP: what was recorded in a month, confirmations and adjustments, in the order they were recorded.
 
 import { z } from 'zod'
-import { tradeRow } from '../billing/export.ts'
+import { tradeRow } from '../billing/trade-rows.ts'
 import type { Instant } from '../core/instant.ts'
 import type { LinePlace } from '../store/months.ts'
 import { tradeAnswer, tradesAnswer } from './answers/billing-schemas.ts'

@@ -1,7 +1,7 @@
 // Users over HTTP: linking one, and disabling or re-linking it.
 
 import { z } from 'zod'
-import { EMAIL_MAX } from '../core/text.ts'
+import { EMAIL_MAX } from '../core/text-lengths.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
 import { userJson } from './answers/resource-json.ts'
 import { userAnswer, userChangedAnswer } from './answers/schemas.ts'

@@ -1,7 +1,8 @@
 // Where a pass gets its price from: a SPEC on the command line becomes a feed.
 
 import type { Testimony } from '../core/clock-dispute.ts'
-import { type Instant, MINUTE_MS } from '../core/instant.ts'
+import { spellSpan } from '../core/duration-words.ts'
+import type { Instant } from '../core/instant.ts'
 import { PRICE_LIVE_MS } from '../core/live-price.ts'
 import { type Price, price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
@@ -13,8 +14,8 @@ import { median } from './median.ts'
 import { type Quote, quoteAt } from './read-quote.ts'
 
 /**
- * What a look at a feed brings: a price, unless it has none to give, and the time that the same answers tell. `asked` is
- * what an operator is told of it; nobody was asked for a price that is fixed.
+ * What a look at a feed brings: a price, unless it has none to give, and the time that the same answers tell. `asked`
+ * is what an operator is told of it; nobody was asked for a price that is fixed.
  */
 export type Observation = { price: ObservedPrice | null; told: Testimony; asked?: AskedFeed }
 /** A feed that fails gives no price: it never stops a purchase. */
@@ -130,6 +131,7 @@ function medianFeed(options: FeedOptions): Feed {
 /** A quote must be live, as a stored price must; as far ahead of the time it means that one of two clocks is wrong. */
 function refuseStale(quote: Quote, now: Instant): void {
   if (quote.at !== null && Math.abs(now - quote.at) > PRICE_LIVE_MS) {
-    throw new Error(`its price is ${Math.round((now - quote.at) / MINUTE_MS)} minutes old`)
+    const span = spellSpan(Math.abs(now - quote.at))
+    throw new Error(quote.at < now ? `its price is ${span} old` : `its price is dated ${span} ahead`)
   }
 }

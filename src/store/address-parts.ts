@@ -22,7 +22,7 @@ export function splitAddress(db: string): AddressParts | null {
   return { scheme, user, password, host, path, parameters: query === '' ? [] : query.split('&') }
 }
 
-/** What stands before the first such character, and what stands after it; null when there is none. */
+/** What is before the first such character, and what is after it; null when there is none. */
 function cutAt(text: string, sign: string): [string, string | null] {
   const at = text.indexOf(sign)
   return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + 1)]

@@ -9,7 +9,8 @@ const OF_ANY_KIND = [
   // A URL of any kind, also inside another one: jdbc:postgresql://h/db, socket:/run/db.
   /:\/\//,
   /^["'\s]*([a-z][a-z0-9+.-]+:\/|(jdbc:)?postgres(ql)?:)/i,
-  // A login without the beginning of its URL: user:password@h/db, //user@h/db. A file of such a name is ./user:password@h.
+  // A login without the beginning of its URL: user:password@h/db, //user@h/db. A file of such a name is
+  // ./user:password@h.
   /(^|\/\/)[^/]+:.*@/s,
   /^["'\s]*\/\/[^/]*@/,
   // Parameters, after a question mark or as PostgreSQL's own programs accept them.
@@ -56,7 +57,7 @@ const joined = ({ scheme, user, password, host, path, parameters }: AddressParts
 /** Whether it holds anything that may not be shown: a hint then names the variable TRANCHE_DB. */
 export const holdsSecret = (db: string): boolean => shownAddress(db) !== db
 
-/** Stands in a command for the address that the variable holds; a shell reads it there. */
+/** Takes the place, in a command, of the address that the variable holds; a shell reads it there. */
 export const IN_VARIABLE = '$TRANCHE_DB'
 
 /** How a command names it, of what may be shown of it: in the variable where that hides a password. */

@@ -1,4 +1,5 @@
-// Questions that arrive in one turn of the event loop, answered together: looking once costs as much for one as for many.
+// Questions that arrive in one turn of the event loop, answered together: looking once costs as much for one as for
+// many.
 
 type Asked<Q, A> = { question: Q; resolve: (answer: A) => void; reject: (error: unknown) => void }
 

@@ -17,7 +17,7 @@ export interface CheckStore {
 }
 
 /**
- * One look of the check at what may become wrong. Test environments are passed over: what a developer leaves undone there
- * is nobody's alarm.
+ * One look of the check at what may become wrong. Test environments are passed over: what a developer leaves undone
+ * there is nobody's alarm.
  */
 export type Look = (clock: () => Promise<Instant>) => Promise<Finding[]>

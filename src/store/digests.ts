@@ -3,7 +3,8 @@
 
 import { hash } from 'node:crypto'
 import type { Adjustment } from '../core/adjustment.ts'
-import { type Report, reportFingerprint } from '../core/confirmation-report.ts'
+import type { Report } from '../core/confirmation-report.ts'
+import { reportFingerprint } from '../core/same-report.ts'
 import type { Trade } from '../core/trade.ts'
 
 export const tradeDigest = ({ executionId, recordedAt, report }: Trade): string =>

@@ -42,7 +42,9 @@ export interface ExecutionStore {
     limit: number,
     deliver: (execution: Execution, now: Instant) => Execution,
   ): Promise<{ executions: Execution[]; remaining: number }>
-  /** Stores a confirmation; the report of a `refused` one is kept or counted, for its caller to refuse it afterwards. */
+  /**
+   * Stores a confirmation; the report of a `refused` one is kept or counted, for its caller to refuse it afterwards.
+   */
   changeExecution(
     tenant: Caller,
     ids: { executionId: string; partnerOrderId: string },

@@ -51,8 +51,8 @@ export interface MonitoringStore {
   readVitals(now: Instant, stock: Stock): Promise<Vitals>
   countWebhooks(): Promise<WebhookCount[]>
   /**
-   * The size of the write-ahead log beside a database file; 0 when there is none, and on a server, which looks after
+   * The size of the write-ahead log beside a database file, 0 when there is none; null on a server, which looks after
    * its own log: the check finds what holds that up.
    */
-  walBytes(): Promise<number>
+  walBytes(): Promise<number | null>
 }

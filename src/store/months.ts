@@ -15,7 +15,7 @@ import type { TenantFilter } from './partners.ts'
 /** What a user's trades in a month, and the adjustments recorded in it, add up to. `trades` counts no adjustment. */
 export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc: Btc; partnerFees: Usd }
 
-/** Where a line stands among the others. `number` is 0 for a trade, else that of the adjustment. */
+/** The place of a line among the others. `number` is 0 for a trade, else that of the adjustment. */
 export type LinePlace = { recordedAt: Instant; executionId: string; number: number }
 
 /** One accepted confirmation or one adjustment of it, with the names a reader knows it by. */

@@ -4,10 +4,11 @@ import type { Tranche } from '../core/execution.ts'
 import type { ExecutionId } from '../core/execution-id.ts'
 import type { Instant } from '../core/instant.ts'
 import type { Price } from '../core/money.ts'
+import type { OnGrid } from '../core/next-window.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { Schedule } from '../core/schedule-state.ts'
 import type { Volatility } from '../core/volatility.ts'
-import type { OnGrid, Opening } from '../core/window.ts'
+import type { Opening } from '../core/window.ts'
 import type { AskedFeed, ObservedPrice } from './prices.ts'
 
 export type PassStart = {
@@ -67,7 +68,9 @@ export interface PassStore {
    * was joined: its plans are listed already.
    */
   duePages(passId: number, due: DueRanges | null, pageMax: number): AsyncIterable<number[]>
-  /** One page of a pass: rolls the windows that are over, decides every plan, stores schedules, executions and wake-ups. */
+  /**
+   * One page of a pass: rolls the windows that are over, decides every plan, stores schedules, executions and wake-ups.
+   */
   changeDuePlans(passId: number, planIds: readonly number[], decide: PlanDecisions): Promise<PassCounts>
   /** Whether an error of a page concerns the whole database, and not one of its rows. */
   isOutage(error: unknown): boolean

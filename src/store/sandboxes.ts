@@ -29,7 +29,7 @@ export interface SandboxStore {
   /** The test environments whose clock has been moved, in the order of their partners. */
   listSandboxes(): Promise<Sandbox[]>
   /**
-   * Records that a tenant's clock is about to advance by so much, and returns where it stands and how many plans the
+   * Records that a tenant's clock is about to advance by so much, and returns where it is and how many plans the
    * tenant has; `wakeUpId` marks the wake-ups of this advance. No other advance begins before `end` is called, or its
    * process has died: two walks at once would step past each other's stops. Throws database_in_use while another one is
    * under way, and sandbox_refused for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.

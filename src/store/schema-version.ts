@@ -8,7 +8,9 @@ export type MigrationState = { name: string; sha256: string; appliedAt: Instant 
 /** What a database has recorded about a migration. */
 export type Applied = { sha256: string; appliedAt: Instant }
 
-/** Every migration that this program knows, with when it was applied. Throws schema_newer for one that it does not know. */
+/**
+ * Every migration that this program knows, with when it was applied. Throws schema_newer for one that it does not know.
+ */
 export function statesOf(
   known: readonly { name: string; sha256: string }[],
   applied: ReadonlyMap<string, Applied>,

@@ -1,7 +1,7 @@
 // Wake-ups: which ones follow from what a page of plans fires, and how they are handed out to be sent.
 
-import type { WakeUp } from '../core/wake-up.ts'
 import type { Webhook } from '../core/webhook.ts'
+import type { WakeUp } from '../core/webhook-payload.ts'
 import type { Fired } from './passes.ts'
 
 export interface WakeUpStore {

@@ -29,7 +29,7 @@ export type Guard = {
   refuseLiteral: (hostname: string) => Problem | null
 }
 
-/** For an address that whoever runs the command has chosen for their own machine. */
+/** For an address that the person who runs the command has chosen for their own machine. */
 export const UNGUARDED: Guard = { checkUrl: async () => {}, lookup, refuseLiteral: () => null }
 
 export function createGuard(options: GuardOptions): Guard {
@@ -73,7 +73,7 @@ const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '')
 
 /**
  * Says which address is meant, because a name may have several, and which flag allows it. A partner reads this too: it
- * must not learn which address an internal name has. Those of loopback are no secret.
+ * must not learn which address an internal name has. Those of loopback are not secret.
  */
 function refused(
   host: string,

@@ -5,9 +5,9 @@ import { readFileSync } from 'node:fs'
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import type { Agent } from 'undici'
 import { unreadable } from '../core/unreadable.ts'
-import { type Announcement, payloadOf, type WakeUp } from '../core/wake-up.ts'
 import type { Webhook } from '../core/webhook.ts'
 import type { Attempt } from '../core/webhook-pause.ts'
+import { type Announcement, payloadOf, type WakeUp } from '../core/webhook-payload.ts'
 import { VERSION } from '../version.ts'
 import type { Guard } from './address-guard.ts'
 import { signedHeaders } from './signature.ts'
@@ -18,7 +18,7 @@ const ANSWER_BYTES_MAX = 1_024
 
 export type Delivery = WakeUp & { webhook: Webhook }
 export type Deliver = (delivery: Delivery) => Promise<Attempt>
-/** The same for whoever has no webhook on record. */
+/** The same for a partner without a webhook on record. */
 export type Send = (delivery: Announcement & { webhook: Pick<Webhook, 'url' | 'secret'> }) => Promise<Attempt>
 
 export type DeliverOptions = {

@@ -1,6 +1,7 @@
 // After a pass: the wake-ups it wrote, each tried once, its outcome entered.
 
-import { FAILURES_TO_PAUSE, FAILURES_TO_WARN, noteAttempt } from '../core/webhook-pause.ts'
+import { FAILURES_TO_WARN } from '../core/alarm-thresholds.ts'
+import { FAILURES_TO_PAUSE, noteAttempt } from '../core/webhook-pause.ts'
 import type { WakeUpStore } from '../store/wake-ups.ts'
 import type { WebhookStore } from '../store/webhooks.ts'
 import type { Deliver, Delivery } from './deliver.ts'
@@ -18,8 +19,8 @@ export type Woken = { sent: number; failed: number }
 export const IN_PARALLEL_MAX = 50
 
 /**
- * Sends what a pass announced, and what earlier ones could not, and says how many wake-ups were delivered and how many not. Never throws: its executions
- * are stored and a poll finds them, so a wake-up that is lost does not undo the pass.
+ * Sends what a pass announced, and what earlier ones could not, and says how many wake-ups were delivered and how many
+ * not. Never throws: its executions are stored and a poll finds them, so a wake-up that is lost does not undo the pass.
  */
 export async function wakePartners(
   pass: { passId: number; executionsCreated: number },
@@ -54,7 +55,9 @@ export async function wakePartners(
   }
 }
 
-/** Runs `send` over all items, at most so many at a time. When one throws, the others are finished before it is told. */
+/**
+ * Runs `send` over all items, at most so many at a time. When one throws, the others are finished before it is told.
+ */
 export async function inParallel<T>(items: readonly T[], send: (item: T) => Promise<void>): Promise<void> {
   const queue = items.values()
   const errors: unknown[] = []

@@ -12,7 +12,7 @@ import { startService, T0 } from '../support/service.ts'
 import { watched } from '../support/watched.ts'
 import { addCrowd } from './crowd.ts'
 
-const TRADES = 30_000
+const TRADES = 12_000
 const MONTHLY = '/partner/v1/billing/monthly?month=2026-01'
 
 /** Fills every execution of the crowd: the first 2,500 all at one instant, the others some milliseconds apart. */
@@ -31,7 +31,7 @@ function fillAll(file: string): void {
   db.close()
 }
 
-test('a report of 30,000 trades of one day is read piece by piece, and adds up', async (t) => {
+test('a report of 12,000 trades of one day is read piece by piece, and adds up', async (t) => {
   const service = await startService(t)
   const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
   addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans: TRADES, status: 'sent' })

@@ -1,7 +1,7 @@
-// One key calls at full speed over 64 connections, in several ways: what the others notice of it. Run by .ci/run, with a
-// serve of its own: `node --import tsx test/attack/flood.ts [executable]`. Says where a goal is missed, and exits 1 when
-// one is missed by far. A machine that has other things to do is slower at everything: a server that does nothing is
-// flooded in the same way first.
+// One key calls at full speed over 64 connections, in several ways: what the others notice of it. Run by .ci/run, with
+// a serve of its own: `node --import tsx test/attack/flood.ts [executable]`. Says where a goal is missed, and exits 1
+// when one is missed by far. A machine that has other things to do is slower at everything: a server that does nothing
+// is flooded in the same way first.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,4 @@
-// Ten thousand connections that say nothing, or said something once: others are answered meanwhile, as long as the
+// Thousands of connections that say nothing, or said something once: others are answered meanwhile, as long as the
 // documented limits leave room for them.
 
 import assert from 'node:assert/strict'
@@ -7,7 +7,7 @@ import { connect, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
-import { connectionLimitsOf } from '../../src/cli/serve/connection-options.ts'
+import { connectionLimitsOf } from '../../src/cli/serve/default-connection-limits.ts'
 import { createClient } from '../fuzz/client.ts'
 import { head } from '../http/raw.ts'
 import { PROGRAM, type Program, type Started, startServe } from '../support/process.ts'
@@ -15,12 +15,17 @@ import { me, withKey } from '../support/serve.ts'
 import { settled } from '../support/settled.ts'
 
 /** What this machine allows, 10,000 unless its limit of open files is low: serve comes to the same number. */
-const { connectionsMax: MOST, connectionsPerAddressMax: SHARE } = connectionLimitsOf({})
+const ALLOWED = connectionLimitsOf({}).connectionsMax
+/** So many, which cost little to open; CONNECTIONS asks for more of them. */
+const MOST = Math.min(Number(process.env.CONNECTIONS ?? 2_500), ALLOWED)
+const SHARE = connectionLimitsOf({ maxConnections: MOST }).connectionsPerAddressMax
+/** None where they are as many as there may be by default. */
+const LIMIT = MOST < ALLOWED ? ['--max-connections', String(MOST)] : []
 /** So many at once, because the system queues no more that are still to be taken in. */
 const AT_ONCE = 400
 const ANSWER_MS = 2_000
 /** As many as are open before the first of them has said nothing for too long. */
-const SILENT = 1_000
+const SILENT = 500
 const BYTES_PER_CONNECTION = 32 * 1024
 /** The limit on what has not been said yet, how often it is looked at, and the leave that follows. */
 const FREED_MS = 10_000 + 2_000 + 2_000
@@ -59,7 +64,7 @@ function residentBytes({ child }: Started): number {
 suite('idle connections', { concurrency: 1 }, () => {
   test('nearly as many as there may be, from this machine: others are answered', async (t) => {
     const { cwd, key } = await withKey(t)
-    const served = await startServe(t, [], { cwd })
+    const served = await startServe(t, LIMIT, { cwd })
     const before = residentBytes(served)
     const count = MOST - 50
     // After one refusal a connection may be idle for longer than it takes to open all of them.
@@ -78,7 +83,7 @@ suite('idle connections', { concurrency: 1 }, () => {
       .flatMap((addresses) => addresses ?? [])
       .find(({ internal, family }) => !internal && family === 'IPv4')
     const { cwd, key } = await withKey(t)
-    const served = await startServe(t, ['--host', '0.0.0.0'], { cwd })
+    const served = await startServe(t, ['--host', '0.0.0.0', ...LIMIT], { cwd })
     const local = served.url.replace('0.0.0.0', '127.0.0.1')
     // A machine without a network has no other address; its own is exempt, and gets all that it asks for.
     const from = outside ? served.url.replace('0.0.0.0', outside.address) : local

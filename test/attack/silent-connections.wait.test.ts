@@ -8,7 +8,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import { makeCertificate } from '../support/certificate.ts'
-import { type Program, SOURCE, type Started, startServe } from '../support/process.ts'
+import { PROGRAM, type Program, type Started, startServe } from '../support/process.ts'
 import { me, withKey } from '../support/serve.ts'
 
 const DESCRIPTORS = 256
@@ -16,7 +16,7 @@ const SILENT = 300
 /** The limit on what has not been said yet, how often it is looked at, the leave that follows, and a slow machine. */
 const FREED_MS = 10_000 + 2_000 + 2_000 + 3_000
 
-const LIMITED: Program = ['/bin/sh', '-c', `ulimit -n ${DESCRIPTORS} && exec "$@"`, 'sh', ...SOURCE]
+const LIMITED: Program = ['/bin/sh', '-c', `ulimit -n ${DESCRIPTORS} && exec "$@"`, 'sh', ...PROGRAM]
 const TICKING = ['--tick-every', '1s', '--price-feed', 'static:60000']
 
 async function openSilent(t: TestContext, url: string, count: number): Promise<Socket[]> {

@@ -37,7 +37,7 @@ async function dribble(t: TestContext, url: string, start: string, more: string)
 
 type Dribbled = { client: Conversation; tookMs: number }
 
-test('whoever sends its head or its body by the byte is told 408 and let go', async (t) => {
+test('a client that sends its head or its body by the byte is told 408 and let go', async (t) => {
   const service = await startService(t)
   const { url, key } = service
   const chunked = head('POST', USERS, key, ['Transfer-Encoding: chunked'])
@@ -59,7 +59,7 @@ test('whoever sends its head or its body by the byte is told 408 and let go', as
     const from = performance.now()
     await succeed(service, 'GET', ME)
     const tookMs = performance.now() - from
-    // The service waits for its connections before it stops: whoever fails here lets them go first.
+    // The service waits for its connections before it stops: a test that fails here lets them go first.
     if (tookMs >= OTHERS_MS) for (const socket of dribbling) socket.destroy()
     assert.ok(tookMs < OTHERS_MS, `somebody else is answered at once, not after ${tookMs} ms`)
     await Promise.race([all, wait(EVERY_MS)])

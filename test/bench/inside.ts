@@ -1,5 +1,5 @@
-// A process that runs a part of the source by itself, for what a whole process would hide: passes that fire nothing, and
-// the backtest, which makes the scheduler's decisions.
+// A process that runs a part of the source by itself, for what a whole process would hide: passes that fire nothing,
+// and the backtest, which makes the scheduler's decisions.
 
 import { databaseOf } from '../../src/cli/database.ts'
 import { syntheticPath } from '../../src/cli/partner-sim/synthetic-prices.ts'

@@ -17,7 +17,7 @@ const limits = z.record(
 /** By row and name of the ratio. */
 export type Limits = z.infer<typeof limits>
 
-/** Throws when the file is none of ours. */
+/** Throws when the file is not ours. */
 export const readLimits = (file: string): Limits => limits.parse(JSON.parse(readFileSync(file, 'utf8')))
 
 /**

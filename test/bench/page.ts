@@ -1,12 +1,12 @@
-// What docs/performance.md says in numbers, written between marks of the page from the reports of two runs: on a file and
-// on a server.
+// What docs/performance.md says in numbers, written between marks of the page from the reports of two runs: on a file
+// and on a server.
 
 import { capacityOf, capacityOfServer } from './capacity.ts'
 import type { Report } from './report.ts'
 import { type Failure, FIGURES, hasFailed, type Result } from './row.ts'
 import { figureOf, figuresIn, goalsOf, ratiosOf } from './words.ts'
 
-/** What stands between `<!-- bench: NAME -->` and `<!-- end -->`. */
+/** What is between `<!-- bench: NAME -->` and `<!-- end -->`. */
 const PARTS: Record<string, (reports: Reports) => string> = {
   figures: ({ file }) => figuresOf(file),
   capacity: ({ file }) => sentences(capacityOf(file)),

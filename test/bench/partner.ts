@@ -1,4 +1,5 @@
-// The partner whose service is measured, and its side over HTTP: polls for everything that is due, one page after the other.
+// The partner whose service is measured, and its side over HTTP: polls for everything that is due, one page after the
+// other.
 
 import type { Environment } from '../../src/core/partner.ts'
 import { issueKey } from '../../src/keys.ts'

@@ -2,9 +2,10 @@
 //
 //   node bin/with-node.mjs --import tsx test/bench/postgres-sizes.ts [PLANS] [DAYS] [CHECKPOINTS]
 //
-// Daily plans of 60.00 USD live for some days, hour by hour, on a server of its own with the settings it has by default:
-// each tick fires, each instruction is polled and confirmed, 64 confirmations at a time. With a third argument there is a
-// checkpoint before each tick, after which the server writes every page that changes to its log once as a whole.
+// Daily plans of 60.00 USD live for some days, hour by hour, on a server of its own with the settings it has by
+// default: each tick fires, each instruction is polled and confirmed, 64 confirmations at a time. With a third argument
+// there is a checkpoint before each tick, after which the server writes every page that changes to its log once as a
+// whole.
 
 import { randomBytes } from 'node:crypto'
 import type { Execution } from '../../src/core/execution.ts'

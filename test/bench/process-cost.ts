@@ -15,8 +15,8 @@ export const cpuUsOf = (pid: number): number => ticks(String(pid), 'own')
 export const cpuUsOfEnded = (): number => ticks('self', 'ended children')
 
 /**
- * Processor time that the server of a database has had so far, in all its processes; not a number for a file. The server
- * listens in its own folder, as those of test/support/postgres-server.ts do.
+ * Processor time that the server of a database has had so far, in all its processes; not a number for a file. The
+ * server listens in its own folder, as those of test/support/postgres-server.ts do.
  */
 export function databaseCpuUs(database: string): number {
   if (!isServer(database)) return Number.NaN

@@ -10,7 +10,7 @@ export const rateTo = (name: string, ...others: readonly string[]): Ratio => ({
   of: (seen) => seen('ours', 'per_second') / inSeries(...others.map((other) => seen(other, 'per_second'))),
 })
 
-/** The same with the processor time of the database server, which works for whoever asks it. */
+/** The same with the processor time of the database server, which works for anyone who asks it. */
 export const wholeCpuOf = (name: string, ...others: readonly string[]): Ratio => {
   const whole = (seen: Seen, who: string): number => seen(who, 'cpu_us') + (seen(who, 'server_us') || 0)
   return {

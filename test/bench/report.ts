@@ -15,7 +15,7 @@ const GIB = 2 ** 30
 
 export type Report = {
   at: string
-  /** Of the tree that was measured, `-dirty` when it was none. */
+  /** Of the commit that was measured, with `-dirty` when the tree had changes beside it. */
   commit: string
   quick: boolean
   machine: {

@@ -1,4 +1,5 @@
-// What a row of the bench is: something of ours that is measured, what it is held against in the same run, and the goal.
+// What a row of the bench is: something of ours that is measured, what it is held against in the same run, and the
+// goal.
 
 import type { Backend } from './backend.ts'
 import type { Spread } from './statistics.ts'
@@ -32,7 +33,7 @@ export const FIGURES = {
   errors: { unit: 'errors', places: 0 },
 } as const
 
-/** Ours, the least that the same work can cost, or somebody else's program that does alike. */
+/** Ours, the least that the same work can cost, or somebody else's program that does the same. */
 export type Role = 'ours' | 'floor' | 'peer'
 
 export type Contestant = {

@@ -7,7 +7,7 @@ import { besideOf, goalsOf, mainOf, ratiosOf } from './words.ts'
 
 const WIDTHS = [30, 30, 32, 30, 42]
 
-/** One row for each contestant; ratios and goals stand beside the first. */
+/** One row for each contestant; ratios and goals are beside the first. */
 export function tableOf(rows: Report['rows']): string {
   const table = new Table({
     head: ['what', 'who', 'median (least to most)', 'beside it', 'ratios and goals'],

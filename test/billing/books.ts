@@ -14,6 +14,8 @@ import { tradeDigest } from '../../src/store/digests.ts'
 import { reportParams } from '../../src/store/rows/confirmation-report.ts'
 import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { type Outcome, runHere, type Surroundings } from '../support/command.ts'
+import { layFresh } from '../support/fresh-database.ts'
+import { addTrades } from '../support/large-database.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 export const utc = (...parts: Parameters<typeof Date.UTC>): Instant => Date.UTC(...parts) as Instant
@@ -65,17 +67,15 @@ export async function openOffice(
     enter: (slug, environment, entries) => enterInto(file, { slug, environment }, entries),
     sql: (text) => open(file, (db) => db.exec(text)),
   }
+  await layFresh(file)
   for (const slug of partners) await office.read(`partner create ${slug} --name ${slug}`)
   passedAt = EVER
   return office
 }
 
 /** Books the entries into a file that others may have open. */
-export const enterInto = (
-  file: string,
-  tenant: { slug: string; environment: Environment },
-  entries: Iterable<Entry>,
-): void => open(file, (db) => enter(db, tenant, entries))
+export const enterInto = (file: string, tenant: Named, entries: Iterable<Entry>): void =>
+  open(file, (db) => enter(db, tenant, entries))
 
 function open<T>(file: string, work: (db: Database) => T): T {
   const db = openFile(file)
@@ -106,17 +106,13 @@ export type Entry = {
   plan?: string
 }
 
+type Named = { slug: string; environment: Environment }
+
 let written = 0
 
 /** Books trades with the executions, windows, plans and users behind them. The plans are over: nothing fires. */
-function enter(db: Database, of: { slug: string; environment: Environment }, entries: Iterable<Entry>): void {
-  const tenant = db
-    .prepare<[string, string], bigint>(
-      'select tenant_id from tenants where partner_slug = ? and environment = ?',
-    )
-    .pluck()
-    .get(of.slug, of.environment)
-  assert.ok(tenant !== undefined, `there is a tenant ${of.slug} ${of.environment}`)
+function enter(db: Database, of: Named, entries: Iterable<Entry>): void {
+  const tenant = tenantOf(db, of)
   const sql = prepare(db)
   const plans = new Map<string, Book>()
   db.transaction(() => {
@@ -128,6 +124,17 @@ function enter(db: Database, of: { slug: string; environment: Environment }, ent
     }
     for (const { window, spent } of plans.values()) sql.closeWindow.run({ window, spent })
   })()
+}
+
+function tenantOf(db: Database, { slug, environment }: Named): bigint {
+  const tenant = db
+    .prepare<[string, string], bigint>(
+      'select tenant_id from tenants where partner_slug = ? and environment = ?',
+    )
+    .pluck()
+    .get(slug, environment)
+  assert.ok(tenant !== undefined, `there is a tenant ${slug} ${environment}`)
+  return tenant
 }
 
 type Book = { plan: bigint; user: bigint; window: bigint; start: Instant; next: number; spent: bigint }
@@ -216,18 +223,14 @@ const prepare = (db: Database) => ({
   ),
 })
 
-/** So many trades, spread evenly over March 2025. */
-function* march(trades: number): Generator<Entry> {
-  const [first, next] = [utc(2025, 2), utc(2025, 3)]
-  for (let i = 0; i < trades; i++) {
-    const at = (first + Math.floor((i * (next - first)) / trades)) as typeof first
-    yield { user: `user-${i % 50}`, at, usd: '10.00', btc: '0.00015564', price: '64250.50', fee: '0.10' }
-  }
-}
-
+/** An office with so many trades of March 2025, put in by SQL: their digests would not pass `check`. */
 export async function openMarch(t: Parameters<typeof openOffice>[0], trades: number): Promise<Office> {
   const office = await openOffice(t, utc(2025, 2))
-  office.enter('acme', 'live', march(trades))
+  const [start, end] = [utc(2025, 2), utc(2025, 2, 31)]
+  open(office.file, (db) => {
+    const tenantId = Number(tenantOf(db, { slug: 'acme', environment: 'live' }))
+    addTrades(db, { tenantId, users: 50, plans: 50, trades, start, end })
+  })
   // Processes of their own live in the real present, and so does the office from now on.
   office.setClock(presentMachine.clock())
   await office.read('tick')

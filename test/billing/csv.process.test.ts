@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
+import { PYTHON } from '../support/python.ts'
 import { defused, NASTY, openNasty, REASONS } from './nasty.ts'
 
 /** Reads CSV with Python's csv module, in strict mode: a reader that is not ours. */
@@ -10,7 +11,7 @@ function readWithPython(text: string, encoding = 'utf-8'): Record<string, string
   const script = `import csv, io, json, sys
 text = sys.stdin.buffer.read().decode('${encoding}')
 print(json.dumps(list(csv.DictReader(io.StringIO(text, newline=''), strict=True))))`
-  return JSON.parse(execFileSync('python3', ['-c', script], { input: text, encoding: 'utf8' }))
+  return JSON.parse(execFileSync(PYTHON, ['-c', script], { input: text, encoding: 'utf8' }))
 }
 
 test("Python's csv reads back every cell, formulas defused", async (t) => {

@@ -57,7 +57,7 @@ test('a disk that is full leaves the old file and nothing beside it', async (t) 
 })
 
 test('an export that is interrupted takes its unfinished file along; what SIGKILL leaves, the next one removes', async (t) => {
-  const office = await openMarch(t, 40_000)
+  const office = await openMarch(t, 25_000)
   const output = ['--output', join(office.folder, 'march.csv')]
   const killed = async (signal: NodeJS.Signals): Promise<number | undefined> => {
     const exporting = start(t, ['--db', office.file, ...TRADES, ...output], { cwd: office.folder })
@@ -82,7 +82,7 @@ test('an export that is interrupted takes its unfinished file along; what SIGKIL
 })
 
 test('an export that nobody reads on keeps no writer waiting and no log from being emptied', async (t) => {
-  const office = await openMarch(t, 30_000)
+  const office = await openMarch(t, 10_000)
   const [program, ...first] = PROGRAM
   const child = spawn(program, [...first, '--db', office.file, ...TRADES], {
     env: CACHE,
@@ -106,7 +106,7 @@ test('an export that nobody reads on keeps no writer waiting and no log from bei
   for await (const chunk of child.stdout.setEncoding('utf8')) text += chunk
   assert.equal(child.exitCode ?? (await once(child, 'close'))[0], 0)
   assert.equal(text, await office.read(TRADES.join(' ')))
-  assert.equal(text.split('\r\n').length, 30_002)
+  assert.equal(text.split('\r\n').length, 10_002)
 })
 
 /** Empties the log, as often as it takes while the export is still between two of its reads. */

@@ -56,7 +56,7 @@ test('the billing answers of the API have the members of the reports, in the sam
   assert.deepEqual(Object.keys(users.element.shape), ['partner_user_id', ...SUM_COLUMNS])
 })
 
-test('numbers are never defused, negative ones neither; text that looks like one is', () => {
+test('numbers are never defused, not even negative ones; text that looks like one is', () => {
   const columns = [{ name: 'amount' }, { name: 'id', foreign: true }] as const
   for (const [text, line] of [
     ['-12.34', "-12.34,'-12.34"],
@@ -67,7 +67,7 @@ test('numbers are never defused, negative ones neither; text that looks like one
     assert.equal(csvRow(columns, { amount: text, id: text }), `${line}\r\n`)
 })
 
-test('rows stand in the order of their unique key', async (t) => {
+test('rows are in the order of their unique key', async (t) => {
   const office = await openOffice(t, utc(2026, 0), ['bolt', 'acme'])
   const when = utc(2026, 0, 5)
   for (const slug of ['bolt', 'acme'])
@@ -151,7 +151,7 @@ test('a place that cannot be written says so and leaves nothing behind', async (
   assert.deepEqual(foreign(office), [])
 })
 
-/** What stands in the folder beside the database. */
+/** What is in the folder beside the database. */
 const foreign = ({ folder }: Office): string[] =>
   readdirSync(folder).filter((name) => !name.startsWith('tranche.db'))
 

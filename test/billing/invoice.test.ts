@@ -18,7 +18,7 @@ type Json = Record<string, unknown> & {
 const PARTY = { name: 'Acme Ltd', address: ['1 High Street', 'London'] }
 const SETTINGS = { issuer: { name: 'Issuer GmbH', address: ['Berlin'] }, partners: { acme: PARTY } }
 
-/** acme's October with two trades and, for whom asks, adjustments: of what trade to which dollars, and why. */
+/** acme's October with two trades and, if asked for, adjustments: of what trade to which dollars, and why. */
 async function october(
   t: Parameters<typeof openOffice>[0],
   adjustments: [trade: number, usd: string, reason: string][] = [],

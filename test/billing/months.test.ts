@@ -50,7 +50,7 @@ test('29 February is a day of February in a leap year', async (t) => {
   assert.deepEqual(counts, [1, 0])
 })
 
-test('the time of execution does not choose the month, and stands beside it', async (t) => {
+test('the time of execution does not choose the month, and is beside it', async (t) => {
   const office = await openOffice(t, utc(2026, 0))
   office.enter('acme', 'live', [
     { ...at(utc(2027, 1, 1)), executedAt: utc(2027, 0, 31, 23) },
@@ -209,7 +209,7 @@ test('environments and partners are kept apart', async (t) => {
     ] as const) {
       const argv = `billing export --month 2026-01 --report ${report} --format json${filter}`
       const rows: Record<string, string>[] = JSON.parse(await office.read(argv))
-      // Trades of one instant stand in the order of their ids, which is the order they were entered in.
+      // Trades of one instant are in the order of their ids, which is the order they were entered in.
       assert.deepEqual(
         rows.map((row) => row[field]),
         wanted[i],

@@ -8,7 +8,7 @@ import { EXECUTABLE } from '../support/executable.ts'
 import { measure } from '../support/measure.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
-const ROUNDS = 11
+const ROUNDS = 7
 const LIMITS = { version: 3, 'idle tick': 4 }
 
 suite('start-up', () => {

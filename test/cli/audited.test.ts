@@ -1,5 +1,5 @@
-// What an operator changes is in the audit log: every command there is either adds a line to it, or is named here as one
-// that changes nothing of a partner, a key, a tier, an execution or a plan.
+// What an operator changes is in the audit log: every command there is either adds a line to it, or is named here as
+// one that changes nothing of a partner, a key, a tier, an execution or a plan.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

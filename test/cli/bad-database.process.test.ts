@@ -9,6 +9,7 @@ import { filled, trancheHere } from '../store/copies.ts'
 import { EXECUTABLE } from '../support/executable.ts'
 import { CACHE } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { canBeOthers } from '../support/tools.ts'
 
 test('a folder, and a file that is something else, are named', async (t) => {
   const folder = temporaryFolder(t)
@@ -97,7 +98,7 @@ function programForAll(): string {
   return program
 }
 
-if (process.getuid?.() === 0) {
+if (canBeOthers()) {
   test('a folder that may not be entered is not taken for an empty one', async (t) => {
     const file = await filled(t)
     const closed = `the folder ${dirname(file)} belongs to root (mode 700) and may not be entered; run the command as that user, with \`sudo -u root\` before it`
@@ -122,7 +123,11 @@ if (process.getuid?.() === 0) {
       /^error: \S+tranche\.db cannot be written, .*belongs to root \(mode 755\), the file to root \(mode 644\); run the command as that user, with `sudo -u root` before it.*\n$/,
     )
     const made = join(dirname(file), 'made.db')
-    for (const argv of [['serve'], ['partner', 'create', 'beta', '--name', 'B'], ['migrate']]) {
+    for (const argv of [
+      ['serve', '--port', '0'],
+      ['partner', 'create', 'beta', '--name', 'B'],
+      ['migrate'],
+    ]) {
       const { status, stderr } = asNobody(made, ...argv)
       assert.equal(status, 1, stderr)
       assert.match(

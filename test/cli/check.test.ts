@@ -1,13 +1,14 @@
 // check finds what was changed behind the program's back, says where, and exits 3.
 
 import assert from 'node:assert/strict'
-import { closeSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs'
+import { closeSync, copyFileSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { runHere } from '../support/command.ts'
 import { fill, PLAN, USER } from '../support/service.ts'
 import { openShell, type Shell } from '../support/shell.ts'
+import { folderOfProcess } from '../support/temporary-folder.ts'
 
 const WINDOW = 'acme test plan p1 window 2026-01-05T00:00:00.000Z'
 
@@ -193,8 +194,20 @@ test('what check says to run names the database that --db has named', async (t) 
 
 type Finding = { level: string; kind: string; subject: string; message: string; mend: string }
 
-/** One plan with a filled execution and one that is delivered and still open. */
+type Traded = { copy: string; filled: string; open: string; laterMs: number }
+let traded: Promise<Traded> | undefined
+
+/** One plan with a filled execution and one that is delivered and still open; made once, and copied for each test. */
 async function withTrade(t: TestContext): Promise<{ shell: Shell; filled: string; open: string }> {
+  traded ??= trade(t)
+  const { copy, laterMs, ...executions } = await traded
+  const shell = openShell(t)
+  copyFileSync(copy, shell.file)
+  shell.advance(laterMs)
+  return { shell, ...executions }
+}
+
+async function trade(t: TestContext): Promise<Traded> {
   const shell = openShell(t)
   await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
   const { out } = await shell.tranche(['key', 'create', 'acme', '--env', 'test'])
@@ -212,11 +225,14 @@ async function withTrade(t: TestContext): Promise<{ shell: Shell; filled: string
     btc_amount: '0.00016667',
     partner_fee_usd: '0.05',
   })
-  shell.advance(8 * 3_600_000)
+  const laterMs = 8 * 3_600_000
+  shell.advance(laterMs)
   await shell.tranche(['tick', '--price', '60000'])
   const [{ execution_id: open }] = await call('GET', 'executions/due')
   assert.equal((await shell.tranche(['check'])).code, 0)
-  return { shell, filled, open }
+  const copy = join(folderOfProcess(), 'traded.db')
+  assert.equal((await shell.tranche(['backup', copy])).code, 0)
+  return { copy, filled, open, laterMs }
 }
 
 /** Changes rows as somebody with the file and a SQLite shell could. */

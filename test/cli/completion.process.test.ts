@@ -38,7 +38,7 @@ printf '%s\\n' "\${COMPREPLY[@]}"`
   zsh: (script, typed) => {
     const words = typed.split(' ')
     const list = words.map((word) => `'${word}'`).join(' ')
-    // Outside of a line editor there is nothing to offer words to: these stand in for what would.
+    // Outside of a line editor there is nothing to offer words to: these take the place of what would.
     const ask = `compdef() { : }; _files() { : }
 compadd() { shift; print -l -- "$@" }
 _describe() { print -l -- "\${(@)\${(P)2}%%:*}" }
@@ -78,7 +78,7 @@ test('with --json the script is a field of the one document', async (t) => {
   assert.deepEqual(JSON.parse(out), { shell: 'fish', script: script.trimEnd() })
 })
 
-test('a shell there is no script for', async (t) => {
+test('a shell for which there is no script', async (t) => {
   const { code, err } = await openShell(t).tranche(['completion', 'tcsh'])
   assert.equal(code, 2)
   assert.match(err, /bash, zsh, fish/)

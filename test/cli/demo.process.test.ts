@@ -17,11 +17,10 @@ import { type NextCommand, nextCommands } from '../../src/cli/demo/next-commands
 import { showAccount } from '../../src/cli/demo/show-account.ts'
 import { TRIGGERS } from '../../src/core/execution.ts'
 import { formatUsd, type Usd, usd, ZERO_USD } from '../../src/core/money.ts'
-import { machine } from '../../src/machine.ts'
-import { run } from '../../src/main.ts'
 import type { Fault } from '../../src/store/check.ts'
+import { runHere } from '../support/command.ts'
 import { EXECUTABLE } from '../support/executable.ts'
-import { CACHE, finish, type Started, start } from '../support/process.ts'
+import { CACHE, type Started, start } from '../support/process.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Only so that a hung process does not hang the suite: several times what a slow machine needs. */
@@ -145,37 +144,34 @@ suite('demo', { concurrency: true }, () => {
     assert.ok(!words.includes('\u001b'), 'colours are for terminals')
   })
 
-  test('--keep leaves a database that the other commands read', async (t) => {
+  test('--keep leaves a database that the other commands read', async () => {
     const { database, ledger } = await readPrinted()
     assert.ok(database !== null && existsSync(database))
-    const check = await finish(t, ['--db', database, '--json', 'check'], { cwd: ROOT })
+    const check = await runHere(['--db', database, '--json', 'check'])
     const { ok, findings } = JSON.parse(check.out) as { ok: boolean; findings: { kind: string }[] }
     assert.equal(ok, true)
     // Its weeks are long over by the clock of this machine, and nobody has decided on its late fill: but it plays in a
     // test environment, which sets off no alarm.
     assert.deepEqual(findings, [])
-    const executions = await finish(t, ['--db', database, '--json', 'execution', 'list'], { cwd: ROOT })
+    const executions = await runHere(['--db', database, '--json', 'execution', 'list'])
     assert.equal(JSON.parse(executions.out).length, ledger.executions)
   })
 
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    test(`${signal} cleans up and exits 130`, async () => {
-      const demo = startIn(['demo'])
-      const db = await openOnce(demo)
-      db.close()
-      demo.child.kill(signal)
-      assert.deepEqual([await demo.ended, demo.out()], [130, ''])
-      assert.match(demo.err(), /^Interrupted/)
-      assert.deepEqual(readdirSync(demo.place), [])
-    })
-  }
+  test('an interrupt cleans up and exits 130', async () => {
+    const demo = startIn(['demo'])
+    const db = await openOnce(demo)
+    db.close()
+    demo.child.kill('SIGINT')
+    assert.deepEqual([await demo.ended, demo.out()], [130, ''])
+    assert.match(demo.err(), /^Interrupted/)
+    assert.deepEqual(readdirSync(demo.place), [])
+  })
 
-  test('a seed that is none is a mistake of usage', async () => {
+  test('a seed out of bounds is a usage error', async () => {
     for (const seed of ['-1', '1.5', '1000000000']) {
-      const err = new PassThrough()
-      const streams = { out: new PassThrough(), err, in: new PassThrough() }
-      assert.equal(await run(['demo', `--seed=${seed}`], { streams, machine, env: {} }), 2)
-      assert.match(String(err.read()), /--seed/)
+      const { code, err } = await runHere(['demo', `--seed=${seed}`])
+      assert.equal(code, 2)
+      assert.match(err, /--seed/)
     }
   })
 
@@ -186,7 +182,7 @@ suite('demo', { concurrency: true }, () => {
       { db: 'tranche.db', cwd: place },
     )
     const [serve, ...following] = commands.map(({ command }) => command)
-    // Any free port stands in for the default one, which may be taken here.
+    // Any free port takes the place of the default one, which may be taken here.
     const env = { ...process.env, ...CACHE, TRANCHE_PORT: '0', TMPDIR: place }
     const options = { cwd: place, env, timeout: KILL_AFTER_MS }
     const server = spawn('sh', ['-c', `exec ${serve}`], { ...options, stdio: ['ignore', 'ignore', 'pipe'] })

@@ -51,7 +51,7 @@ test('a topic is found by its beginning, by its file, and with a section as a li
   assert.ok(whole.includes(out.trimEnd()) && out.match(/^#{1,3} /gm)?.length === 1, out)
 })
 
-test('a topic there is not is a usage error that names those there are', async () => {
+test('an unknown topic is a usage error that names the known ones', async () => {
   const cases: [asked: string, says: RegExp][] = [
     ['nonsense', /nonsense is not a topic; the topics are api, .*webhooks\./],
     ['s', /s may be any of sandbox, security\./],

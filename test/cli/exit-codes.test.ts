@@ -39,7 +39,7 @@ test('a reset of the sandbox needs --yes wherever nobody can be asked', async (t
   assert.equal((await shell.tranche([...line, '--yes', '--json'])).code, 0)
 })
 
-test('exit 4 for a partner that there is not, wherever it is named', async (t) => {
+test('exit 4 for a partner that does not exist, wherever it is named', async (t) => {
   const shell = await withPartner(t)
   const lines = ['execution list --partner acme', 'plan list --partner acme', 'user show acme u1 --env test']
   for (const words of [
@@ -53,7 +53,7 @@ test('exit 4 for a partner that there is not, wherever it is named', async (t) =
   }
 })
 
-test('exit 4 for a file that there is not, wherever one is read', async (t) => {
+test('exit 4 for a file that does not exist, wherever one is read', async (t) => {
   const shell = await withPartner(t)
   const file = join(shell.folder, 'no', 'file')
   const lines = [

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import SQLite from 'better-sqlite3'
+import { runHere } from '../support/command.ts'
 import { finish, startServe } from '../support/process.ts'
 import { errorOf, openShell, succeed, withPartner } from '../support/shell.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -25,13 +26,10 @@ test('a folder without a database gets one, which is said loudly; --no-create re
   assert.equal(await first.ended, 0)
   const second = await startServe(t, ['--no-create'], { cwd })
   assert.match(JSON.parse(await second.line('this database has no partner yet')).msg, /^this database/)
-})
-
-test('a service whose database is gone is up and not ready', async (t) => {
-  const cwd = temporaryFolder(t)
-  const { url } = await startServe(t, [], { cwd })
+  // A service whose database is gone is up and not ready.
+  const { url } = second
   for (const name of readdirSync(cwd)) renameSync(join(cwd, name), join(cwd, `was-${name}`))
-  const asked = (...more: string[]) => finish(t, ['health', '--url', url, ...more], { cwd })
+  const asked = (...more: string[]) => runHere(['health', '--url', url, ...more])
   const [up, ready, json] = await Promise.all([asked(), asked('--ready'), asked('--ready', '--json')])
   assert.deepEqual([up.code, ready.code, ready.out], [0, 1, `${url}/readyz: HTTP 503\n`])
   assert.deepEqual(JSON.parse(json.out), { ok: false, url: `${url}/readyz`, answer: 'HTTP 503' })
@@ -80,10 +78,13 @@ test('exit 11 when another process keeps the database locked', async (t) => {
     await new Promise((resolve) => setImmediate(resolve))
   }
   const { code, out, err } = await held
-  assert.deepEqual([code, out, errorOf(err).code], [11, '', 'database_locked'])
+  assert.deepEqual(
+    [code, out, errorOf(err)],
+    [11, '', { code: 'database_locked', message: 'The database stayed locked by another process for 15 s.' }],
+  )
 })
 
-test('a file that is no database of ours is refused and left alone', async (t) => {
+test('a file that is not a database of ours is refused and left alone', async (t) => {
   const shell = openShell(t)
   const db = new SQLite(shell.file)
   db.exec('create table notes (text)')

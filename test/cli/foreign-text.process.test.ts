@@ -13,6 +13,7 @@ import { everyCommand } from '../../src/cli/shared/every-command.ts'
 import { drawScreen } from '../../src/cli/status/live-screen.ts'
 import { commandTree } from '../support/command.ts'
 import { openAgain } from '../support/database.ts'
+import { CACHE } from '../support/process.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 
 /** Turned, without width, a filler, a tag: each is a letter of its own to a program, and nothing to a reader. */
@@ -183,12 +184,12 @@ test('foreign text is spelled out in words and exact as JSON, in every command t
   for (const [argv, exact] of linesFor(staged, await startHostile(t))) {
     const line = argv.join(' ')
     const words = await shell.tranche(argv)
-    const json = await shell.tranche([...argv, '--json'])
     for (const text of [words.out, words.err]) assert.doesNotMatch(text, HIDDEN, `${line}: ${text}`)
     assert.notEqual(words.out + words.err, '', line)
     assert.doesNotMatch(words.out, /^\s*(trade_)?status {2}filled\\u202e/m, line)
     if (exact === null) continue
     assert.ok(words.out.includes(SPELLED), `${line}: ${words.out}${words.err}`)
+    const json = await shell.tranche([...argv, '--json'])
     assert.ok(deepText(JSON.parse(json.out)).includes(exact), line)
   }
   assert.match(
@@ -253,8 +254,12 @@ test('pretty logs spell foreign text out, JSON logs have it exactly', () => {
       log.error({ err: new Error(text) }, 'failed')
     }`
   const cwd = join(import.meta.dirname, '../..')
-  const flags = ['--import', 'tsx', '--input-type=module', '--eval', script]
-  const { stderr } = spawnSync(process.execPath, flags, { cwd, encoding: 'utf8' })
+  const flags = ['--input-type=module', '--eval', script]
+  const { stderr } = spawnSync(process.execPath, flags, {
+    cwd,
+    env: { ...process.env, ...CACHE },
+    encoding: 'utf8',
+  })
   const lines = stderr.trimEnd().split('\n')
   const [pretty, json] = [lines.slice(0, -2).join('\n'), lines.slice(-2).join('\n')]
   assert.doesNotMatch(pretty, HIDDEN)

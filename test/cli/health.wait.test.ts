@@ -1,12 +1,10 @@
-// tranche health, as a container's health check runs it: a process of its own, beside the service.
+// tranche health, as a container's health check runs it, beside the service.
 
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { createServer as createTcpServer, type Server } from 'node:net'
-import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { makeCertificate } from '../support/certificate.ts'
+import { runHere } from '../support/command.ts'
 import { finish, startServe } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -15,9 +13,13 @@ test('a running service is up, and one that has stopped is not', async (t) => {
   const served = await startServe(t, [], { cwd })
   const env = { TRANCHE_PORT: new URL(served.url).port }
   assert.deepEqual(await finish(t, ['health'], { cwd, env }), { code: 0, out: 'ok\n', err: '' })
-  const { code, out } = await finish(t, ['health', '--url', served.url, '--json'], { cwd })
+  const { code, out } = await runHere(['health', '--url', served.url, '--json'])
   assert.deepEqual([code, JSON.parse(out).ok], [0, true])
-  assert.deepEqual(await finish(t, ['health', '--ready'], { cwd, env }), { code: 0, out: 'ok\n', err: '' })
+  assert.deepEqual(await runHere(['health', '--ready', '--url', served.url]), {
+    code: 0,
+    out: 'ok\n',
+    err: '',
+  })
   served.child.kill('SIGTERM')
   await served.ended
   const gone = await finish(t, ['health'], { cwd, env })
@@ -25,38 +27,24 @@ test('a running service is up, and one that has stopped is not', async (t) => {
   assert.match(gone.out, /\/healthz: ECONNREFUSED$/m)
 })
 
-test('a service with TLS is asked on this machine whatever its certificate is for', async (t) => {
-  const cwd = temporaryFolder(t)
-  const files = makeCertificate()
-  writeFileSync(join(cwd, 'cert.pem'), files.cert)
-  writeFileSync(join(cwd, 'key.pem'), files.key)
-  const tls = ['--tls-cert', 'cert.pem', '--tls-key', 'key.pem']
-  const served = await startServe(t, tls, { cwd })
-  const url = `https://127.0.0.1:${new URL(served.url).port}`
-  assert.equal((await finish(t, ['health', '--url', url], { cwd })).out, 'ok\n')
-})
-
-test('a token that is wanted for it is no sign of being ready', async (t) => {
+test('a token that is wanted for it is not a sign of being ready', async (t) => {
   const guarded = await listen(
     t,
     createServer((_, response) => response.writeHead(401).end()),
   )
-  const { code, out } = await finish(t, ['health', '--ready', '--port', String(guarded)], {
-    cwd: temporaryFolder(t),
-  })
+  const { code, out } = await runHere(['health', '--ready', '--port', String(guarded)])
   assert.equal(code, 1)
   assert.match(out, /HTTP 401$/m)
 })
 
 test('a service that fails, or says nothing in time, is not up', async (t) => {
-  const cwd = temporaryFolder(t)
   const failing = await listen(
     t,
     createServer((_, response) => response.writeHead(503).end()),
   )
   const silent = await listen(t, createTcpServer())
   const [failed, unanswered] = await Promise.all(
-    [failing, silent].map((port) => finish(t, ['health', '--port', String(port)], { cwd })),
+    [failing, silent].map((port) => runHere(['health', '--port', String(port)])),
   )
   assert.deepEqual([failed?.code, unanswered?.code], [1, 1])
   assert.match(failed?.out ?? '', /HTTP 503$/m)

@@ -157,6 +157,19 @@ test('what asks for a look is marked, by its shape as well as by its colour', ()
   assert.ok(!lines(seenAt(T0)).some((line) => line.startsWith('▲')))
   const [, , lastPass] = lines(seenAt(T0))
   assert.match(lastPass ?? '', /12 s ago +3 fired, 1,204 plans looked at, took 84 ms$/)
+  // A tick that was cut off does not count as the last one: readiness and the alarms go by the last that ended.
+  const seen = seenAt(T0)
+  const cutOff = { ...tick(plus(T0, -5_000), 0), finishedAt: null }
+  const [, , afterCut] = lines({
+    ...seen,
+    recent: { ...seen.recent, passes: [...seen.recent.passes, cutOff] },
+  })
+  assert.match(afterCut ?? '', /12 s ago +a newer one, 5 s ago, has not ended$/)
+  const old = seenAt(T0, { price: { at: plus(T0, -2 * DAY_MS), price: 1n as Price, source: 'median' } })
+  assert.deepEqual(marks(old, '▲'), ['price'])
+  const webhook = { paused: false, failures: 9, lastReason: null, lastDeliveredAt: null }
+  assert.deepEqual(marks(seenAt(T0, { partners: [{ ...partner, webhook }] }), '▲'), ['webhooks'])
+  assert.ok(!lines({ ...seen, walBytes: null }).some((line) => line.includes('write-ahead log')))
   const none = { ...seenAt(T0, { feed: null, price: null }) }
   assert.ok(lines(none).some((line) => /^ {2}price +none +the schedule is a clock$/.test(line)))
 })
@@ -172,7 +185,7 @@ test('what is found is told with the command to run next, and how much more ther
   assert.ok(lines.some((line) => /^ {2}\d+ more warnings: tranche check$/.test(line)))
 })
 
-test('a partner and a plan stand beside each other as they are, and what hides in a name is spelled out', () => {
+test('a partner and a plan are beside each other as they are, and what hides in a name is spelled out', () => {
   const [execution] = large().recent.executions
   assert.ok(execution)
   const seen = seenAt(T0)

@@ -1,4 +1,5 @@
-// What check says to run, run as it is printed: by a shell, whatever a plan is called and however many partners call one so.
+// What check says to run, run as it is printed: by a shell, whatever a plan is called and however many partners call
+// one so.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -9,7 +10,10 @@ import { rowsOf } from '../support/rows.ts'
 import { PLAN, USER } from '../support/service.ts'
 import { openShell, succeed } from '../support/shell.ts'
 
+/** The first is a plan of the other partner too. */
 const NAMES = ['p1', "it's $HOME `id` p1", '--json', 'in\u200bvisible \u{e0001} \\ name']
+
+const namesOf = (slug: string): string[] => (slug === 'acme' ? NAMES : NAMES.slice(0, 1))
 
 test('each command shows the plan that the finding is about', async (t) => {
   const shell = openShell(t)
@@ -19,13 +23,13 @@ test('each command shows the plan that the finding is about', async (t) => {
     const post = async (path: string, body: object) =>
       assert.equal((await shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))).status, 200)
     await post('users', USER)
-    for (const partner_plan_id of NAMES) await post('plans', { ...PLAN, partner_plan_id })
+    for (const partner_plan_id of namesOf(slug)) await post('plans', { ...PLAN, partner_plan_id })
   }
   const rows = await rowsOf(t, shell.file)
   await rows("update plans set status = 'cancelled'")
   const { out } = await shell.tranche(['check'])
   const commands = [...out.matchAll(/^ +> (tranche .*)$/gm)].map(([, command]) => command ?? '')
-  assert.equal(commands.length, 2 * NAMES.length, out)
+  assert.equal(commands.length, NAMES.length + 1, out)
 
   const script = `tranche() { "$PROGRAM" --json "$@" | tr -d '\\n'; echo; }\n${commands.join('\n')}\n`
   const env = {
@@ -46,6 +50,6 @@ test('each command shows the plan that the finding is about', async (t) => {
     })
   assert.deepEqual(
     shown.sort(),
-    ['acme', 'beta'].flatMap((slug) => NAMES.map((name) => `${slug} ${name}`)).sort(),
+    ['acme', 'beta'].flatMap((slug) => namesOf(slug).map((name) => `${slug} ${name}`)).sort(),
   )
 })

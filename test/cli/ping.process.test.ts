@@ -1,10 +1,11 @@
-// The heartbeat monitor that tick and serve call after each pass: the executable and a monitor of flesh and bone.
+// The heartbeat monitor that tick and serve call after each pass: the executable and a real monitor.
 
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
+import { runHere } from '../support/command.ts'
 import { addressIn } from '../support/database.ts'
 import { finish, startServe } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -40,14 +41,14 @@ test('a tick that went well calls the address, and one that failed its /fail wit
   const url = `${origin}/ping/secret/?rid=1&x=%20`
   const absent = await finish(t, ['tick', '--ping', url], { cwd })
   assert.equal(absent.code, 4)
-  await finish(t, ['migrate'], { cwd })
+  await runHere(['--db', addressIn(cwd), 'migrate'])
   assert.deepEqual(await finish(t, ['tick'], { cwd, env: { TRANCHE_PING_URL: url } }), {
     code: 0,
     out: '',
     err: '',
   })
   // Neither is a tick that could have missed one.
-  await finish(t, ['tick', '--dry-run', '--ping', url], { cwd })
+  await runHere(['--db', addressIn(cwd), 'tick', '--dry-run', '--ping', url])
   assert.deepEqual(calls, [
     { line: 'POST /ping/secret/fail?rid=1&x=%20', body: absent.err.replace(/^error: (.*)\n$/, '$1') },
     { line: 'GET /ping/secret/?rid=1&x=%20', body: '' },
@@ -57,7 +58,7 @@ test('a tick that went well calls the address, and one that failed its /fail wit
 
 test('a monitor that refuses, is gone or never answers is a warning, without what is secret of its address', async (t) => {
   const cwd = temporaryFolder(t)
-  await finish(t, ['migrate'], { cwd })
+  await runHere(['--db', addressIn(cwd), 'migrate'])
   const refusing = await monitor(t, (response) => response.writeHead(404).end())
   const silent = await monitor(t, () => {})
   // Its head arrives, and its body never ends.
@@ -103,9 +104,9 @@ test('serve calls it after each of its ticks, and is not held up by one that nev
   assert.ok(calls.length < 10)
 })
 
-test('an address that is none is refused before anything is done', async (t) => {
+test('what is not an address is refused before anything is done', async (t) => {
   const cwd = temporaryFolder(t)
-  const { code, err } = await finish(t, ['tick', '--ping', 'example.com/x'], { cwd })
+  const { code, err } = await runHere(['--db', addressIn(cwd), 'tick', '--ping', 'example.com/x'])
   assert.equal(code, 2)
   assert.match(err, /Give an http or https address/)
 })

@@ -142,7 +142,7 @@ test('a standby', async (t) => {
   })
 })
 
-test('a statement that took too long is no lock that others keep', () => {
+test('a statement that took too long is not taken for a lock that others keep', () => {
   const error = new pg.DatabaseError('canceling statement due to statement timeout', 1, 'error')
   error.code = '57014'
   const { code, message } = explained(error, 'db') as Problem
@@ -171,7 +171,7 @@ for (const [state, code, says] of [
     assert.match(problem.message, says)
   })
 
-test('a certificate that is not where the address says, or is a folder, is no server that is down', async () => {
+test('a certificate that is not where the address says, or is a folder, is not taken for a server that is down', async () => {
   for (const [file, why] of [
     ['/nowhere.pem', "ENOENT.*\\/nowhere\\.pem'"],
     ['/', 'EISDIR.*'],
@@ -201,7 +201,8 @@ test('a server that is too old', () => {
 })
 
 test('something that is not PostgreSQL, or wants to know somebody in a way that is not known here', async (t) => {
-  // A server that has no memory for another process, a way of logging in (GSSAPI), a message that there is none of, a goodbye.
+  // A server that has no memory for another process, a way of logging in (GSSAPI), a message that there is none of, a
+  // goodbye.
   for (const [answer, says] of [
     ['Ecould not fork new process\n\0', /cannot be reached \(Connection terminated unexpectedly\)/],
     [

@@ -12,7 +12,7 @@ import { hasTool } from '../support/tools.ts'
 
 const failed = (says: RegExp): Refusal => ({ exit: 1, code: 'storage_failed', says })
 
-test('every sslmode, an authority that is another one, a name that is another one, files that are none', async (t) => {
+test('every sslmode, another authority, another name, files that are not certificates', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const { server, url, port } = await withPasswords(t)
   const data = join(server.folder, 'data')

@@ -70,7 +70,7 @@ test('the password may be in ~/.pgpass or PGPASSWORD, and only there', async (t)
   assert.equal((await list(home)).code, 0)
 })
 
-test('a port that is none is said to be one, also where a variable has it', async (t) => {
+test('what is not a port is named as the mistake, also in a variable', async (t) => {
   for (const PGPORT of ['99999', 'none']) {
     const env = { TRANCHE_DB: 'postgres://app@127.0.0.1/app', PGPORT }
     const { code, err } = await finish(t, ['partner', 'list'], { cwd: temporaryFolder(t), env })

@@ -6,15 +6,18 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
+import { runHere } from '../support/command.ts'
 import { readExposition } from '../support/exposition.ts'
 import { finish, start, WITH_OPS } from '../support/process.ts'
 import { me } from '../support/serve.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
+/** Known to be wrong only once the address is taken apart. */
+const WRONG_PORT = 'postgres://tranche@localhost:561910/tranche'
 const SQL = join(import.meta.dirname, '../../sql')
 
 suite('serve before its database is open', { concurrency: 4 }, () => {
-  test('while another process holds the database: up, not ready, every call put off', async (t) => {
+  test('while another process holds the database: up, not ready, every call put off, and at once gone when told to stop', async (t) => {
     const cwd = temporaryFolder(t)
     const other = new SQLite(join(cwd, 'tranche.db'))
     t.after(() => other.close())
@@ -22,10 +25,9 @@ suite('serve before its database is open', { concurrency: 4 }, () => {
     const served = start(t, ['serve', '--port', '0', ...WITH_OPS], { cwd })
     const { url, ops_url } = JSON.parse(await served.line('"opening the database"'))
     await assertWaiting(url, ops_url)
-    other.exec('rollback')
-    await served.line('"msg":"listening"')
-    assert.equal((await fetch(`${url}/readyz`)).status, 200)
-    assert.equal((await me(url, 'none')).status, 401)
+    served.child.kill('SIGTERM')
+    assert.equal(await served.ended, 0)
+    assert.ok(served.err().includes('"msg":"stopped"'))
   })
 
   test('during a migration, which another process does: the same', async (t) => {
@@ -39,34 +41,27 @@ suite('serve before its database is open', { concurrency: 4 }, () => {
     other.exec('rollback')
     await served.line('"msg":"listening"')
     assert.equal((await fetch(`${url}/readyz`)).status, 200)
-    const { out } = await finish(t, ['migrate', '--status', '--json'], { cwd })
+    assert.equal((await me(url, 'none')).status, 401)
+    const { out } = await runHere(['--db', file, 'migrate', '--status', '--json'])
     assert.ok(JSON.parse(out).every((row: { applied_at: string | null }) => row.applied_at !== null))
     assert.ok(existsSync(`${file}.before-migration-after-0001_start`))
-  })
-
-  test('told to stop while it waits for the database, it goes at once, with 0', async (t) => {
-    const cwd = temporaryFolder(t)
-    const other = new SQLite(join(cwd, 'tranche.db'))
-    t.after(() => other.close())
-    other.exec('begin exclusive')
-    const served = start(t, ['serve', '--port', '0'], { cwd })
-    await served.line('"opening the database"')
-    served.child.kill('SIGTERM')
-    assert.equal(await served.ended, 0)
-    assert.ok(served.err().includes('"msg":"stopped"'))
   })
 
   test('an address that cannot be one ends serve with the reason, before it listens', {
     timeout: 60_000,
   }, async (t) => {
-    for (const db of [
-      'postgres://tranche@localhost:561910/tranche',
-      'postgres://localhost/tranche?x=y',
-      'mysql://localhost/tranche',
-    ]) {
-      const served = start(t, ['--db', db, 'serve', '--port', '0'], { cwd: temporaryFolder(t) })
-      assert.equal(await served.ended, 2)
-      assert.match(served.err(), /^error: .+$/m)
+    const cwd = temporaryFolder(t)
+    const outcomes = [
+      await finish(t, ['--db', WRONG_PORT, 'serve', '--port', '0'], { cwd }),
+      ...(await Promise.all(
+        ['postgres://localhost/tranche?x=y', 'mysql://localhost/tranche'].map((db) =>
+          runHere(['--db', db, 'status']),
+        ),
+      )),
+    ]
+    for (const { code, err } of outcomes) {
+      assert.equal(code, 2)
+      assert.match(err, /^error: .+$/m)
     }
   })
 

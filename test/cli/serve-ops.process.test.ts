@@ -2,30 +2,28 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { readExposition } from '../support/exposition.ts'
 import { finish, startServe, WITH_OPS } from '../support/process.ts'
-import { halfSent, withKey } from '../support/serve.ts'
+import { halfSent, serveRefused, withKey } from '../support/serve.ts'
 import { PLAN, USER } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
 suite('serve and its operators', { concurrency: 4 }, () => {
-  test('a call that stalls for longer than the drain limit does not keep serve alive', async (t) => {
+  test('what cron does shows in the metrics of serve, of which promtool has no complaint; nothing puts off its end', async (t) => {
     const { cwd, key } = await withKey(t)
-    const served = await startServe(t, ['--drain-limit', '1s'], { cwd })
-    await halfSent(served.url, key)
-    served.child.kill('SIGTERM')
-    assert.equal(await served.ended, 0)
-    assert.match(served.err(), /"waited_ms":1000,"msg":"stopped with calls still in flight"/)
-    assert.ok(served.err().includes('"msg":"stopped"'))
-  })
-
-  test('what cron does shows in the metrics of serve, of which promtool has no complaint', async (t) => {
-    const { cwd, key } = await withKey(t)
-    const served = await startServe(t, WITH_OPS, { cwd })
+    const served = await startServe(t, [...WITH_OPS, '--drain-limit', '1s'], { cwd })
+    assert.equal((await fetch(`${served.url}/metrics`)).status, 401)
+    const place = new URL(served.opsUrl).host
+    const taken = await finish(t, ['serve', '--port', '0', '--ops-listen', place], { cwd })
+    assert.deepEqual([taken.code, taken.out], [1, ''])
+    assert.match(
+      taken.err,
+      /Cannot listen on port \d+ of "127\.0\.0\.1": it is taken; stop what listens there, or choose another port\./,
+    )
     await send(served.url, key, 'users', USER)
     await send(served.url, key, 'plans', PLAN)
     const metrics = async () => readExposition(await (await fetch(`${served.opsUrl}/metrics`)).text())
@@ -37,30 +35,43 @@ suite('serve and its operators', { concurrency: 4 }, () => {
     assert.equal(after.value(created), 1)
     assert.equal(after.value('tranche_ticks_total{result="finished"}'), 1)
     assert.ok(after.value('tranche_last_tick_age_seconds') < 3600)
-    // Another serve begins at 0: what was there before it is no increase.
+    // Another serve begins at 0: what was there before it is not an increase.
     const later = await startServe(t, WITH_OPS, { cwd })
     const fresh = readExposition(await (await fetch(`${later.opsUrl}/metrics`)).text())
     assert.equal(fresh.value(created), 0)
     assert.equal(fresh.value('tranche_executions_due{environment="test"}'), 1)
-    if (!hasTool(t, 'promtool')) return
+    // A stop waits for neither listener's idle connections.
+    later.child.kill('SIGTERM')
+    assert.equal(await later.ended, 0)
     const input = await (await fetch(`${served.opsUrl}/metrics`)).text()
-    execFileSync('promtool', ['check', 'metrics'], { input, stdio: 'pipe' })
+    // A call that stalls for longer than the drain limit does not keep serve alive.
+    await halfSent(served.url, key)
+    served.child.kill('SIGTERM')
+    assert.equal(await served.ended, 0)
+    assert.match(served.err(), /"waited_ms":1000,"msg":"stopped with calls still in flight"/)
+    assert.ok(served.err().includes('"msg":"stopped"'))
+    if (hasTool(t, 'promtool')) execFileSync('promtool', ['check', 'metrics'], { input, stdio: 'pipe' })
   })
 
   test('--ops-token-file: a file without a token stops it, one with a token is what opens', async (t) => {
     const cwd = temporaryFolder(t)
     for (const wrong of ['secret', 'sse_live_0123456789abcdef', `${'a'.repeat(20)} b`]) {
       writeFileSync(join(cwd, 'wrong'), `${wrong}\n`)
-      const refused = await finish(t, ['serve', '--port', '0', '--ops-token-file', 'wrong'], { cwd })
+      const refused = await serveRefused(cwd, '--ops-token-file', join(cwd, 'wrong'))
       assert.equal(refused.code, 2)
       assert.ok(!refused.err.includes(wrong), refused.err)
     }
-    assert.ok(!existsSync(join(cwd, 'tranche.db')))
+    // Where others reach it, a listener of its own needs one.
+    const open = await serveRefused(cwd, '--ops-listen', '0.0.0.0:0')
+    assert.equal(open.code, 2)
+    assert.match(open.err, /--ops-listen 0\.0\.0\.0.* needs --ops-token-file/)
     const token = 'opensesame-opensesame'
     writeFileSync(join(cwd, 'token'), `${token}\n`)
-    const served = await startServe(t, ['--ops-token-file', 'token', ...WITH_OPS], { cwd })
+    const argv = ['--ops-token-file', 'token', '--ops-listen', '0.0.0.0:0']
+    const served = await startServe(t, argv, { cwd, env: { TRANCHE_OPS_LISTEN: 'off' } })
+    const opsUrl = served.opsUrl.replace('0.0.0.0', '127.0.0.1')
     const headers = { authorization: `Bearer ${token}` }
-    for (const url of [served.url, served.opsUrl]) {
+    for (const url of [served.url, opsUrl]) {
       assert.equal((await fetch(`${url}/metrics`)).status, 401)
       assert.equal((await fetch(`${url}/metrics`, { headers })).status, 200)
       assert.equal((await fetch(`${url}/healthz`)).status, 200)
@@ -69,35 +80,10 @@ suite('serve and its operators', { concurrency: 4 }, () => {
       await fetch(`${served.url}/metrics`, { headers: { authorization: `Bearer ${i}` } })
     await served.line('too many wrong ops tokens')
     assert.equal((await fetch(`${served.url}/metrics`, { headers })).status, 401)
-    assert.equal((await fetch(`${served.opsUrl}/metrics`, { headers })).status, 200)
+    assert.equal((await fetch(`${opsUrl}/metrics`, { headers })).status, 200)
     assert.ok(!served.err().includes(token))
-  })
-
-  test('--ops-listen: not where others reach it without a token, and not on a port that is taken', async (t) => {
-    const cwd = temporaryFolder(t)
-    const served = await startServe(t, WITH_OPS, { cwd })
-    assert.equal((await fetch(`${served.url}/metrics`)).status, 401)
-    assert.equal((await fetch(`${served.opsUrl}/metrics`)).status, 200)
-    const place = new URL(served.opsUrl).host
-    const taken = await finish(t, ['serve', '--port', '0', '--ops-listen', place], { cwd })
-    assert.deepEqual([taken.code, taken.out], [1, ''])
-    assert.match(
-      taken.err,
-      /Cannot listen on port \d+ of "127\.0\.0\.1": it is taken; stop what listens there, or choose another port\./,
-    )
-    const open = await finish(t, ['serve', '--port', '0', '--ops-listen', '0.0.0.0:0'], { cwd })
-    assert.equal(open.code, 2)
-    assert.match(open.err, /--ops-listen 0\.0\.0\.0.* needs --ops-token-file/)
-    writeFileSync(join(cwd, 'token'), 'opensesame-opensesame\n')
-    const argv = ['--ops-listen', '0.0.0.0:0', '--ops-token-file', 'token']
-    const guarded = await startServe(t, argv, { cwd, env: { TRANCHE_OPS_LISTEN: 'off' } })
-    const url = guarded.opsUrl.replace('0.0.0.0', '127.0.0.1')
-    assert.equal((await fetch(`${url}/metrics`)).status, 401)
-    // A stop waits for neither listener's idle connections.
-    for (const { child, ended } of [served, guarded]) {
-      child.kill('SIGTERM')
-      assert.equal(await ended, 0)
-    }
+    served.child.kill('SIGTERM')
+    assert.equal(await served.ended, 0)
   })
 })
 

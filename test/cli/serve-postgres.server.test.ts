@@ -9,7 +9,9 @@ import { me } from '../support/serve.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
-/** A way to a database that is closed to everybody from the moment that somebody asks `question`, until it is opened. */
+/**
+ * A way to a database that is closed to everybody from the moment that somebody asks `question`, until it is opened.
+ */
 async function wayClosedAt(t: TestContext, url: string, question: string) {
   const { folder } = await ourServer()
   const sockets = new Set<Socket>()
@@ -56,7 +58,7 @@ test('a server that goes away while serve looks whether it has a partner: it sta
   const putOff = await me(serve.url, 'none')
   assert.ok([401, 503].includes(putOff.status), String(putOff.status))
   while (!way.wasMet()) await new Promise((resolve) => setTimeout(resolve, 20))
-  // Long enough for whoever would give up: it tries three times within a fifth of a second.
+  // Long enough for a client that would give up: it tries three times within a fifth of a second.
   const key = `sse_test_${'a'.repeat(46)}`
   for (let asked = 0; asked < 20; asked++) {
     const { status } = await fetch(`${serve.url}/readyz`)

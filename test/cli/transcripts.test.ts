@@ -1,9 +1,9 @@
 // Golden transcripts: each file of fixtures/transcripts is played line by line and compared with itself.
 //
-//   $ tranche ...      a command whose output is no terminal       % tranche ...   one whose output is
+//   $ tranche ...      a command whose output is not a terminal       % tranche ...   one whose output is
 //   @ METHOD path ...  a call of the API, with the newest key      + 8h            the clock goes on
 //
-// Under a command stand its stdout as it is, its stderr after "! ", and its exit code after "? " when it is not 0.
+// Under a command are its stdout as it is, its stderr after "! ", and its exit code after "? " when it is not 0.
 // Ids and keys are numbered in the order they appear: exec_<1>, key_<1>, sse_test_<1>. UPDATE=1 writes the files anew.
 
 import assert from 'node:assert/strict'
@@ -27,7 +27,7 @@ for (const name of files) {
   })
 }
 
-test('every command stands in a transcript, in words and as JSON', () => {
+test('every command is in a transcript, in words and as JSON', () => {
   const lines = files.flatMap((name) => readFileSync(join(FOLDER, name), 'utf8').split('\n'))
   const commands = lines.filter((line) => /^[$%] tranche /.test(line)).map((line) => line.slice(2))
   const named = (words: string, json: boolean) =>
@@ -55,7 +55,7 @@ async function play(shell: Shell, script: string): Promise<string> {
   let key = ''
   const lines: string[] = []
   for (const line of script.split('\n')) {
-    // Comments stand apart from what comes before and after; any other line is output, made anew.
+    // Comments are kept apart from what comes before and after; any other line is output, made anew.
     if (line.startsWith('#') !== (lines.at(-1) ?? '#').startsWith('#') && /^[#$%@+]/.test(line))
       lines.push('')
     if (line.startsWith('#')) lines.push(line)

@@ -62,20 +62,20 @@ const MISTAKES = [
   ['status', '--jsn'],
 ]
 
-for (const argv of MISTAKES) {
-  const line = `tranche ${argv.join(' ')}`.slice(0, 80)
-  test(`a usage error does nothing: ${line}`, async (t) => {
-    const shell = await withPartner(t)
-    const before = imprint(shell)
-    const plain = await shell.tranche(argv)
-    assert.deepEqual([plain.code, plain.out], [2, ''])
-    assert.notEqual(plain.err, '')
-    const json = await shell.tranche([...argv, '--json'])
-    assert.deepEqual([json.code, json.out], [2, ''])
-    assert.equal(errorOf(json.err).code, 'usage')
-    assert.equal(imprint(shell), before)
-  })
-}
+test('a usage error does nothing', async (t) => {
+  const shell = await withPartner(t)
+  const before = imprint(shell)
+  for (const argv of MISTAKES)
+    await t.test(`tranche ${argv.join(' ')}`.slice(0, 80), async () => {
+      const plain = await shell.tranche(argv)
+      assert.deepEqual([plain.code, plain.out], [2, ''])
+      assert.notEqual(plain.err, '')
+      const json = await shell.tranche([...argv, '--json'])
+      assert.deepEqual([json.code, json.out], [2, ''])
+      assert.equal(errorOf(json.err).code, 'usage')
+      assert.equal(imprint(shell), before)
+    })
+})
 
 test('a usage error makes no database', async (t) => {
   const shell = openShell(t)

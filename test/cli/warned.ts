@@ -2,6 +2,9 @@
 
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
+import { price } from '../../src/core/money.ts'
+import { runPass } from '../../src/engine/pass.ts'
+import { openAgain } from '../support/database.ts'
 import { PLAN, USER } from '../support/service.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 
@@ -62,11 +65,15 @@ export async function withPlan(t: TestContext, plan = 'p1'): Promise<{ shell: Sh
   return { shell, key }
 }
 
-export async function ticks(shell: Shell, count: number, everyMs = MINUTE): Promise<void> {
+/** As many wake-ups of the scheduler, over one opening of the database. */
+export async function ticks({ file, machine, advance }: Shell, count: number): Promise<void> {
+  const store = await openAgain(file, machine.clock)
+  const observe = async () => ({ price: { price: price('60000'), source: 'test' }, told: 'none' as const })
   for (let n = 0; n < count; n++) {
-    shell.advance(everyMs)
-    await shell.tranche(['tick', '--price', '60000'])
+    advance(MINUTE)
+    assert.ok(await runPass({ store, machine, observe }))
   }
+  await store.close()
 }
 
 /** What the first tranche of a plan came to, in the words of its partner. */

@@ -184,10 +184,10 @@ test('plans that are to start later, and sandboxes, stay where they are', async 
   assert.deepEqual(await ahead(world), [])
 })
 
-test('a clock a month ahead, in processes, with no feed to doubt it: check, the lever, and the audit log', async (t) => {
+test('a clock a month ahead, in a process, with no feed to doubt it: check, the lever, and the audit log', async (t) => {
   const shop = await openShop(t)
   assert.equal((await shop.run(0, 'tick')).code, 0)
-  assert.equal((await shop.run(30 * DAY_MS, 'tick')).code, 0)
+  assert.equal((await shop.runApart(30 * DAY_MS, 'tick')).code, 0)
   const checked = JSON.parse((await shop.run(0, '--json', 'check')).out)
   const finding = checked.findings.find(({ kind }: { kind: string }) => kind === 'windows_ahead')
   assert.match(finding.mend, / plan bring-back --partner acme --env live$/)

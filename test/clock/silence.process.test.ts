@@ -1,34 +1,26 @@
-// Silence at three in the morning, with the real things: a feed that dies, a partner that polls no more, one whose venue
-// takes no order, a disk that fills. One `status` shows each, `check` says the same, and the next command works.
+// Silence at three in the morning, with the real things: a feed that dies, a partner that no longer polls, one whose
+// venue takes no order, a disk that fills. One `status` shows each, `check` says the same, and the next command works.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
-import { machine } from '../../src/machine.ts'
+import { HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
 import { MOUNTING, mayMount } from '../faults/mounts.ts'
 import { startTicker } from '../price/ticker.ts'
-import { runHere } from '../support/command.ts'
 import { readExposition } from '../support/exposition.ts'
-import { finish, SOURCE, WITH_OPS } from '../support/process.ts'
+import { finish, PROGRAM, WITH_OPS } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { now, openShop, type Shop } from './wrong-clock.ts'
+import { openShop, type Shop } from './wrong-clock.ts'
 
 type Finding = { kind: string; severity: string; subject: string; message: string; mend: string }
-
-/** A command at a time that is `shiftMs` off: it knows nothing but the file. */
-const run = (shop: Shop, shiftMs: number, ...argv: string[]) =>
-  runHere(['--db', join(shop.cwd, 'tranche.db'), ...argv], {
-    machine: { ...machine, clock: () => plus(now(), shiftMs) },
-  })
 
 /** What status finds at a time, which check says in the same words and both show to a person. */
 async function found(shop: Shop, shiftMs: number): Promise<Finding[]> {
   const [status, words, check, strict] = await Promise.all([
-    run(shop, shiftMs, 'status', '--json'),
-    run(shop, shiftMs, 'status'),
-    run(shop, shiftMs, 'check', '--json'),
-    run(shop, shiftMs, 'check', '--strict'),
+    shop.run(shiftMs, 'status', '--json'),
+    shop.run(shiftMs, 'status'),
+    shop.run(shiftMs, 'check', '--json'),
+    shop.run(shiftMs, 'check', '--strict'),
   ])
   const { findings } = JSON.parse(status.out) as { findings: Finding[] }
   const checked = JSON.parse(check.out) as { findings: Finding[] }
@@ -55,12 +47,12 @@ const messageOf = (findings: Finding[], kind: string): string =>
 async function mend(shop: Shop, shiftMs: number, findings: Finding[], kind: string) {
   const words = findings.find((one) => one.kind === kind)?.mend.split(' ') ?? []
   assert.deepEqual(words.slice(0, 3), ['tranche', '--db', join(shop.cwd, 'tranche.db')])
-  return run(shop, shiftMs, ...words.slice(3))
+  return shop.run(shiftMs, ...words.slice(3))
 }
 
 /** A live partner on the phone: what it sends to a serve whose clock is `shiftMs` off. */
 async function partner(shop: Shop, shiftMs: number) {
-  const { out } = await run(shop, 0, 'key', 'create', 'acme', '--env', 'live')
+  const { out } = await shop.run(0, 'key', 'create', 'acme', '--env', 'live')
   const served = await shop.serve(shiftMs, ...WITH_OPS)
   const call = async (path: string, body?: object) => {
     const answer = await fetch(`${served.url}/partner/v1/executions/${path}`, {
@@ -75,7 +67,7 @@ async function partner(shop: Shop, shiftMs: number) {
 }
 
 const onTime = async (shop: Shop, shiftMs: number): Promise<void> => {
-  assert.equal((await run(shop, shiftMs, 'tick', '--price', '64000')).code, 0)
+  assert.equal((await shop.run(shiftMs, 'tick', '--price', '64000')).code, 0)
 }
 
 suite('silence is seen within one status', { concurrency: 2 }, () => {
@@ -87,12 +79,12 @@ suite('silence is seen within one status', { concurrency: 2 }, () => {
       else response.end('{"price":"64250.50"}')
     })
     const feed = `${origin}/secret-key#/price`
-    await run(shop, 0, 'tick', '--price-feed', feed)
+    await shop.run(0, 'tick', '--price-feed', feed)
     assert.deepEqual(await found(shop, 0), [])
     isDead = true
-    await run(shop, MINUTE_MS, 'tick', '--price-feed', feed)
+    await shop.run(MINUTE_MS, 'tick', '--price-feed', feed)
     const at = 36 * HOUR_MS
-    await run(shop, at, 'tick', '--price-feed', feed)
+    await shop.run(at, 'tick', '--price-feed', feed)
     const findings = await found(shop, at)
     assert.ok(kinds(findings).includes('feed_down'), kinds(findings).join())
     const message = messageOf(findings, 'feed_down')
@@ -100,12 +92,12 @@ suite('silence is seen within one status', { concurrency: 2 }, () => {
       message,
       /^gives no price \(.*\) for 1 d 11 h 59 min.*the newest price is 1 d 12 h.* too old to go by/,
     )
-    const { out } = await run(shop, at, 'status')
+    const { out } = await shop.run(at, 'status')
     assert.match(out, new RegExp(`^price +64,250.50 USD, 1 d 12 h .*old.*; feed ${origin} is down$`, 'm'))
     assert.ok(!out.includes('secret-key'), 'the rest of an address may hold a key')
     // Without a feed there is nothing to be down, once no tick asks for it any more.
     const none = await openShop(t)
-    await run(none, 0, 'tick')
+    await none.run(0, 'tick')
     assert.deepEqual(await found(none, 0), [])
   })
 
@@ -123,7 +115,7 @@ suite('silence is seen within one status', { concurrency: 2 }, () => {
     assert.equal((await mend(shop, at, findings, 'partner_silent')).code, 0)
     const stuck = await mend(shop, at, findings, 'executions_stuck')
     assert.equal(stuck.out.match(/^exec_/gm)?.length, 3, 'those that are late: the others fired just now')
-    assert.match((await run(shop, at, 'status')).out, /^acme +1 d 2 h .*ago +never +6 /m)
+    assert.match((await shop.run(at, 'status')).out, /^acme +1 d 2 h .*ago +never +6 /m)
     const { value } = await metrics()
     assert.ok(value('tranche_partner_last_poll_age_seconds{partner="acme"}') < 60, 'of a clock that is right')
   })
@@ -143,7 +135,7 @@ suite('silence is seen within one status', { concurrency: 2 }, () => {
     assert.equal(messageOf(findings, 'partner_failing'), message)
     const failed = await mend(shop, 0, findings, 'partner_failing')
     assert.equal(failed.out.match(/^exec_/gm)?.length, 3)
-    assert.match((await run(shop, 0, 'status')).out, /^orders in 24 h +0 filled, 3 failed$/m)
+    assert.match((await shop.run(0, 'status')).out, /^orders in 24 h +0 filled, 3 failed$/m)
     const { value } = await metrics()
     assert.equal(value('tranche_partner_orders{partner="acme",result="failed"}'), 3)
     assert.equal(value('tranche_findings{kind="partner_failing",severity="page"}'), 1)
@@ -162,10 +154,12 @@ suite('silence is seen within one status', { concurrency: 2 }, () => {
   })
 })
 
-/** What is found on a disk of 32 MiB beside a running serve, while it fills; at last without one, when nothing opens. */
+/**
+ * What is found on a disk of 32 MiB beside a running serve, while it fills; at last without one, when nothing opens.
+ */
 async function onSmallDisk(t: TestContext): Promise<Finding[][]> {
   const folder = temporaryFolder(t)
-  const program = SOURCE.map((word) => `'${word}'`).join(' ')
+  const program = PROGRAM.map((word) => `'${word}'`).join(' ')
   const script = `mount -t tmpfs -o size=32m none "${folder}" && cd "${folder}"
     tranche() { ${program} "$@"; }
     tranche partner create acme --name Acme > partner

@@ -118,7 +118,7 @@ for (const [name, shift] of [
     const shop = await openShop(t)
     const before = await traces(shop)
     const words = /The clock is in doubt: this machine shows .* and 127\.0\.0\.1:\d+ /
-    const said = await shop.run(shift, '--json', 'tick', '--price-feed', shop.feed)
+    const said = await shop.runApart(shift, '--json', 'tick', '--price-feed', shop.feed)
     assert.equal(said.code, 1, said.err)
     assert.equal(said.out, '')
     const { error } = JSON.parse(said.err)
@@ -153,7 +153,7 @@ test('serve logs the error, and is not ready while the dispute lasts', async (t)
   child.kill('SIGTERM')
 })
 
-test('a wrong witness holds nobody up for ever: a pass that asks nobody goes on', async (t) => {
+test('a wrong witness holds nobody up forever: a tick that asks nobody goes on', async (t) => {
   const shop = await openShop(t)
   shop.headers.date = httpDate(plus(now(), -DAY_MS))
   assert.equal((await shop.run(0, 'tick', '--price-feed', shop.feed)).code, 1)

@@ -1,13 +1,15 @@
-// Processes whose clock is wrong, beside a database and a ticker whose clock is right.
+// Commands and processes whose clock is wrong, beside a database and a ticker whose clock is right.
 
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import type { Instant } from '../../src/core/instant.ts'
+import { type Instant, plus } from '../../src/core/instant.ts'
 import { machine } from '../../src/machine.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
+
 import type { Store } from '../../src/store/store.ts'
 import { startTicker } from '../price/ticker.ts'
 import { link, populate, sendPlan } from '../store/world.ts'
+import { type Outcome, runHere } from '../support/command.ts'
+import { openFresh } from '../support/fresh-database.ts'
 import { finish, type Program, SOURCE, startServe } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -24,15 +26,17 @@ export type Shop = {
   feed: string
   /** What the ticker puts into its headers. */
   headers: Record<string, string>
-  /** Runs a command in a process whose clock is `shiftMs` off. */
-  run: (shiftMs: number, ...argv: string[]) => ReturnType<typeof finish>
+  /** Runs a command whose clock is `shiftMs` off: it knows nothing but the file. */
+  run: (shiftMs: number, ...argv: string[]) => Promise<Outcome>
+  /** The same in a process of its own, which has that from its own clock. */
+  runApart: (shiftMs: number, ...argv: string[]) => ReturnType<typeof finish>
   serve: (shiftMs: number, ...argv: string[]) => ReturnType<typeof startServe>
 }
 
 /** A database in the real present with three daily plans of a live partner, and a ticker. */
 export async function openShop(t: TestContext): Promise<Shop> {
   const cwd = temporaryFolder(t)
-  const store = await openStore(join(cwd, 'tranche.db'), { clock: now, create: true })
+  const store = await openFresh(join(cwd, 'tranche.db'), now)
   t.after(() => store.close())
   const { acmeLive } = await populate(store)
   await link(store, acmeLive)
@@ -48,8 +52,13 @@ export async function openShop(t: TestContext): Promise<Shop> {
     store,
     feed: `${origin}#/price`,
     headers,
-    run: (shiftMs, ...argv) => finish(t, argv, { cwd, env: env(shiftMs), program: SHIFTED }),
-    serve: (shiftMs, ...argv) => startServe(t, argv, { cwd, env: env(shiftMs), program: SHIFTED }),
+    run: (shiftMs, ...argv) =>
+      runHere(['--db', join(cwd, 'tranche.db'), ...argv], {
+        machine: { ...machine, clock: () => plus(now(), shiftMs) },
+      }),
+    runApart: (shiftMs, ...argv) => finish(t, argv, { cwd, env: env(shiftMs), program: SHIFTED }),
+    serve: (shiftMs, ...argv) =>
+      startServe(t, argv, { cwd, ...(shiftMs !== 0 && { env: env(shiftMs), program: SHIFTED }) }),
   }
 }
 

@@ -1,5 +1,5 @@
-// What somebody uses is not replaced, however quiet they are; and whoever finds another database under the name writes
-// nothing into it.
+// What somebody uses is not replaced, however quiet they are; and a process that finds another database under the name
+// writes nothing into it.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -67,7 +67,7 @@ test('a server that a quiet service uses is not replaced, and one that was is no
   assert.equal((await link('third')).status, 503)
 })
 
-test('whoever holds the lock counts as a user, by whatever name, and writes into no other database', async (t) => {
+test('a process that holds the lock counts as a user, by whatever name, and writes into no other database', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const { file, beside, onServer, on, refused, open } = await ends(t)
   const url = onServer('named')

@@ -1,5 +1,5 @@
-// A copy that is killed: its target is as if it had never begun, its source takes writes or has moved, and the next copy
-// does all of it.
+// A copy that is killed: its target is as if it had never begun, its source takes writes or has moved, and the next
+// copy does all of it.
 
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'

@@ -1,4 +1,5 @@
-// A sealed database takes no write, from nobody, and says where it has moved to; what it takes up to then is in the copy.
+// A sealed database takes no write, from nobody, and says where it has moved to; what it takes up to then is in the
+// copy.
 
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
@@ -97,7 +98,7 @@ async function writeUntilSealed(store: Store, name: string, begun: () => void): 
       added.push(partnerSlug)
       begun()
     } catch (error) {
-      // It is held while it is copied; whoever was told to wait tries again.
+      // It is held while it is copied; a caller that was told to wait tries again.
       if (error instanceof Problem && error.code === 'database_locked') continue
       assert.ok(isSealed(error), String(error))
       return added
@@ -107,7 +108,7 @@ async function writeUntilSealed(store: Store, name: string, begun: () => void): 
 
 suite('seal', { concurrency: 2 }, () => {
   for (const kind of KINDS) {
-    test(`${kind} that is sealed refuses every write of every table, whoever makes it, and goes on to be read`, async (t) => {
+    test(`${kind} that is sealed refuses every write of every table, no matter who makes it, and can still be read`, async (t) => {
       if (!hasTool(t, 'postgres')) return
       const { shell, source, target, on, refused, open } = await moving(t, kind)
       const before = await open(source)

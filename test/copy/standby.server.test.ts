@@ -1,5 +1,5 @@
-// A move from or to a server whose commits wait for a standby, when somebody ends such a wait: what is on one disk alone
-// could be lost, and the source would take writes beside its copy.
+// A move from or to a server whose commits wait for a standby, when somebody ends such a wait: what is on one disk
+// alone could be lost, and the source would take writes beside its copy.
 
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'

@@ -13,8 +13,8 @@ import { hasTool } from '../support/tools.ts'
 type Found = { name: string; column: string; kind: string; in_key: bigint | number }
 
 /**
- * What is made anew in a copy, or goes another way: the seal, and when a file was migrated. What a change of a partner has
- * not reached yet is reached before there is a copy.
+ * What is made anew in a copy, or goes another way: the seal, and when a file was migrated. What a change of a partner
+ * has not reached yet is reached before there is a copy.
  */
 const OTHERS = [
   'file_migrations',

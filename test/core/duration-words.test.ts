@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { spellSpan } from '../../src/core/duration-words.ts'
+import { spellBriefSpan, spellSpan } from '../../src/core/duration-words.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
 
 const SPANS: [ms: number, words: string][] = [
@@ -19,4 +19,18 @@ const SPANS: [ms: number, words: string][] = [
 
 for (const [ms, words] of SPANS) {
   test(`${ms} ms is ${words}`, () => assert.equal(spellSpan(ms), words))
+}
+
+const BRIEF_SPANS: [ms: number, words: string][] = [
+  [-1, '0 ms'],
+  [84, '84 ms'],
+  [999, '999 ms'],
+  [1_000, '1.0 s'],
+  [59_949, '59.9 s'],
+  [59_950, '1 min'],
+  [90_000, '1 min 30 s'],
+]
+
+for (const [ms, words] of BRIEF_SPANS) {
+  test(`${ms} ms is briefly ${words}`, () => assert.equal(spellBriefSpan(ms), words))
 }

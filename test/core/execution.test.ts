@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { cancel } from '../../src/core/cancel-execution.ts'
 import { type Confirmation, confirm, type ExecutionSeen } from '../../src/core/confirmation.ts'
 import { type Fill, isFill, type Report } from '../../src/core/confirmation-report.ts'
-import { cancel, EXECUTION_STATUSES, type Execution, type ExecutionStatus } from '../../src/core/execution.ts'
+import { EXECUTION_STATUSES, type Execution, type ExecutionStatus } from '../../src/core/execution.ts'
 import type { ExecutionId } from '../../src/core/execution-id.ts'
 import { type Instant, plus } from '../../src/core/instant.ts'
 import { KEPT_REPORTS_MAX, type KeptFor, type LateFill } from '../../src/core/keep-late-fill.ts'

@@ -203,7 +203,7 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
   }
 })
 
-test('a price that came from a feed is old after a day, while plans are active and the feed is not known to be down', () => {
+test('a price that came from a feed is old after a day, while plans wait for passes and the feed is not known to be down', () => {
   const price = { price: usd('60000') as never, at: ago(36 * HOUR_MS), source: 'coinbase' }
   const withPlans = [{ ...calm, plansSince: ago(HOUR_MS) }]
   const kinds = (seen: object) =>
@@ -214,7 +214,12 @@ test('a price that came from a feed is old after a day, while plans are active a
   assert.deepEqual(kinds({ price: { ...price, at: ago(24 * HOUR_MS) } }), [])
   assert.deepEqual(kinds({ price: { ...price, source: 'manual' } }), [])
   assert.deepEqual(kinds({ price: { ...price, source: 'import' } }), [])
-  assert.deepEqual(kinds({ partners: [calm] }), [])
+  // Plans that nothing may fire, of a partner that is held, wait for no price.
+  assert.deepEqual(kinds({ scheduler: { ...well.scheduler, waitingSince: null } }), [])
   const down = { name: 'coinbase', askedAt: NOW, down: { since: ago(HOUR_MS), reason: 'HTTP 503' } }
   assert.deepEqual(kinds({ feed: down }), ['feed_down'])
+  const words = (waitingSince: Instant | null) =>
+    found({ price, feed: down, scheduler: { ...well.scheduler, waitingSince } } as never)[0]?.message ?? ''
+  assert.match(words(NOW), /too old to go by, so tranches fire by the clock$/)
+  assert.match(words(null), /too old to go by$/)
 })

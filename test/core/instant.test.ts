@@ -15,7 +15,8 @@ import {
   parseInstant,
   plus,
 } from '../../src/core/instant.ts'
-import { opening, roll } from '../../src/core/window.ts'
+import { roll } from '../../src/core/next-window.ts'
+import { opening } from '../../src/core/window.ts'
 
 const at = (...parts: Parameters<typeof Date.UTC>): Instant => Date.UTC(...parts) as Instant
 
@@ -90,7 +91,7 @@ test('RFC 3339 date-times in any offset, and bare dates, are read as UTC instant
   for (const [text, expected] of READ) assert.deepEqual(parseInstant(text), { ok: true, at: expected }, text)
 })
 
-test('what no clock shows and what is no date-time is refused, with a reason', () => {
+test('what no clock shows and what is not a date-time is refused, with a reason', () => {
   for (const text of NO_DATETIME) {
     const parsed = parseInstant(text)
     assert.ok(!parsed.ok && parsed.problem === 'not_a_datetime' && parsed.why !== '', JSON.stringify(text))

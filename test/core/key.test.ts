@@ -49,7 +49,7 @@ test('one mistyped character or two swapped ones are always noticed', () => {
   }
 })
 
-test('texts of another form are no keys', () => {
+test('texts of another form are not keys', () => {
   const key = makeKey('test', bytes)
   const others = ['', 'sse_test_', key.slice(1), `${key}a`, key.toUpperCase(), `${key}\n`, ` ${key}`]
   for (const text of [...others, key.replace('test', 'live'), key.replace('test', 'prod')]) {

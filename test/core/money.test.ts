@@ -51,7 +51,7 @@ test('a decimal text becomes exact units, rounded half-even at the eighth place'
   }
 })
 
-test('what is no plain decimal is refused before decimal.js could read it', () => {
+test('what is not a plain decimal is refused before decimal.js could read it', () => {
   for (const text of [...REFUSED, ...TOO_LONG])
     assert.throws(() => usd(text), RangeError, JSON.stringify(text))
 })
@@ -68,7 +68,7 @@ test('rounding agrees with integer arithmetic for every text of up to 18 places'
   )
 })
 
-test('ties of the ninth place, whatever stands before them, go to the even side', () => {
+test('ties of the ninth place, whatever comes before them, go to the even side', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 10n ** 25n }), (units) => {
       const text = `${formatBtc(units as Btc)}5`

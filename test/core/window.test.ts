@@ -3,16 +3,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { FREQUENCIES, type Frequency, gridStart, WINDOW_MS } from '../../src/core/frequency.ts'
+import { FREQUENCIES, type Frequency, WINDOW_MS } from '../../src/core/frequency.ts'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { type Usd, usd } from '../../src/core/money.ts'
+import { gridStart, openSlot, roll } from '../../src/core/next-window.ts'
 import {
   adjustSpent,
   close,
   opening,
-  openSlot,
   reserve,
-  roll,
   settle,
   unreserved,
   type Window,

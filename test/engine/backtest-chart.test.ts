@@ -112,7 +112,7 @@ test('a file name is written as text, without its folders, whatever is in it', (
 })
 
 describe('the SVG writer', () => {
-  test('escapes text and attributes, and refuses a coordinate that is no number', () => {
+  test('escapes text and attributes, and refuses a coordinate that is not a number', () => {
     assert.equal(text(1, 2, 'a < b & "c"'), '<text x="1" y="2">a &lt; b &amp; &quot;c&quot;</text>')
     assert.equal(element('g', { id: '"&' }), '<g id="&quot;&amp;"/>')
     assert.equal(element('circle', { r: 1 / 3 }), '<circle r="0.33"/>')

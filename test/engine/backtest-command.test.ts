@@ -1,4 +1,4 @@
-// `tranche backtest FILE` as its users meet it: the table, the JSON, the chart, and files that are none.
+// `tranche backtest FILE` as its users meet it: the table, the JSON, the chart, and files that are not price histories.
 
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -104,7 +104,7 @@ test('the table never shows a win rate without the mean, its interval and the wo
     )
   }
   assert.doesNotMatch(out, /NaN|Infinity|undefined/)
-  assert.match(out, /an interval that holds zero is no evidence/)
+  assert.match(out, /an interval that holds zero is not evidence/)
 })
 
 test('a person is told which intervals rest on too little; a script reads numbers only', async (t) => {

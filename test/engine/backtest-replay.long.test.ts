@@ -1,5 +1,5 @@
-// The backtest skips the bars at which a scheduler would leave a plan alone. Here every bar of every window is a pass, in
-// the plainest way there is: the results are the same to the last digit.
+// The backtest skips the bars at which a scheduler would leave a plan alone. Here every bar of every window is a pass,
+// in the plainest way there is: the results are the same to the last digit.
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -99,12 +99,12 @@ const stepped = (points: readonly Point[]): Point[] =>
   points.map((point) => ({ at: point.at, price: (point.price - (point.price % price('500'))) as Price }))
 
 const HISTORIES: [string, readonly Point[]][] = [
-  ['a price every five minutes', walk(32 * 288, { seed: 21, everyMs: 5 * MINUTE_MS })],
-  ['a price every half hour', walk(40 * 48, { seed: 22, everyMs: 30 * MINUTE_MS })],
+  ['a price every five minutes', walk(30 * 288, { seed: 21, everyMs: 5 * MINUTE_MS })],
+  ['a price every half hour', walk(32 * 48, { seed: 22, everyMs: 30 * MINUTE_MS })],
   ['a price every five hours', walk(120 * 5, { seed: 23, everyMs: 5 * HOUR_MS })],
   ['a price every two days', walk(60, { seed: 24, everyMs: 2 * DAY_MS })],
-  ['a ragged history', ragged(walk(40 * 288, { seed: 25, everyMs: 5 * MINUTE_MS }), 25)],
-  ['a few levels', stepped(walk(40 * 96, { seed: 26 }))],
+  ['a ragged history', ragged(walk(31 * 288, { seed: 25, everyMs: 5 * MINUTE_MS }), 25)],
+  ['a few levels', stepped(walk(31 * 96, { seed: 26 }))],
 ]
 const LAYOUTS: [string, Layout | null][] = [
   ['the policy', null],

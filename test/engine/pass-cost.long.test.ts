@@ -6,8 +6,9 @@ import { type TestContext, test } from 'node:test'
 import { HOUR_MS, plus } from '../../src/core/instant.ts'
 import { type Price, price } from '../../src/core/money.ts'
 import { runPass } from '../../src/engine/pass.ts'
-import { configure, connect, type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
+import { connect, type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
+import { configure } from '../../src/store/sqlite/file/settings.ts'
 import { createDuePlans } from '../../src/store/sqlite/pass/due-plans.ts'
 import { measure } from '../support/measure.ts'
 import { T0 } from '../support/service.ts'
@@ -15,7 +16,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { manyWaiting, type Waiting } from './waiting.ts'
 
 const FEW = 1_000
-const MANY = 100_000
+const MANY = 40_000
 const RATIO_MAX = 3
 
 const LIVE = { price: price('60000'), source: 'test' }
@@ -49,7 +50,7 @@ async function medians(turns: number, runs: [() => Promise<unknown>, () => Promi
   return { few, many, ratio: many / few }
 }
 
-test('a pass that fires nothing costs the same over 1,000 and over 100,000 waiting plans', async (t) => {
+test('a pass that fires nothing costs the same over 1,000 and over 40,000 waiting plans', async (t) => {
   const [few, many] = [await manyWaiting(t, FEW), await manyWaiting(t, MANY)]
   const idle = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
   for (const one of [few, many]) {

@@ -2,8 +2,8 @@
 //
 // The competitive bound, derived for the rule as built. Let a slot have k equal units, a first price ref and prices
 // within [L, M] = [ref e^-hw, ref e^hw], M being also a bound for the pass at or after its end. Write
-// p_m = ref exp(hw (1 - 2 (1 + 1/k)^(m - k))) for m = 0..k; then p_0 >= ref and p_k = L. Unit m fires at the first price
-// at or under p_m after unit m - 1 has fired, one a pass, so unit 0 always fires at ref.
+// p_m = ref exp(hw (1 - 2 (1 + 1/k)^(m - k))) for m = 0..k; then p_0 >= ref and p_k = L. Unit m fires at the first
+// price at or under p_m after unit m - 1 has fired, one a pass, so unit 0 always fires at ref.
 //   Say that j units fire within the slot, at q_0 = ref, q_1 <= p_1, ..., and k - j at its end, each for at most M.
 // Every other price of the slot was seen while some unit m <= j waited, so it is above p_m >= p_j (for j = k it is
 // at least L = p_k). Hence the k lowest prices add up to at least sum(min(q_i, p_j)) + (k - j) p_j, and
@@ -24,7 +24,7 @@ import fc from 'fast-check'
 import type { Frequency } from '../../src/core/frequency.ts'
 import { HOUR_MS } from '../../src/core/instant.ts'
 import { type Price, priceAsNumber } from '../../src/core/money.ts'
-import { ANY_PRICE } from '../../src/engine/slot-reserve/decide-tranche.ts'
+import { ANY_PRICE } from '../../src/core/schedule-state.ts'
 import { layout } from '../../src/engine/slot-reserve/slots.ts'
 import { dollars, drive, LEAD_MS, scheduleOf, windowDays } from './passes.ts'
 

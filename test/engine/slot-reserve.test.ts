@@ -225,7 +225,7 @@ test('units a raised minimum makes too small wait and are merged', () => {
   const { fired } = drive(raised, regular(MINUTE_MS, DAY_MS))
   assert.deepEqual(
     fired.map(({ amount }) => formatUsd(amount)),
-    // A rest of 20.00 could not fire alone: it goes along instead of being released.
+    // A rest of 20.00 could not fire alone: it is added instead of being released.
     ['60.00'],
   )
 })

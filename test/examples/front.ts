@@ -5,6 +5,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import type { TestContext } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { promisify } from 'node:util'
 
 export type Call = { method: string; path: string; at: number }
 /** `lose`: the service does what it is asked, and its answer never arrives. */
@@ -22,6 +24,8 @@ export type Front = {
   onCall: (decide: (call: Call) => Move | Promise<Move>) => void
   /** Resolves with the next call that is like this. */
   sees: (like: (call: Call) => boolean) => Promise<Call>
+  /** Resolves when nothing is under way any more: a killed partner's last poll may still reach the service. */
+  settled: () => Promise<void>
 }
 
 export const isPoll = ({ path }: Call): boolean => path.endsWith('/executions/due')
@@ -30,6 +34,7 @@ export const isConfirm = ({ path }: Call): boolean => path.endsWith('/confirm')
 export async function startFront(t: TestContext, behind: string): Promise<Front> {
   const calls: Call[] = []
   let decide: (call: Call) => Move | Promise<Move> = () => 'forward'
+  let underWay = 0
   const seen = new EventTarget()
   const server = createServer(async (request, response) => {
     const { method = '', url: path = '', headers, socket } = request
@@ -41,6 +46,7 @@ export async function startFront(t: TestContext, behind: string): Promise<Front>
     if (move === 'reset') return void socket.destroy()
     if (move === 'hang') return
     if (typeof move === 'object') return void response.writeHead(move.status, move.headers).end(move.body)
+    underWay++
     try {
       const answer = await fetch(behind + path, {
         method,
@@ -54,6 +60,8 @@ export async function startFront(t: TestContext, behind: string): Promise<Front>
     } catch {
       // The service has ended: at the end of a test, which may come while the last call is under way.
       socket.destroy()
+    } finally {
+      underWay--
     }
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -73,6 +81,10 @@ export async function startFront(t: TestContext, behind: string): Promise<Front>
         const found = calls.slice(from).find(like)
         if (found) return found
       }
+    },
+    async settled() {
+      const connected = promisify(server.getConnections.bind(server))
+      while (underWay > 0 || (await connected()) > 0) await pause(5)
     },
   }
 }

@@ -23,14 +23,14 @@ import {
 } from './stage.ts'
 
 /** How many lives each partner has; PARTNER_LIVES=200 for a long look. */
-const LIVES = Number(process.env.PARTNER_LIVES ?? 7)
+const LIVES = Number(process.env.PARTNER_LIVES ?? 6)
 /** The venue takes its time, so that chance finds the moments around an order. */
 const ENV = { PAPER_DELAY_MS: '3', PAPER_OPEN_MS: '10', PAPER_PART: '0.2', PAPER_FAIL: '0.2' }
 const SLOT_MS = 8 * HOUR_MS
 const PLANS = ['a', 'b', 'c', 'd', 'e']
 
 type Moment = 'intended' | 'ordered' | 'confirming' | 'confirmed' | 'any'
-const MOMENTS: Moment[] = ['any', 'confirming', 'any', 'confirmed', 'any', 'intended', 'ordered', 'any']
+const MOMENTS: Moment[] = ['confirming', 'confirmed', 'any', 'any', 'intended', 'ordered', 'any', 'any']
 /**
  * The first lives. The plan that each leaves half bought is cancelled then: one that was meant and not ordered, one
  * whose order is filled, and one whose order the venue refuses, which the service need not know of.
@@ -87,6 +87,7 @@ async function live(stage: Stage, { moment, env, mustCome, chance }: Life): Prom
   const come = until(hasCome[moment], () => moment, mustCome ? MUST_COME_MS : MAY_COME_MS)
   await (mustCome ? come : come.catch(() => {}))
   await kill()
+  await front.settled()
 }
 
 /** The plans of what was begun and not confirmed, with an order or without one. */

@@ -7,6 +7,7 @@ import type { TestContext } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
 import { type Started, start } from '../support/process.ts'
+import { PYTHON } from '../support/python.ts'
 import { type Service, startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { type Front, startFront } from './front.ts'
@@ -25,7 +26,7 @@ export const SAMPLES = [
   {
     language: 'Python',
     folder: 'python',
-    command: ['python3', 'partner.py'],
+    command: [PYTHON, 'partner.py'],
     main: 'partner.py',
     venue: 'paper_venue.py',
     lostAnswer: ['return self.find(key)', 'raise OSError("no answer")'],
@@ -135,8 +136,11 @@ export function ordersToKnow(stage: Stage) {
 export const openOf = ({ service }: Stage): number =>
   rows<unknown>(service.file, "select 1 from executions where status in ('pending', 'sent')").length
 
+/** A look opens both books: looking all the time would cost more than what is looked at. */
+const LOOK_MS = 40
+
 export async function until(holds: () => boolean, what: () => string, withinMs = 30_000): Promise<void> {
-  for (const end = performance.now() + withinMs; !holds(); await pause(10))
+  for (const end = performance.now() + withinMs; !holds(); await pause(LOOK_MS))
     assert.ok(performance.now() < end, `not within ${withinMs} ms: ${what()}`)
 }
 

@@ -11,7 +11,9 @@ export const ALL = process.env.FAULTS_ALL !== undefined
 const seed = Number(process.env.SEED ?? machine.clock() % 1_000_000)
 export const random = seededRandom(seed)
 
-/** The chance of one test, whatever runs beside it: from 0 up to, not including, 1. The output of the test has the seed. */
+/**
+ * The chance of one test, whatever runs beside it: from 0 up to, not including, 1. The output of the test has the seed.
+ */
 export function chanceOf(t: TestContext): () => number {
   t.diagnostic(`SEED=${seed}`)
   const ofTest = createHash('sha256').update(`${seed} ${t.fullName}`).digest().readUInt32BE()

@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { suite, type TestContext, test } from 'node:test'
+import { after, suite, type TestContext, test } from 'node:test'
 import { formatInstant } from '../../src/core/instant.ts'
 import { machineAt } from '../../src/machine.ts'
 import { soundUsers, trancheHere } from '../store/copies.ts'
@@ -25,6 +25,8 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { ALL, random } from './chance.ts'
 import { MOUNTING, mayMount } from './mounts.ts'
 
+type Ending = Pick<TestContext, 'after'>
+
 const PARTS = ['', '-wal', '-shm']
 const FRAME_BYTES = 24 + 4096
 const USERS = 6
@@ -34,7 +36,7 @@ const PLACES = [20, 8, 500]
 const HEADER_BYTES = 32
 
 /** A database as a kill leaves it: with users in its log, each a commit of its own that was answered. */
-async function killed(t: TestContext, users = USERS): Promise<string> {
+async function killed(t: Ending, users = USERS): Promise<string> {
   const { cwd, key } = await withKey(t)
   const { url, child, ended } = await startServe(t, [], { cwd })
   for (let n = 0; n < users; n++) {
@@ -49,7 +51,7 @@ async function killed(t: TestContext, users = USERS): Promise<string> {
 }
 
 /** A copy of it, with its log and the index of that, or without. */
-function copyOf(t: TestContext, file: string, parts: readonly string[]): string {
+function copyOf(t: TestContext, file: string, parts: readonly string[] = PARTS): string {
   const copy = join(mkdtempSync(join(temporaryFolder(t), 'copy-')), 'tranche.db')
   for (const part of parts) copyFileSync(file + part, copy + part)
   return copy
@@ -80,14 +82,25 @@ async function assertRefused(file: string, why: RegExp, argv = ['check']): Promi
 }
 
 suite('a damaged log', { concurrency: 2 }, () => {
+  const ends: (() => unknown)[] = []
+  after(async () => {
+    for (const end of ends) await end()
+  })
+  let made: Promise<string> | undefined
+  /** One for all tests, which damage copies of it. */
+  const original = (): Promise<string> => {
+    made ??= killed({ after: (end) => void ends.push(end as () => unknown) })
+    return made
+  }
+
   test('beside its index, any frame of it: every command says so, and none of them loses a commit', async (t) => {
-    const file = await killed(t)
+    const file = await original()
     const log = readFileSync(`${file}-wal`)
     const commits = commitsOf(log)
     assert.ok(commits.length >= USERS)
     const last = commits.at(-1) ?? 0
     for (let frame = 1 + Math.floor(random() * STRIDE); frame <= last; frame += STRIDE) {
-      const copy = copyOf(t, file, PARTS)
+      const copy = copyOf(t, file)
       const place = PLACES[Math.floor(random() * PLACES.length)] ?? 0
       change(`${copy}-wal`, HEADER_BYTES + (frame - 1) * FRAME_BYTES + place)
       const before = readFileSync(`${copy}-wal`)
@@ -99,7 +112,7 @@ suite('a damaged log', { concurrency: 2 }, () => {
       )
       assert.deepEqual(readFileSync(`${copy}-wal`), before, 'it stays as it was found')
     }
-    const copy = copyOf(t, file, PARTS)
+    const copy = copyOf(t, file)
     change(`${copy}-wal`, 100)
     const other = join(dirname(copy), 'other.db')
     await assertRefused(copy, /damaged after/, ['backup', other])
@@ -109,7 +122,7 @@ suite('a damaged log', { concurrency: 2 }, () => {
   })
 
   test('without its index, any frame before the last commit: the same', async (t) => {
-    const file = await killed(t)
+    const file = await original()
     const commits = commitsOf(readFileSync(`${file}-wal`))
     const [last = 0, before = 0] = [commits.at(-1), commits.at(-2)]
     for (let frame = 1 + Math.floor(random() * STRIDE); frame <= last; frame += STRIDE) {
@@ -122,7 +135,7 @@ suite('a damaged log', { concurrency: 2 }, () => {
   })
 
   test('any byte of its head: the same, with the index and without', async (t) => {
-    const file = await killed(t)
+    const file = await original()
     const step = ALL ? 1 : 5
     for (const parts of [PARTS, ['', '-wal']]) {
       for (let at = Math.floor(random() * step); at < HEADER_BYTES; at += step) {
@@ -131,45 +144,45 @@ suite('a damaged log', { concurrency: 2 }, () => {
         await assertRefused(copy, /-wal is damaged after 0 bytes, and commits/)
       }
     }
-    const copy = copyOf(t, file, PARTS)
+    const copy = copyOf(t, file)
     const log = readFileSync(`${file}-wal`)
     writeFileSync(`${copy}-wal`, log.fill(0, 0, 4096))
     await assertRefused(copy, /-wal is damaged after 0 bytes, and commits/)
   })
 
   test('one that was emptied or removed after the kill: the same, as long as its index is there', async (t) => {
-    const file = await killed(t)
-    const emptied = copyOf(t, file, PARTS)
+    const file = await original()
+    const emptied = copyOf(t, file)
     writeFileSync(`${emptied}-wal`, '')
     const removed = copyOf(t, file, ['', '-shm'])
     for (const copy of [emptied, removed])
       await assertRefused(copy, /-wal is gone or empty, and commits that were answered were in it/)
-    const { code, out } = await trancheHere(emptied, '--json', 'restore', copyOf(t, file, PARTS))
+    const { code, out } = await trancheHere(emptied, '--json', 'restore', copyOf(t, file))
     assert.equal(code, 0, out)
     assert.match(JSON.parse(out).replaced_log, /\.before-wal$/)
     assert.ok((await soundUsers(t, emptied)).includes(`a-${USERS - 1}`))
   })
 
   test('one whose database was emptied or removed is left alone, whatever would make a new one', async (t) => {
-    const file = await killed(t)
+    const file = await original()
     for (const argv of [['partner', 'create', 'bolt', '--name', 'B'], ['migrate'], ['check']]) {
-      const emptied = copyOf(t, file, PARTS)
+      const emptied = copyOf(t, file)
       writeFileSync(emptied, '')
-      const removed = copyOf(t, file, PARTS)
+      const removed = copyOf(t, file)
       rmSync(removed)
       for (const copy of [emptied, removed])
         await assertRefused(copy, /was replaced, emptied or removed, and the log beside it/, argv)
     }
-    const emptied = copyOf(t, file, PARTS)
+    const emptied = copyOf(t, file)
     const before = readFileSync(`${emptied}-wal`)
     writeFileSync(emptied, '')
-    const { code, out } = await trancheHere(emptied, '--json', 'restore', copyOf(t, file, PARTS))
+    const { code, out } = await trancheHere(emptied, '--json', 'restore', copyOf(t, file))
     assert.equal(code, 0, out)
     assert.deepEqual(readFileSync(JSON.parse(out).replaced_log), before)
   })
 
-  test('a write that was cut short is no damage', async (t) => {
-    const file = await killed(t)
+  test('a write that was cut short is not damage', async (t) => {
+    const file = await original()
     const log = readFileSync(`${file}-wal`)
     const commits = commitsOf(log)
     const whole = HEADER_BYTES + (commits.at(-1) ?? 0) * FRAME_BYTES
@@ -177,7 +190,7 @@ suite('a damaged log', { concurrency: 2 }, () => {
     const first = 1 + commits.findIndex((frame, n) => frame !== n + 1)
     const under = log.subarray(HEADER_BYTES + (first - 1) * FRAME_BYTES)
     for (const torn of [0, 1, 24, 2_000, FRAME_BYTES, 2 * FRAME_BYTES]) {
-      const copy = copyOf(t, file, PARTS)
+      const copy = copyOf(t, file)
       // Frames of the same log, of which the first has another content than its checksum says.
       writeFileSync(`${copy}-wal`, Buffer.concat([log.subarray(0, whole), under.subarray(0, torn)]))
       assert.equal((await trancheHere(copy, 'check')).code, 0, `${torn} bytes`)
@@ -206,8 +219,8 @@ suite('a damaged log', { concurrency: 2 }, () => {
   })
 
   test('a restore over it keeps it as it is, beside the database that it belongs to', async (t) => {
-    const file = await killed(t)
-    const sound = copyOf(t, file, PARTS)
+    const file = copyOf(t, await original())
+    const sound = copyOf(t, file)
     const copy = join(dirname(sound), 'copy.db')
     assert.equal((await trancheHere(sound, 'backup', copy)).code, 0)
     change(`${file}-wal`, 32 + 700)
@@ -222,10 +235,9 @@ suite('a damaged log', { concurrency: 2 }, () => {
   })
 
   test('a restore that fails before the log is put aside leaves nobody to take it for the new file’s', async (t) => {
-    const file = await killed(t)
-    const good = copyOf(t, file, PARTS)
+    const file = copyOf(t, await original())
+    const good = copyOf(t, file)
     change(`${file}-wal`, HEADER_BYTES + 700)
-    rmSync(`${file}-owner`, { force: true })
     const before = readFileSync(`${file}-wal`)
     const { machine } = machineAt(T0)
     const restore = () => runHere(['--db', file, '--json', 'restore', good], { machine })
@@ -243,7 +255,7 @@ suite('a damaged log', { concurrency: 2 }, () => {
 
   test('that of a database whose namesake on another disk is in use', async (t) => {
     if (!mayMount(t)) return
-    const file = await killed(t)
+    const file = await original()
     // Two disks whose files have the same numbers, because each was filled in the same order.
     const script = `
       set -e
@@ -264,7 +276,7 @@ suite('a damaged log', { concurrency: 2 }, () => {
   })
 
   test('the way out that is shown leaves all that was answered before the damage', async (t) => {
-    const file = await killed(t)
+    const file = copyOf(t, await original())
     const commits = commitsOf(readFileSync(`${file}-wal`))
     const damaged = commits.at(-3) ?? 0
     change(`${file}-wal`, 32 + (damaged - 1) * FRAME_BYTES + 700)

@@ -5,7 +5,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { folderOfProcess, temporaryFolder } from '../support/temporary-folder.ts'
 
 const { EIO, ENOSPC } = constants.errno
 const ERRORS = { EIO, ENOSPC }
@@ -28,13 +28,21 @@ export type FailingCalls = {
   end: () => boolean
 }
 
-/** Compiles what stands between a process and the C library. */
-export function failingCalls(t: Pick<TestContext, 'after'>): FailingCalls {
-  const folder = temporaryFolder(t)
-  const [library, control] = [join(folder, 'shim.so'), join(folder, 'faults')]
-  const fired = `${control}.fired`
-  const source = join(import.meta.dirname, 'shim.c')
+let compiled: string | undefined
+
+/** Compiles what sits between a process and the C library: once in this process, and gone with it. */
+function shim(): string {
+  if (compiled) return compiled
+  const [library, source] = [join(folderOfProcess(), 'shim.so'), join(import.meta.dirname, 'shim.c')]
   execFileSync('cc', ['-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', library, source, '-ldl'])
+  compiled = library
+  return library
+}
+
+/** System calls that a test makes fail. */
+export function failingCalls(t: Pick<TestContext, 'after'>): FailingCalls {
+  const [library, control] = [shim(), join(temporaryFolder(t), 'faults')]
+  const fired = `${control}.fired`
   return {
     env: { LD_PRELOAD: library, FAULTS: control },
     begin({ call, name, error, skip = 0, times = 0 }) {

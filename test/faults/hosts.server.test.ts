@@ -1,5 +1,5 @@
-// Some rounds of what `npm run faults -- --store postgres` does a thousand times: each strike once, a failover among them,
-// at a database that four services and four tickers share.
+// Some rounds of what `npm run faults -- --store postgres` does a thousand times: each strike once, a failover among
+// them, at a database that four services and four tickers share.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -8,7 +8,7 @@ import { hasTool } from '../support/tools.ts'
 import { hostRounds } from './hosts/rounds.ts'
 import { STRIKES } from './hosts/strikes.ts'
 
-test('whoever is struck, nothing that was answered is lost, and nothing is done twice', async (t) => {
+test('whichever host is struck, nothing that was answered is lost, and nothing is done twice', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const seed = Number(process.env.SEED ?? machine.clock() % 1_000_000)
   t.diagnostic(`SEED=${seed}`)

@@ -1,6 +1,6 @@
-// `npm run faults`: a thousand rounds of kill -9 on the executable, each on the database that the one before left, or of
-// strikes at a database on servers that many hosts share. The seed decides who is struck and after how long; what the
-// machine makes of that is never the same twice.
+// `npm run faults`: a thousand rounds of kill -9 on the executable, each on the database that the one before left, or
+// of strikes at a database on servers that many hosts share. The seed decides who is struck and after how long; what
+// the machine makes of that is never the same twice.
 
 import { Option } from 'commander'
 import { machine } from '../../src/machine.ts'
@@ -32,7 +32,7 @@ const say = (text: string) => process.stdout.write(`${text}\n`)
 const from = performance.now()
 const seconds = () => `${Math.round((performance.now() - from) / 1_000)} s`
 let done = 0
-/** Whoever interrupts it wants to know what came of it so far. */
+/** A person who interrupts it wants to know what came of it so far. */
 let interrupted = false
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.on(signal, () => {

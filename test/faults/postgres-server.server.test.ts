@@ -1,5 +1,5 @@
-// A server of PostgreSQL that cannot do what it is asked: its disk is full, a table stays locked, it answers nothing. Who
-// calls is told to come again, what was confirmed is there, and all goes on by itself.
+// A server of PostgreSQL that cannot do what it is asked: its disk is full, a table stays locked, it answers nothing.
+// Who calls is told to come again, what was confirmed is there, and all goes on by itself.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'

@@ -1,4 +1,4 @@
-/* Makes chosen calls on chosen files fail: preloaded into the program, it stands between it and the C library.
+/* Makes chosen calls on chosen files fail: preloaded into the program, it sits between it and the C library.
  *
  * FAULTS names a file with one line, read at every call:  CALL NAME ERRNO SKIP TIMES
  * Calls of that kind (fsync, write, truncate, read) on files whose path contains NAME fail with ERRNO: not the first

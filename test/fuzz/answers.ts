@@ -34,7 +34,7 @@ export function takeAnswer(text: string, isHead = false): { answer: Answer; rest
   return { answer: { status, headers, body }, rest: text.slice(to) }
 }
 
-/** All answers of a connection that is over. Throws when something is left that is none. */
+/** All answers of a connection that is over. Throws when something is left that is not an answer. */
 export function allAnswers(text: string): Answer[] {
   const answers: Answer[] = []
   for (let left = text; left !== ''; ) {

@@ -105,13 +105,15 @@ const userJson = (id: string): string =>
     consent_timestamp: '2026-01-05T00:00:00Z',
   })
 
-/** How many messages come before the first that is no sound call. */
+/** How many messages come before the first that is not a sound call. */
 function soundBefore(messages: readonly Message[]): number {
   const first = messages.findIndex(({ kind }) => kind === 'doubtful' || kind === 'rubbish')
   return first < 0 ? messages.length : first
 }
 
-/** Every sound call before the first that is not is answered as itself; that one is refused, and ends the connection. */
+/**
+ * Every sound call before the first that is not is answered as itself; that one is refused, and ends the connection.
+ */
 function assertInOrder(
   messages: readonly Message[],
   ids: readonly string[],
@@ -134,8 +136,8 @@ function assertInOrder(
 type Sending = Pick<Attack, 'pieces' | 'leave'> & { answersDue: number }
 
 /**
- * Resolves with all that came back, once the connection is over. The client ends its side when as many answers are in as
- * are due: one that ends it before is not answered.
+ * Resolves with all that came back, once the connection is over. The client ends its side when as many answers are in
+ * as are due: one that ends it before is not answered.
  */
 function send(url: string, text: string, { pieces, leave, answersDue }: Sending): Promise<string> {
   const { hostname, port } = new URL(url)

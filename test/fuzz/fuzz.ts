@@ -6,6 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
 import { createAttacks } from './attacks.ts'
 import { createClient } from './client.ts'
+import { OPERATIONS } from './operations.ts'
 import { createOwners } from './oracle.ts'
 import { createPlays, type Plays, type Stage } from './play.ts'
 import { anyPlay } from './steps.ts'
@@ -28,6 +29,10 @@ export type FuzzReport = {
   /** Taken at every thousandth request. */
   samples: { requests: number; residentBytes: number; fileBytes: number }[]
 }
+/** The operations that no play got to succeed. */
+export const neverSucceeded = ({ answers }: Pick<FuzzReport, 'answers'>): string[] =>
+  OPERATIONS.map(({ operationId }) => operationId).filter((id) => !answers[id]?.[200])
+
 type Ending = Parameters<typeof startTarget>[0]
 
 /** As many as keep the service busy from one other processor. */

@@ -9,7 +9,7 @@ import type { Request } from './requests.ts'
 import type { Seat } from './target.ts'
 
 const SANE_ID = /^[A-Za-z0-9._-]{1,128}$/
-/** Refused by what stands before every route: the head of the request is to blame, not what it asks for. */
+/** Refused by what comes before every route: the head of the request is to blame, not what it asks for. */
 const BEFORE_ANY_ROUTE = [417, 431]
 /** What JSON can only write as an escape, other than a line break or a tab. */
 const UNSHOWABLE = /(?<!\\)(?:\\\\)*\\(?:u00|ud[89a-f]|[bf])/i

@@ -1,10 +1,11 @@
 // `npm run fuzz`. Prints its seed first and what was answered last; fails on an answer that may not be, and on memory
 // that grows.
 
+import assert from 'node:assert/strict'
 import { Option } from 'commander'
 import { machine } from '../../src/machine.ts'
 import { minutes, optionsOrExit, runner, seedOption, wholeFrom } from '../support/runner.ts'
-import { type FuzzReport, fuzz } from './fuzz.ts'
+import { type FuzzReport, fuzz, neverSucceeded } from './fuzz.ts'
 import { assertFlat, growthOf } from './memory.ts'
 
 const SAID_EVERY = 10_000
@@ -50,6 +51,7 @@ function sumUp(report: FuzzReport): void {
     const counted = Object.entries(counts).map(([status, count]) => `${status}: ${count}`)
     say(`${operation.padEnd(20)} ${counted.join('  ')}`)
   }
+  if (requests >= SAID_EVERY) assert.deepEqual(neverSucceeded(report), [], 'every operation has succeeded')
   say(`${requests} requests in ${seconds.toFixed(0)} s: all answered as they may be, and the ledger adds up`)
   const growth = growthOf(report)
   if (!growth) return

@@ -23,7 +23,7 @@ export type Target = {
   served: Started & { url: string }
   store: Store
   players: Player[]
-  /** The Authorization header of each kind of caller that is none of the players. */
+  /** The Authorization header of each kind of caller who is not a player. */
   strangers: Record<Stranger, string | null>
   /** Bytes of memory that the process has, and of disk that the database takes. */
   sizes: () => { residentBytes: number; fileBytes: number }

@@ -32,7 +32,9 @@ const chunked = (json: string): string => `${chunk(json)}0\r\n\r\n`
 const plain = (json: string): string => json
 const CHUNKED = 'Transfer-Encoding: chunked'
 
-/** Header lines that two readers may frame in two ways. `LENGTH` is the true Content-Length line, `BYTES` its number. */
+/**
+ * Header lines that two readers may frame in two ways. `LENGTH` is the true Content-Length line, `BYTES` its number.
+ */
 const HEADS: [lines: string[], body: (json: string) => string][] = [
   ...[
     ['LENGTH', CHUNKED],

@@ -10,6 +10,7 @@ import { generateTypes } from '../openapi/generate-types.ts'
 import { blocksOf } from '../support/code-blocks.ts'
 import { freePort } from '../support/free-port.ts'
 import { paste } from '../support/paste.ts'
+import { PYTHON } from '../support/python.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -39,7 +40,7 @@ test('the whole guide works by copy and paste', async (t) => {
   )
   const env = {
     ...process.env,
-    PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
+    PATH: [dirname(process.execPath), dirname(PYTHON), process.env.PATH].join(':'),
     TRANCHE_PORT: port,
   }
   const script = `trap 'kill \${SERVICE:-} 2> /dev/null || true' EXIT\n${shell.join('\n')}\nwait`

@@ -82,7 +82,7 @@ async function assertAlerts(
   assert.equal(status, 0, `${stdout}${stderr}`)
 }
 
-test('a fresh install pages nobody, with a partner and without a feed neither', async (t) => {
+test('a fresh install pages nobody, not even with a partner and without a feed', async (t) => {
   if (!hasTool(t, 'promtool')) return
   const service = await startMonitored(t)
   await assertAlerts(t, service, {})

@@ -5,36 +5,38 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { WEEKS } from '../../src/cli/demo/storyline.ts'
-import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/serve/connection-options.ts'
+import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/serve/default-connection-limits.ts'
 import {
   DISK_FREE_MIN,
   DUE_LATE_MS,
   FAILED_ORDERS_MIN,
+  FAILURES_TO_WARN,
   FEED_PASSES_SEEN,
   KEY_ENDS_WITHIN_DAYS,
   ORDERS_SEEN_MS,
   SILENT_MAX_MS,
+  STUCK_DELIVERIES,
   UNSPENT_DAYS,
   WAL_LARGE_BYTES,
 } from '../../src/core/alarm-thresholds.ts'
 import { FAILSAFE_LEAD_MIN_MS, PASS_GAPS_SEEN } from '../../src/core/failsafe-start.ts'
-import { FREQUENCIES, slotMsOf, WINDOW_MS } from '../../src/core/frequency.ts'
+import { EXTRA_SPACING_MS, EXTRA_TRANCHES_MAX } from '../../src/core/failsafe-tries.ts'
+import { FREQUENCIES, WINDOW_MS } from '../../src/core/frequency.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/core/instant.ts'
-import { LEASE_MS, STUCK_DELIVERIES } from '../../src/core/lease.ts'
+import { LEASE_MS } from '../../src/core/lease.ts'
 import { PRICE_LIVE_MS } from '../../src/core/live-price.ts'
 import { formatUsd } from '../../src/core/money.ts'
 import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
-import { EXTRA_TRANCHES_MAX } from '../../src/core/schedule-state.ts'
 import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/scheduler-lateness.ts'
 import { GAP_MAX_MS, HALF_LIFE_HOURS, SIGMA_DEFAULT, SPACING_MIN_MS } from '../../src/core/volatility.ts'
 import { WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
-import { FAILURES_TO_PAUSE, FAILURES_TO_WARN } from '../../src/core/webhook-pause.ts'
+import { FAILURES_TO_PAUSE } from '../../src/core/webhook-pause.ts'
 import { EXACT_PLANS_MAX } from '../../src/engine/sandbox.ts'
-import { EXTRA_SPACING_MS } from '../../src/engine/slot-reserve/decide-tranche.ts'
-import { BODY_BYTES_MAX } from '../../src/http/body.ts'
-import { DUE_PAGE_MAX } from '../../src/http/executions.ts'
+import { slotMsOf } from '../../src/engine/slot-reserve/slots.ts'
+import { BODY_BYTES_MAX } from '../../src/http/body-and-query.ts'
 import { PARTNERS_NAMED } from '../../src/http/metrics/named-partners.ts'
 import { PROBE_TIMEOUT_MS } from '../../src/http/ops/readiness.ts'
+import { DUE_PAGE_MAX } from '../../src/http/poll.ts'
 import { FETCH_TIMEOUT_MS } from '../../src/price/fetch-json.ts'
 import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/median.ts'
 import { CONNECT_TIMEOUT_MS, TOTAL_TIMEOUT_MS } from '../../src/webhook/deliver.ts'
@@ -51,7 +53,9 @@ const GUIDES = new Map(
   ]),
 )
 
-/** What is said, the number it has to be, and the guides that say it. A guide that says it too is held to it as well. */
+/**
+ * What is said, the number it has to be, and the guides that say it. A guide that says it too is held to it as well.
+ */
 const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/leased to you for (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['api']],
   [/leases \| They last (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['sandbox']],

@@ -1,6 +1,6 @@
-// The failover of docs/postgres.md, in its own words, on two machines: the standby goes away and comes back, the primary
-// loses its power, the standby takes over, and the old primary follows it. A partner works all the while, and nothing that
-// it was told is lost, nothing is bought twice.
+// The failover of docs/postgres.md, in its own words, on two machines: the standby goes away and comes back, the
+// primary loses its power, the standby takes over, and the old primary follows it. A partner works all the while, and
+// nothing that it was told is lost, nothing is bought twice.
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'

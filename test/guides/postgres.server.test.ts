@@ -1,4 +1,5 @@
-// docs/postgres.md, run as an operator would paste it, and its figures worked out again. Its failover has a test of its own.
+// docs/postgres.md, run as an operator would paste it, and its figures worked out again. Its failover has a test of its
+// own.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

@@ -7,6 +7,7 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect } from 'node:net'
 import { basename, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import { createServer } from 'node:tls'
 import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { makeAuthority } from '../support/certificate.ts'
@@ -14,6 +15,7 @@ import { blocksOf } from '../support/code-blocks.ts'
 import { runHere } from '../support/command.ts'
 import { freePort } from '../support/free-port.ts'
 import { paste } from '../support/paste.ts'
+import { PYTHON } from '../support/python.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { deliverer, deliveryTo, SECRET } from '../webhook/stage.ts'
 
@@ -40,7 +42,7 @@ const RECEIVERS = [
   {
     receiver: 'python/wake_up.py',
     file: 'receiver.py',
-    command: 'python3',
+    command: PYTHON,
     partner: [
       'import os, threading, wake_up',
       'port, secret = int(os.environ["PORT"]), os.environ["WEBHOOK_SECRET"]',
@@ -71,8 +73,10 @@ async function startReceiver(
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     out += text
   })
-  while (!(await isOpen(port)))
+  while (!(await isOpen(port))) {
     assert.deepEqual([child.exitCode, child.signalCode], [null, null], `${file} ended before it listened`)
+    await pause(10)
+  }
   return {
     port,
     polls: () => out.split('\n').filter((line) => line === 'poll').length,
@@ -89,7 +93,6 @@ async function isOpen(port: number): Promise<boolean> {
     () => false,
   )
   socket.destroy()
-  if (!open) await new Promise((resolve) => setImmediate(resolve))
   return open
 }
 

@@ -77,7 +77,7 @@ test('a key anywhere but in its header opens nothing', async (t) => {
   }
 })
 
-test('one word that is no usable key of ours is invalid', async (t) => {
+test('one word that is not a usable key of ours is invalid', async (t) => {
   const service = await startService(t)
   const { key } = service
   const elsewhere = await (await startService(t)).issueKey('acme', 'test')

@@ -139,7 +139,7 @@ test('a page has 100 users unless said otherwise', async (t) => {
   )
 })
 
-test('all pages show the month as the first one did, whoever joins between them', async (t) => {
+test('all pages show the month as the first one did, no matter who joins between them', async (t) => {
   const { service, read } = await openJanuary(t, users(['b', 'd', 'f']))
   service.setClock(utc(2026, 0, 20))
   const first = await read(`${USERS}?month=2026-01&limit=2`)
@@ -163,7 +163,7 @@ test('the month is read once for all pages, and anew by who begins again', async
   service.setClock(utc(2026, 0, 20))
   assert.equal((await pages(read, '&limit=1')).length, 4)
   assert.equal(reads, 1)
-  // The clock goes on: whoever reads two listings at once has each as it was.
+  // The clock goes on: a caller that reads two listings at once has each as it was.
   const [one] = [await read(`${USERS}?month=2026-01&limit=2`)]
   service.advance(1_000)
   const other = await read(`${USERS}?month=2026-01&limit=2`)

@@ -73,7 +73,7 @@ test('broken JSON is told with the offset where it breaks', async (t) => {
   }
 })
 
-test('an empty body is missing, another JSON type is no object', async (t) => {
+test('an empty body is missing, another JSON type is not an object', async (t) => {
   const service = await startService(t)
   const missing = [{ type: 'missing', loc: ['body'], msg: 'Field required' }]
   const noObject = [
@@ -98,7 +98,7 @@ test('an empty body is missing, another JSON type is no object', async (t) => {
   }
 })
 
-test('bytes that are no UTF-8 are refused before they are read as JSON', async (t) => {
+test('bytes that are not UTF-8 are refused before they are read as JSON', async (t) => {
   const service = await startService(t)
   const quoted = (...bytes: number[]) =>
     Buffer.concat([Buffer.from('{"partner_user_id":"'), Buffer.from(bytes), Buffer.from('"}')])
@@ -150,7 +150,7 @@ test('unknown fields are ignored, whatever they are called and hold', async (t) 
   ])
 })
 
-test('a prototype is no source of fields', async (t) => {
+test('a prototype is not a source of fields', async (t) => {
   const service = await startService(t)
   const hidden = (fields: object) => `{"__proto__":${JSON.stringify(fields)}}`
   const cases: [string, object, string[]][] = [

@@ -1,4 +1,4 @@
-// Confirmations in time: what each refusal says, replays for ever, refunds.
+// Confirmations in time: what each refusal says, replays forever, refunds.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -137,7 +137,7 @@ test('every value a report carries belongs to what makes it identical', async (t
   await assertSound(service)
 })
 
-test('a replay is answered for ever: after a roll, a plan cancel, a user disable', async (t) => {
+test('a replay is answered forever: after a roll, a plan cancel, a user disable', async (t) => {
   const service = await startService(t)
   const id = await one(service)
   const report = fill('o', '7.50', 'partial')

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { networkInterfaces } from 'node:os'
 import { type TestContext, test } from 'node:test'
-import { connectionLimitsOf } from '../../src/cli/serve/connection-options.ts'
+import { connectionLimitsOf } from '../../src/cli/serve/default-connection-limits.ts'
 import { networkOf } from '../../src/http/listen/network.ts'
 import { listenOn } from '../../src/http/listen.ts'
 import { type Conversation, converse } from './conversation.ts'
@@ -62,7 +62,7 @@ test('one address has its share', async (t) => {
   assert.deepEqual([answered, reasons], outside ? [3, [`${host} has 3 connections`]] : [6, []])
 })
 
-test('an address is counted as whoever can have it', () => {
+test('an address is counted as everyone who can have it', () => {
   assert.equal(networkOf('192.0.2.7'), '192.0.2.7')
   assert.equal(networkOf('::ffff:192.0.2.7'), '192.0.2.7')
   assert.equal(networkOf('2001:db8:1:2::1'), networkOf('2001:db8:1:2:ffff::9'))

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { suite, test } from 'node:test'
+import { test } from 'node:test'
 import { VIEWER } from '../../src/resources.ts'
 import { DESCRIPTION } from '../openapi/described.ts'
 import { openBrowser, type Page } from '../support/browser.ts'
@@ -13,6 +13,8 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 const OPERATIONS = Object.entries(DESCRIPTION.paths).flatMap(([path, operations]) =>
   Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
 )
+
+const IS_DARK = `document.documentElement.classList.contains('dark-mode')`
 
 /** Waits until an expression is true in the page. */
 async function until(page: Page, expression: string): Promise<void> {
@@ -29,53 +31,56 @@ const shown = (page: Page): Promise<string[]> =>
     one.querySelector('.opblock-summary-method').innerText + ' ' +
     one.querySelector('.opblock-summary-path').dataset.path)`)
 
-suite('the page of the API', () => {
-  test('has every operation, asks nobody else, breaks no rule of its policy and calls nothing', async (t) => {
-    const { url } = await startServe(t, [], { cwd: temporaryFolder(t) })
-    const browser = await openBrowser(t)
-    if (!browser) return
-    const page = await browser.open(`${url}/docs`)
-    await until(page, `document.querySelectorAll('.opblock').length === ${OPERATIONS.length}`)
-    assert.deepEqual((await shown(page)).sort(), OPERATIONS.toSorted())
-    // Those two alone: all of them keep the browser busy for a minute on a slow machine.
-    for (const id of ['getPlan', 'pollDue'])
-      await page.evaluate(`document.querySelector('[id$="-${id}"] .opblock-summary-control').click()`)
-    await until(page, `document.querySelectorAll('.opblock.is-open .responses-wrapper').length === 2`)
-    const text = await page.evaluate<string>('document.body.innerText')
-    for (const said of [
-      'An addition to the contract.',
-      'Plan not found.',
-      'idempotency_key',
-      'Too many requests.',
-    ])
-      assert.ok(text.includes(said), said)
-    assert.equal(
-      await page.evaluate(
-        `document.querySelectorAll('.try-out, .execute, .authorize, input[type=password]').length`,
-      ),
-      0,
-    )
-    const links = await page.evaluate<string[]>(`[...document.links].map(({ href }) => href)`)
-    assert.deepEqual(
-      links.filter((href) => !href.startsWith(`${url}/`)),
-      [],
-    )
-    assert.deepEqual(page.problems(), [])
-    const asked = ['/docs', '/docs/viewer.css', '/docs/viewer.js', '/docs/start.js', '/openapi.json']
-    assert.deepEqual(page.requested().sort(), asked.map((path) => url + path).sort())
+test('the page of the API', async (t) => {
+  const { url } = await startServe(t, [], { cwd: temporaryFolder(t) })
 
-    // What the policy is for: it forbids other addresses even to a script that got into the page.
-    await page.evaluate(`fetch('http://127.0.0.1:9/').catch(() => {})`)
-    assert.match(page.problems().join('\n'), /Content Security Policy/)
-    if (process.env.SCREENSHOTS) await page.screenshot(join(process.env.SCREENSHOTS, 'docs-open.png'))
-    const dark = await browser.open(`${url}/docs`, { dark: true })
-    await until(dark, `document.documentElement.classList.contains('dark-mode')`)
-    await until(dark, `document.querySelectorAll('.opblock').length > 0`)
-    if (process.env.SCREENSHOTS) await dark.screenshot(join(process.env.SCREENSHOTS, 'docs-dark.png'))
-  })
+  await t.test(
+    'has every operation, asks nobody else, breaks no rule of its policy and calls nothing',
+    async (t) => {
+      const browser = await openBrowser(t)
+      if (!browser) return
+      // Dark from its start, and light when its reader has changed that.
+      const page = await browser.open(`${url}/docs`, { dark: true })
+      await until(page, IS_DARK)
+      await page.prefer('light')
+      await until(page, `!${IS_DARK}`)
+      await until(page, `document.querySelectorAll('.opblock').length === ${OPERATIONS.length}`)
+      assert.deepEqual((await shown(page)).sort(), OPERATIONS.toSorted())
+      // Those two alone: all of them keep the browser busy for a minute on a slow machine.
+      for (const id of ['getPlan', 'pollDue'])
+        await page.evaluate(`document.querySelector('[id$="-${id}"] .opblock-summary-control').click()`)
+      await until(page, `document.querySelectorAll('.opblock.is-open .responses-wrapper').length === 2`)
+      const text = await page.evaluate<string>('document.body.innerText')
+      for (const said of [
+        'An addition to the contract.',
+        'Plan not found.',
+        'idempotency_key',
+        'Too many requests.',
+      ])
+        assert.ok(text.includes(said), said)
+      assert.equal(
+        await page.evaluate(
+          `document.querySelectorAll('.try-out, .execute, .authorize, input[type=password]').length`,
+        ),
+        0,
+      )
+      const links = await page.evaluate<string[]>(`[...document.links].map(({ href }) => href)`)
+      assert.deepEqual(
+        links.filter((href) => !href.startsWith(`${url}/`)),
+        [],
+      )
+      assert.deepEqual(page.problems(), [])
+      const asked = ['/docs', '/docs/viewer.css', '/docs/viewer.js', '/docs/start.js', '/openapi.json']
+      assert.deepEqual(page.requested().sort(), asked.map((path) => url + path).sort())
 
-  test('is embedded as the package has it, and answered to GET alone', async (t) => {
-    const { url } = await startServe(t, [], { cwd: temporaryFolder(t) })
+      // What the policy is for: it forbids other addresses even to a script that got into the page.
+      await page.evaluate(`fetch('http://127.0.0.1:9/').catch(() => {})`)
+      assert.match(page.problems().join('\n'), /Content Security Policy/)
+      if (process.env.SCREENSHOTS) await page.screenshot(join(process.env.SCREENSHOTS, 'docs-open.png'))
+    },
+  )
+
+  await t.test('is embedded as the package has it, and answered to GET alone', async () => {
     for (const [path, name] of [
       ['viewer.js', 'swagger-ui-bundle.js'],
       ['viewer.css', 'swagger-ui.css'],

@@ -18,7 +18,9 @@ import {
   succeed,
 } from './steps.ts'
 
-/** The ways an execution may stand; `lapsed` is sent with its lease over, `withdrawn` and `ended` by a plan cancel. */
+/**
+ * The states an execution may be in; `lapsed` is sent with its lease over, `withdrawn` and `ended` by a plan cancel.
+ */
 const STATES = [
   'pending',
   'sent',

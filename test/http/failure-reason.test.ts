@@ -68,7 +68,7 @@ test('no reason is one confirmation, however it is sent', async (t) => {
   await assertSound(service)
 })
 
-test('an empty reason that an earlier version recorded is no reason, and its row is whole', async (t) => {
+test('an empty reason that an earlier version recorded is not a reason, and its row is whole', async (t) => {
   const service = await startService(t)
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''
   const tenant = await service.store.findTenant('acme', 'test')

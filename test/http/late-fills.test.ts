@@ -63,7 +63,7 @@ test('a late fill is refused, kept once, and answered as a replay once an operat
   await assertSound(service)
 })
 
-test('a failure reported late is no late fill, and different late fills are all kept', async (t) => {
+test('a failure reported late is not a late fill, and different late fills are all kept', async (t) => {
   const service = await startService(t)
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''
   await plan(service, 'p', 'p', { status: 'cancelled' })

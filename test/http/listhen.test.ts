@@ -73,7 +73,7 @@ test('a port that web clients refuse to call is bound all the same', async (t) =
   })
 })
 
-test('a certificate with remarks before it is taken, text that is none is not read as a file name', async () => {
+test('a certificate with remarks before it is taken, text that is not a certificate is not read as a file name', async () => {
   const { cert, key } = makeCertificate()
   const { cert: shown } = await makeServer(() => {}, { cert: `subject=acme\n${cert}`, key: `remark\n${key}` })
   assert.equal(shown, cert)

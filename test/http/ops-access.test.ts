@@ -108,7 +108,7 @@ test('their answers have the id of the call, like all others', async (t) => {
   assert.equal(made.size, 2 * 3 * OPS_PATHS.length)
 })
 
-test('with the token they are seen by its bearer alone, from wherever, at both listeners', async (t) => {
+test('with the token they are seen by its bearer alone, from anywhere, at both listeners', async (t) => {
   const service = await startMonitored(t, { token: TOKEN })
   await assertHidden(service, {}, ['/metrics'])
   for (const wrong of [`Bearer ${TOKEN}x`, 'Bearer x', TOKEN, `Basic ${TOKEN}`, `bearer ${TOKEN}`])
@@ -201,7 +201,7 @@ test('guessing is bounded: after so many wrong tokens none from there is checked
   const guess = (from: string) => {
     for (let i = 0; i < WRONG_TOKENS_MAX; i++) assert.ok(!tries(from, `guess-${i}`))
   }
-  // A partner's key sent along is no guess.
+  // A partner's key sent along does not count as a guess.
   for (let i = 0; i < 100; i++) assert.ok(!tries('192.0.2.1', 'sse_live_x'))
   assert.ok(tries('192.0.2.1', TOKEN))
   guess('192.0.2.1')

@@ -1,5 +1,5 @@
-// The page of the operator over ten thousand partners and a hundred thousand plans: it stays small, and soon there, and
-// lets others be answered meanwhile.
+// The page of the operator over thousands of partners with tens of thousands of plans: it stays small, and soon there,
+// and lets others be answered meanwhile.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -7,15 +7,15 @@ import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { addPlans, fill } from '../support/large-database.ts'
 import { startMonitored } from './monitored.ts'
 
-const PARTNERS = 10_000
-const PLANS = 100_000
+const PARTNERS = 4_000
+const PLANS = 25_000
 
 function workMs(): number {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1000
 }
 
-test('10,000 partners and 100,000 plans with a trade each make a page of 100 kB that keeps nobody waiting', async (t) => {
+test('4,000 partners and 25,000 plans with a trade each make a page of 100 kB that keeps nobody waiting', async (t) => {
   const service = await startMonitored(t)
   await service.issueKey('globex', 'live')
   const tenant = await service.store.findTenant('globex', 'live')
@@ -62,20 +62,20 @@ test('10,000 partners and 100,000 plans with a trade each make a page of 100 kB 
       `${look}: ${took.toFixed(0)} ms, at most ${longest.toFixed(0)} ms at a stretch, ${text.length} characters`,
     )
     assert.equal(answer.status, 200)
-    assert.match(text, /<dt>Filled<\/dt><dd>100000<\/dd>/)
-    assert.match(text, /1 of 201/)
+    assert.match(text, /<dt>Filled<\/dt><dd>25000<\/dd>/)
+    assert.match(text, /1 of 81/)
     assert.ok(text.length < 100_000, `${text.length} characters`)
-    assert.ok(took < 10_000, `${took} ms of work`)
-    assert.ok(longest < 1_000, `${longest} ms at a stretch`)
+    assert.ok(took < 3_000, `${took} ms of work`)
+    assert.ok(longest < 300, `${longest} ms at a stretch`)
     service.advance(MINUTE_MS)
   }
-  const found = await (await fetch(`${service.opsUrl}/ops?q=many-9999`)).text()
-  assert.match(found, /many-9999/)
+  const found = await (await fetch(`${service.opsUrl}/ops?q=many-3999`)).text()
+  assert.match(found, /many-3999/)
   for (const query of [
-    'page=201',
+    'page=81',
     'partner=globex',
-    'partner=globex&plan=p77777',
-    'partner=globex&after=99990',
+    'partner=globex&plan=p17777',
+    'partner=globex&after=24990',
   ])
     assert.equal((await fetch(`${service.opsUrl}/ops?${query}`)).status, 200, query)
 })

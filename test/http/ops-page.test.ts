@@ -99,6 +99,19 @@ test('what the page says: findings, purchases of today, windows, prices, partner
   assert.match(next, /<div class="finding page">\s*<strong>ticks_stopped<[\s\S]*?<code>tranche tick<\/code>/)
 })
 
+test('a plan waits for a price, or for an instant while no price has come in its slot', async (t) => {
+  const service = await withBusiness(t)
+  const waitsFor = async (): Promise<string | undefined> => {
+    const text = await (await fetch(`${service.opsUrl}/ops?partner=globex&env=live&plan=p1`)).text()
+    return /<dt>Waits for<\/dt><dd>(.*?)<\/dd>/.exec(text)?.[1]
+  }
+  assert.match((await waitsFor()) ?? '', /^\d{5}\.\d+ USD$/)
+  // The next slot begins without a live price.
+  service.advance(8 * HOUR_MS)
+  await service.tick()
+  assert.match((await waitsFor()) ?? '', /^2026-01-0\d \d\d:\d\d/)
+})
+
 test('a sandbox that lives in the days to come hides no purchase of today', async (t) => {
   const service = await withBusiness(t)
   await service.call('POST', '/partner/v1/users', USER)

@@ -81,7 +81,7 @@ test('metrics: webhooks by status and by their last result', async (t) => {
   const { value, has } = await service.samples()
   assert.equal(value('tranche_webhooks{environment="test",last_result="failed",status="paused"}'), 1)
   assert.equal(value('tranche_webhooks_paused'), 0, 'a test environment sets off no alarm')
-  assert.ok(!has(series), 'what is no more is not shown')
+  assert.ok(!has(series), 'what is gone is not shown')
 })
 
 test('metrics: a database that cannot be read leaves out what it alone knows', async (t) => {

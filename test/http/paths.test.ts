@@ -43,7 +43,7 @@ test('no way round leads to the ops endpoints, or to a route', async (t) => {
     ...[`${ME}/`, `${ME}/.`, '/partner/v1/./me', '/partner\\v1\\me', '/partner%2fv1/me', '/partner/v1/m%65'],
     ...['/partner/v1/users/../me', `/x/..${DUE}`, '/partner/v1/executions\\due'],
   ]
-  // A request line that is none is refused before anything else.
+  // What is not a request line is refused before anything else.
   for (const target of targets) assert.ok([404, 400].includes(await status(target)), target)
   for (const target of [
     '/partner/v1/..\\..\\metrics',

@@ -62,7 +62,7 @@ const FUTURE = { start_date: '2026-02-01' }
 
 // biome-ignore format: a table is read by its columns
 const VERBS: readonly Verb[] = [
-  //                                                 none                       active                    paused                    cancelled
+  // The columns: none, active, paused, cancelled.
   row('sent again', {},                              ['200 active opened',    '200 active kept',      '200 paused kept',      '200 cancelled ended']),
   row('active', { status: 'active' },                ['200 active opened',    '200 active kept',      '200 active reset',     '409 cancelled ended']),
   row('paused', { status: 'paused' },                ['200 paused opened',    '200 paused kept',      '200 paused kept',      '409 cancelled ended']),
@@ -90,7 +90,10 @@ const VERBS: readonly Verb[] = [
 
 const idOf = (state: State, verb: Verb): string => `${state}: ${verb.name}`
 
-/** Brings a plan for every cell into its state: fired twice, one tranche sent, one pending, and then paused or cancelled. */
+/**
+ * Brings a plan for every cell into its state: fired twice, one tranche sent, one pending, and then paused or
+ * cancelled.
+ */
 async function prepare(service: Service): Promise<void> {
   await link(service, 'other')
   const cells = STATES.flatMap((state) => VERBS.map((verb) => ({ state, id: idOf(state, verb) })))

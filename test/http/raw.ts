@@ -6,7 +6,7 @@ export type RawAnswer = { status: number; headers: Map<string, string>; body: st
 
 /**
  * Writes the parts to a fresh connection and reads until the service closes it or a whole answer is in. Resets after
- * the answer are no failure: a service that refuses a body stops reading it.
+ * the answer are not a failure: a service that refuses a body stops reading it.
  */
 export function exchange(url: string, parts: readonly (string | Uint8Array)[]): Promise<RawAnswer> {
   const { hostname, port } = new URL(url)

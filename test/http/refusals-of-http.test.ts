@@ -26,7 +26,7 @@ test('whatever is refused before it is a call has the body and the headers of ev
   const bearer = `Authorization: Bearer ${key}`
   const cases: Record<string, [text: string, status: number]> = {
     'not HTTP': ['hello\r\n\r\n', 400],
-    'a version that is none': ['GET / HTTP/9.9\r\n\r\n', 400],
+    'a version that does not exist': ['GET / HTTP/9.9\r\n\r\n', 400],
     'no Host': [`GET ${ME} HTTP/1.1\r\n${bearer}\r\n\r\n`, 400],
     'two Hosts': [`GET ${ME} HTTP/1.1\r\nHost: a\r\nHost: b\r\n${bearer}\r\n\r\n`, 400],
     'no Host at an unknown path': ['GET /metrics HTTP/1.1\r\n\r\n', 400],
@@ -94,7 +94,7 @@ test('of as many headers as there may be the last one counts', async (t) => {
 })
 
 for (const rubbish of ['rubbish\r\n\r\n', 'CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n'])
-  test(`what is no call is refused after the calls before it are answered: ${rubbish.slice(0, 7)}`, async (t) => {
+  test(`what is not a call is refused after the calls before it are answered: ${rubbish.slice(0, 7)}`, async (t) => {
     const { url, key } = await startService(t)
     const client = await converse(url)
     const call = head('POST', USERS, key, [`Content-Length: ${BODY.length}`]) + BODY
@@ -151,7 +151,7 @@ for (const framing of ['Content-Length: 900000', 'Transfer-Encoding: chunked'])
     client.socket.destroy()
   })
 
-test('a client that goes on sending for ever is cut off', async (t) => {
+test('a client that goes on sending forever is cut off', async (t) => {
   const { url, key } = await startService(t)
   const client = await converse(url)
   client.socket.write(head('POST', USERS, key, ['Content-Length: 9007199254740991']))

@@ -136,7 +136,7 @@ test('the same ids in four tenants are four users, plans, executions and orders'
     const webhook = await succeed(service, 'GET', WEBHOOKS, undefined, options)
     assert.equal(webhook.url, `https://127.0.0.1/${slug}/${environment}`)
   }
-  // One tenant's end is no other's.
+  // One tenant's end is not another's.
   await succeed(service, 'PATCH', userPath('u0'), { status: 'disabled' })
   await succeed(service, 'DELETE', WEBHOOKS)
   for (const { options } of tenants.slice(1)) {

@@ -107,7 +107,7 @@ test('a wrong method is told the right ones, and no method leases but GET', asyn
   assert.equal((await poll(service)).get('p')?.[0]?.delivered_count, 1)
 })
 
-test('a path that is no route is not found, by any method', async (t) => {
+test('a path that is not a route is not found, by any method', async (t) => {
   const service = await startService(t)
   const paths = [
     ...[
@@ -147,7 +147,7 @@ test('a path that is no route is not found, by any method', async (t) => {
   }
 })
 
-test('a query string is no part of a route', async (t) => {
+test('a query string is not part of a route', async (t) => {
   const service = await startService(t)
   await succeed(service, 'GET', `${ME}?month=2026-01&x`)
   await succeed(service, 'GET', `${DUE}?limit=0&status=sent`)

@@ -97,7 +97,7 @@ const PLAN_AMOUNTS = [
   ['1000000.00', '1000000.00'],
 ] as const
 
-test('plan amounts are written with two places, and another spelling of one is no change', async (t) => {
+test('plan amounts are written with two places, and another spelling of one is not a change', async (t) => {
   const service = await startService(t)
   await link(service, 'u')
   for (const [sent, written] of PLAN_AMOUNTS) {
@@ -262,7 +262,7 @@ test('ids are any text of 1 to 255 characters, told apart exactly, also in a pat
   }
 })
 
-test('a path that is no id of a user is an unknown user, and one too long is no other error', async (t) => {
+test('a path that is not an id of a user is an unknown user, and so is one that is too long', async (t) => {
   const service = await startService(t)
   await link(service, 'x')
   for (const segment of [

@@ -34,7 +34,7 @@ test('the reservation goes back to an open window, which spends it again', async
   assert.deepEqual(await ledgers(service), ['0.00 0.00 0.00 open'])
   await assertSound(service)
   service.advance(6 * 60_000)
-  assert.equal((await poll(service)).size, 0, 'it is delivered no more')
+  assert.equal((await poll(service)).size, 0, 'it is no longer delivered')
   service.advance(DAY_MS - 7 * 60_000)
   await service.tick(PRICE)
   assert.deepEqual(await ledgers(service), ['60.00 0.00 0.00 open'], 'the whole budget is out')

@@ -16,7 +16,7 @@ test('user show has every consent once, oldest first, also after a disable and a
 
   await call('POST', 'users', { ...USER, email: 'ann@example.org' })
   shell.advance(1_000)
-  // The same again is no consent of its own; another version is, and so is the old one given anew.
+  // The same again is not a consent of its own; another version is, and so is the old one given anew.
   await call('POST', 'users', USER)
   await call('POST', 'users', {
     ...USER,

@@ -85,7 +85,7 @@ test('a text that an older version left in a free page goes too', async (t) => {
   await assertSound(service)
 })
 
-test('an e-mail that stands in another environment too is said to be still there, until that is erased', async (t) => {
+test('an e-mail that is in another environment too is said to be still there, until that is erased', async (t) => {
   const service = await startService(t)
   const key = await service.issueKey('acme', 'live')
   await send(service, 'ann', { email: EMAIL })

@@ -5,8 +5,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { adjust } from '../../src/core/adjustment.ts'
+import { cancelByHand } from '../../src/core/cancel-execution.ts'
 import { acceptLate } from '../../src/core/decide-late-fill.ts'
-import { cancelByHand } from '../../src/core/execution.ts'
 import { DAY_MS, HOUR_MS, type Instant, later, monthOf, plus } from '../../src/core/instant.ts'
 import { btc, formatUsd, type Usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
@@ -91,10 +91,12 @@ async function play(service: Service, key: string, { kind, pick, share, hours }:
   }
 }
 
+const reportOf = (service: Service, month: string, report: string): Promise<string> =>
+  shell(service, ['billing', 'export', '--month', month, '--report', report])
+
 const everyReport = async (service: Service, month: string): Promise<string> => {
   const parts = []
-  for (const report of ['summary', 'users', 'trades'])
-    parts.push(await shell(service, ['billing', 'export', '--month', month, '--report', report]))
+  for (const report of ['summary', 'users', 'trades']) parts.push(await reportOf(service, month, report))
   return parts.join('\n')
 }
 
@@ -127,13 +129,13 @@ test('a closed month never changes, and the reports of every month agree', async
       for (const month of ['2026-01', '2026-02', '2026-03', '2026-04']) {
         const proof = JSON.parse(await shell(service, ['--json', 'billing', 'reconcile', '--month', month]))
         assert.deepEqual([proof.ok, proof.findings], [true, []], month)
-        adjusted += (await everyReport(service, month)).split(',adjustment,').length - 1
+        adjusted += (await reportOf(service, month, 'trades')).split(',adjustment,').length - 1
       }
       await assertSound(service)
     }),
-    { numRuns: 8, seed: 20_260, endOnFailure: true },
+    { numRuns: 5, seed: 20_260, endOnFailure: true },
   )
-  assert.ok(adjusted > 5 && months > 4, `the play adjusts fills and ends months (${adjusted}, ${months})`)
+  assert.ok(adjusted > 3 && months > 3, `the play adjusts fills and ends months (${adjusted}, ${months})`)
 })
 
 test('pages of any size hold each trade and adjustment once, in order, all in one millisecond', async (t) => {

@@ -1,11 +1,13 @@
 // Planted bugs do not rot: every patch still applies, says what it breaks, and breaks only the program.
 
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { FINDERS, isTold, judge } from './finders.ts'
 import { apply, mutantsOf, ROOT, storeOf } from './patches.ts'
 
-for (const [finder, { bugs }] of Object.entries(FINDERS)) {
+for (const [finder, { args, bugs }] of Object.entries(FINDERS)) {
   const mutants = mutantsOf(finder)
 
   test(`every planted bug for ${finder} applies to the tree as it is`, () => {
@@ -23,6 +25,15 @@ for (const [finder, { bugs }] of Object.entries(FINDERS)) {
     )
     assert.deepEqual(
       mutants.filter(({ words }) => words.length < 60 || !words.endsWith('.')).map(({ name }) => name),
+      [],
+    )
+  })
+
+  test(`what looks for ${finder} bugs is there`, () => {
+    // Node runs the other files when one that it is given has been renamed.
+    const files = [...args('sqlite', 1), ...args('postgres', 1)].filter((arg) => arg.endsWith('.ts'))
+    assert.deepEqual(
+      files.filter((file) => !existsSync(join(ROOT, file))),
       [],
     )
   })

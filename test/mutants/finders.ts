@@ -31,7 +31,7 @@ const CONTRACT: Record<Store, string> = {
 
 /** Those that start no executable, which would have to be built anew for every bug. */
 const COPY_TESTS = [
-  'verify.test.ts',
+  'compare.test.ts',
   'copy.server.test.ts',
   'seal.server.test.ts',
   'backup.server.test.ts',
@@ -59,7 +59,7 @@ export const FINDERS: Record<string, Finder> = {
     args: (store) => ['--import', 'tsx', '--test', '--test-reporter=tap', CONTRACT[store]],
     bugs: 20,
     limitMs: LIMIT_MS,
-    // Indented: a promise of the contract. At the margin stands a file that did not even load.
+    // Indented: a promise of the contract. At the margin is a file that did not even load.
     firstFinding: (output) => /^ {4}not ok \d+ - (.*)$/m.exec(output)?.[1] ?? null,
   },
   copy: {

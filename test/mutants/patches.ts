@@ -7,7 +7,7 @@ import type { Store } from './finders.ts'
 
 export const ROOT = join(import.meta.dirname, '../..')
 
-/** `name` is that of the file, without its ending; `words` are what stands above the diff. */
+/** `name` is that of the file, without its ending; `words` are what is above the diff. */
 export type Mutant = { name: string; file: string; words: string; touched: string[] }
 
 /** The planted bugs of a finder, in the order of their numbers. */

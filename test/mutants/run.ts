@@ -9,7 +9,9 @@ import { apply, type Mutant, mutantsOf, storeOf } from './patches.ts'
 import { copyTree, runNode } from './tree.ts'
 
 const COMPILER_LIMIT_MS = 300_000
-/** How much longer than without a bug: the compiler runs beside it, and a machine is busy with other things at times. */
+/**
+ * How much longer than without a bug: the compiler runs beside it, and a machine is busy with other things at times.
+ */
 const SLOWER = 3
 
 const { name, finder, mutants, limitMs } = optionsOrExit(optionsOf)

@@ -35,7 +35,7 @@ let loaded: Ajv2020 | undefined
 let requests: Ajv2020 | undefined
 const compiled = new Map<string, ValidateFunction>()
 
-/** Throws when an answer of a described operation is not as described. What is no operation is nobody's promise. */
+/** Throws when an answer of a described operation is not as described. What is not an operation is nobody's promise. */
 export function assertDescribed(
   method: string,
   path: string,

@@ -1,4 +1,5 @@
-// A typed client needs no correction by hand: one that takes every route compiles against types generated just now.
+// A typed client needs no correction by hand: one that takes every route compiles against types generated from the
+// description.
 
 import assert from 'node:assert/strict'
 import { cpSync, symlinkSync, writeFileSync } from 'node:fs'

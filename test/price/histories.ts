@@ -9,7 +9,7 @@ import { formatInstant, type Instant, MINUTE_MS, plus } from '../../src/core/ins
 import { formatPrice, type Price, price } from '../../src/core/money.ts'
 import { seededRandom } from '../../src/core/seeded-random.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
+import { openFresh } from '../support/fresh-database.ts'
 import { T0 } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -65,12 +65,12 @@ export async function writeLong(file: string, rows: number): Promise<void> {
 export async function newDatabase(t: Pick<TestContext, 'after'>): Promise<{ folder: string; db: string }> {
   const folder = temporaryFolder(t)
   const db = join(folder, 'tranche.db')
-  const store = await openStore(db, { clock: () => T0, create: true })
+  const store = await openFresh(db, () => T0)
   store.close()
   return { folder, db }
 }
 
-/** What stands in the two tables of an import, read past the program. */
+/** What is in the two tables of an import, read past the program. */
 export function rowsIn(db: string): { prices: number; staged: number } {
   const file = openFile(db)
   try {

@@ -100,7 +100,7 @@ describe('a row that is wrong is named by its line, and nothing of the file is k
   })
 })
 
-describe('what is no price file is refused with a reason', () => {
+describe('what is not a price file is refused with a reason', () => {
   const refused = (outcome: Outcome, why: RegExp, code = 1): void => {
     assert.equal(outcome.code, code)
     assert.equal(outcome.out, '')
@@ -110,7 +110,7 @@ describe('what is no price file is refused with a reason', () => {
     ['an empty file', '', /line 1: expected the header time,price, found ""/],
     ['another header', 'date,close\n2026-01-05,5\n', /found "date,close"/],
     ['no header', `${FIRST}\n`, /line 1: expected the header/],
-    ['bytes that are no text', Buffer.from([0xff, 0xfe, 0x00, 0x01, 0x0a]), /line 1: expected the header/],
+    ['bytes that are not text', Buffer.from([0xff, 0xfe, 0x00, 0x01, 0x0a]), /line 1: expected the header/],
   ]
   for (const [name, content, why] of headers) {
     test(name, async (t) => {

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import { DAY_MS } from '../../src/core/instant.ts'
 import { assertSound, executionsOf, link, plan, windowsOf } from '../http/steps.ts'
 import { start } from '../support/process.ts'
@@ -41,7 +42,7 @@ test('an advance that is killed has gone less far, and can be repeated', async (
   const child = start(t, ['--db', bench.file, 'sandbox', 'advance', 'acme', '3000d'], { cwd })
   while ((await bench.store.listSandboxes()).length === 0) {
     assert.ok(!child.hasEnded(), child.err())
-    await new Promise((resolve) => setImmediate(resolve))
+    await pause(5)
   }
   child.child.kill('SIGKILL')
   await child.ended

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, HOUR_MS, plus } from '../../src/core/instant.ts'
 import { EXACT_PLANS_MAX } from '../../src/engine/sandbox.ts'
-import { assertSound, link, plan } from '../http/steps.ts'
+import { assertSound, link } from '../http/steps.ts'
+import { sendPlan } from '../store/world.ts'
 import { T0 } from '../support/service.ts'
 import { startBench } from './bench.ts'
 
@@ -14,11 +15,12 @@ const CLOCK_MS = 2 * HOUR_MS
 test('the stops of a minute are one in a large environment, and nothing fires before its time', async (t) => {
   const bench = await startBench(t)
   await link(bench, 'u1')
+  const acme = await bench.tenant('acme', 'test')
   for (let i = 0; i <= EXACT_PLANS_MAX; i++) {
     bench.setClock(plus(T0, i * 10))
-    await plan(bench, 'u1', `p${i}`)
+    await sendPlan(bench.store, acme, { partnerPlanId: `p${i}` })
   }
-  const { executionsCreated, passes } = await bench.goAhead(await bench.tenant('acme', 'test'), DAY_MS)
+  const { executionsCreated, passes } = await bench.goAhead(acme, DAY_MS)
   assert.equal(executionsCreated, 6 * (EXACT_PLANS_MAX + 1))
   assert.ok(passes < 60, `${passes} passes`)
   const fired = await bench.rows(

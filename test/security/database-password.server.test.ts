@@ -120,7 +120,7 @@ async function nextCommandWorks(t: TestContext, { cwd, db }: { cwd: string; db: 
   assert.match(stdout, /\(0 rows\)/)
 }
 
-test('nor does a service, at any level of its log, on its pages or to whoever looks at the process', async (t) => {
+test('nor does a service, at any level of its log, on its pages or to anyone who looks at the process', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const { server, url } = await withPasswords(t)
   const cwd = temporaryFolder(t)

@@ -21,7 +21,7 @@ const FORMS: Record<string, (text: string) => string | Buffer> = {
 }
 
 for (const [name, form] of Object.entries(FORMS)) {
-  test(`a secret is found: ${name}, wherever it stands in a text`, () => {
+  test(`a secret is found: ${name}, wherever it is in a text`, () => {
     for (const secret of [SECRET, RANDOM]) {
       for (const before of ['', 'a', 'ab', 'abc', 'Authorization: Bearer '])
         for (const after of ['', 'x', 'xy', '\n'])
@@ -29,7 +29,7 @@ for (const [name, form] of Object.entries(FORMS)) {
     }
   })
 
-  test(`what is no secret is not: ${name}`, () => {
+  test(`what is not a secret is not found: ${name}`, () => {
     hunt.assertClean(form(`sse_live_${RANDOM.toLowerCase()} ${RANDOM.slice(0, 30)}`), 'a log')
   })
 }

@@ -1,4 +1,5 @@
-// A search for secrets in whatever bytes a program leaves: as they are, without their prefix, and in the usual encodings.
+// A search for secrets in whatever bytes a program leaves: as they are, without their prefix, and in the usual
+// encodings.
 
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'

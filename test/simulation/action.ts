@@ -55,9 +55,9 @@ export type Pass = {
 }
 
 /**
- * Where a process is killed, counted from 1: before or after a call to its database, or before or after a commit. What is
- * said to a server has three such places: before it is sent, when it is sent, and when it is answered and nobody has read
- * that yet.
+ * Where a process is killed, counted from 1: before or after a call to its database, or before or after a commit. What
+ * is said to a server has three such places: before it is sent, when it is sent, and when it is answered and nobody has
+ * read that yet.
  */
 export type Death = { at: number; of: 'calls' | 'commits' }
 

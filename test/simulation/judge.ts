@@ -22,8 +22,8 @@ const show = (value: unknown): string =>
   JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? String(part) : part))
 
 /**
- * Takes an action into the model, and throws a Difference where the program did otherwise. Answers in which order calls at
- * the same moment were done. `readRecord` is asked where their answers alone do not tell.
+ * Takes an action into the model, and throws a Difference where the program did otherwise. Answers in which order calls
+ * at the same moment were done. `readRecord` is asked where their answers alone do not tell.
  */
 export async function judge(
   state: State,

@@ -1,5 +1,5 @@
-// What only the program knows until it has said so, and the model has to take from it: ids, numbers, and the order of what
-// was done at the same moment.
+// What only the program knows until it has said so, and the model has to take from it: ids, numbers, and the order of
+// what was done at the same moment.
 
 import type { Call } from './action.ts'
 import { Difference } from './difference.ts'

@@ -183,7 +183,9 @@ export async function look(host: Host, state: State, isWhole: boolean): Promise<
   if (difference) throw new Difference(difference)
 }
 
-/** The data themselves refuse what the program must never do: a second line of defence, tried at the end of each life. */
+/**
+ * The data themselves refuse what the program must never do: a second line of defence, tried at the end of each life.
+ */
 async function probe(host: Host): Promise<void> {
   const taken = await host.firstTaken()
   if (taken) throw new Difference(`the data do not refuse ${taken}`)

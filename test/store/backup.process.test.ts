@@ -16,7 +16,7 @@ suite('backup', { concurrency: 3 }, () => {
     const writers = ['a', 'b'].map((name) => act(t, 'write', file, name))
     await Promise.all(writers.map((writer, i) => writer.prints(`${'ab'[i]}-20\n`)))
     const answered = () => writers.flatMap((writer) => writer.out().trim().split('\n'))
-    for (const round of [1, 2, 3]) {
+    for (const round of [1, 2]) {
       const before = answered()
       const copy = `${backup(file)}-${round}`
       const { code, err } = await tranche(t, file, 'backup', copy)
@@ -92,7 +92,7 @@ suite('backup', { concurrency: 3 }, () => {
     for (const name of partials(copy)) {
       if (!name.endsWith('-journal')) assert.equal(mode(join(dirname(file), name)), 0o600)
     }
-    assert.equal((await tranche(t, file, 'backup', copy)).code, 0)
+    assert.equal((await trancheHere(file, 'backup', copy)).code, 0)
     assert.deepEqual(await soundUsers(t, copy), ['u1'])
   })
 
@@ -100,7 +100,7 @@ suite('backup', { concurrency: 3 }, () => {
     const file = await filled(t)
     fatten(file)
     const command = [...PROGRAM, '--db', file, 'backup', backup(file)].map((word) => `'${word}'`).join(' ')
-    // A limit on the size of files stands in for the disk: blocks of 512 or 1024 bytes, far less than the copy.
+    // A limit on the size of files takes the place of a full disk: blocks of 512 or 1024 bytes, far less than the copy.
     const { code, err } = await finish(t, ['-c', `ulimit -f 4000; exec ${command}`], {
       cwd: dirname(file),
       program: ['/bin/sh'],

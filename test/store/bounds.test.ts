@@ -1,35 +1,72 @@
-// The checks of the tables repeat bounds of core, as a last resort: the two have to agree.
+// The checks of the tables, of both stores, repeat bounds and closed lists of core, as a last resort: they have to
+// agree.
 
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
+import { REPORT_STATUSES } from '../../src/core/confirmation-report.ts'
+import { EXECUTION_STATUSES, TRIGGERS } from '../../src/core/execution.ts'
+import { FREQUENCIES } from '../../src/core/frequency.ts'
+import { KEPT_FOR } from '../../src/core/keep-late-fill.ts'
 import { CENT } from '../../src/core/money.ts'
-import { MIN_TRANCHE_LEAST, PARTNER_SLUG_MAX } from '../../src/core/partner.ts'
-import { PLAN_AMOUNT_MAX, PLAN_AMOUNT_MIN } from '../../src/core/plan.ts'
-import { TEXT_MAX } from '../../src/core/text.ts'
+import { ENVIRONMENTS, MIN_TRANCHE_LEAST, PARTNER_SLUG_MAX } from '../../src/core/partner.ts'
+import { PLAN_AMOUNT_MAX, PLAN_AMOUNT_MIN, PLAN_STATUSES } from '../../src/core/plan.ts'
+import { SANDBOX_OFFSET_MAX_MS } from '../../src/core/sandbox-limits.ts'
+import { FAILURE_REASON_MAX, REASON_MAX, TEXT_MAX } from '../../src/core/text-lengths.ts'
 import { RATE_BPS_MAX } from '../../src/core/tier.ts'
 import { WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
 import { startService } from '../support/service.ts'
 
 /** The check as the tables have it, and the bounds it has to carry. */
-const CHECKS: [table: string, check: RegExp, bounds: (bigint | number)[]][] = [
+const BOUNDS: [table: string, check: RegExp, bounds: (bigint | number)[]][] = [
   ['plans', /amount_usd between (\d+) and (\d+)/, [PLAN_AMOUNT_MIN, PLAN_AMOUNT_MAX]],
   ['partners', /min_tranche >= (\d+)/, [MIN_TRANCHE_LEAST]],
   ['partners', /length\(partner_slug\) between 2 and (\d+)/, [PARTNER_SLUG_MAX]],
   ['partners', /length\(name\) between 1 and (\d+)/, [TEXT_MAX]],
   ['executions', /amount_usd % (\d+) = 0/, [CENT]],
+  ['executions', /length\(cancel_reason\) between 1 and (\d+)/, [REASON_MAX]],
+  ['adjustments', /length\(reason\) between 1 and (\d+)/, [REASON_MAX]],
   ['webhooks', /length\(url\) <= (\d+)/, [WEBHOOK_URL_MAX]],
+  ['webhooks', /length\(last_failure_reason\) between 1 and (\d+)/, [FAILURE_REASON_MAX]],
   ['tiers', /rate_bps between 0 and (\d+)/, [RATE_BPS_MAX]],
+  ['sandboxes', /offset_ms between 0 and (\d+)/, [SANDBOX_OFFSET_MAX_MS]],
 ]
 
-test('each check has the bounds of core', async (t) => {
+/** The words that a column may hold. */
+const LISTS: [table: string, column: string, words: readonly string[]][] = [
+  ['tenants', 'environment', ENVIRONMENTS],
+  ['plans', 'frequency', FREQUENCIES],
+  ['plans', 'status', PLAN_STATUSES],
+  ['executions', 'trigger_kind', TRIGGERS],
+  ['executions', 'status', EXECUTION_STATUSES],
+  ['trades', 'status', REPORT_STATUSES],
+  ['late_reports', 'status', REPORT_STATUSES],
+  ['late_reports', 'reason', KEPT_FOR],
+]
+
+function holds(tableOf: (name: string) => string): void {
+  for (const [table, check, bounds] of BOUNDS) {
+    const found = check.exec(tableOf(table))
+    assert.ok(found, `${table} has ${check}`)
+    assert.deepEqual(found.slice(1).map(BigInt), bounds.map(BigInt), `${table}: ${found[0]}`)
+  }
+  for (const [table, column, words] of LISTS) {
+    const [, list] = new RegExp(`check \\(${column} in \\(([^)]*)\\)\\)`).exec(tableOf(table)) ?? []
+    assert.equal(list, words.map((word) => `'${word}'`).join(', '), `${table}.${column}`)
+  }
+}
+
+test('each check of a file has the bounds and the words of core', async (t) => {
   const { file } = await startService(t)
   const db = new Database(file, { readonly: true })
   t.after(() => db.close())
   const schema = db.prepare<[string], { sql: string }>('select sql from sqlite_master where name = ?')
-  for (const [table, check, bounds] of CHECKS) {
-    const found = check.exec(schema.get(table)?.sql ?? '')
-    assert.ok(found, `${table} has ${check}`)
-    assert.deepEqual(found.slice(1).map(BigInt), bounds.map(BigInt), `${table}: ${found[0]}`)
-  }
+  holds((name) => schema.get(name)?.sql ?? '')
+})
+
+test('each check on a server has the bounds and the words of core', () => {
+  const schema = readFileSync(join(import.meta.dirname, '../../sql/postgres/0001_start.sql'), 'utf8')
+  holds((name) => new RegExp(`^create table ${name} \\(.*?^\\);`, 'ms').exec(schema)?.[0] ?? '')
 })

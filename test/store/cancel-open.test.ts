@@ -2,8 +2,9 @@
 
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { configure, openFile } from '../../src/store/sqlite/file/connection.ts'
+import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
+import { configure } from '../../src/store/sqlite/file/settings.ts'
 import { createCancelOpen } from '../../src/store/sqlite/ledger/cancel-open.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { proveCancelling } from './cancel-open.ts'

@@ -26,7 +26,7 @@ test('a log that grows is moved into the file and begins anew, while writes go o
   const { acme } = await populate(store)
   let written = 0
   // Each of these commits takes several pages of the log.
-  while (written * 5 * PAGE_BYTES < 3 * MOST) {
+  while (written * 5 * PAGE_BYTES < 2 * MOST) {
     await link(store, acme, `user-${written}-${'x'.repeat(200)}`)
     written += 1
     assert.ok(size(`${file}-wal`) < MOST + LONG, `${size(`${file}-wal`)} bytes after ${written} writes`)
@@ -45,18 +45,15 @@ test('so it is under serve, whose end leaves no log', async (t) => {
   const { cwd, key } = await withKey(t)
   const file = join(cwd, 'tranche.db')
   const { url, child, ended } = await startServe(t, [], { cwd })
-  let n = 0
-  const write = async () => {
-    while (n < 2_500) {
-      const body = JSON.stringify({ ...USER, partner_user_id: `user-${n++}-${'x'.repeat(200)}` })
-      const headers = { authorization: `Bearer ${key}` }
-      const answer = await fetch(`${url}/partner/v1/users`, { method: 'POST', headers, body })
-      const text = await answer.text()
-      assert.equal(answer.status, 200, text)
-    }
+  const headers = { authorization: `Bearer ${key}` }
+  // One call after the other: each is a commit of its own.
+  for (let n = 0; size(`${file}-wal`) < LONG; n++) {
+    const body = JSON.stringify({ ...USER, partner_user_id: `user-${n}-${'x'.repeat(200)}` })
+    const answer = await fetch(`${url}/partner/v1/users`, { method: 'POST', headers, body })
+    const text = await answer.text()
+    assert.equal(answer.status, 200, text)
+    assert.ok(n * 2 * PAGE_BYTES < LONG, `${size(`${file}-wal`)} bytes after ${n} calls`)
   }
-  await Promise.all(Array.from({ length: 4 }, write))
-  assert.ok(size(`${file}-wal`) >= LONG && size(`${file}-wal`) < MOST, `${size(`${file}-wal`)} bytes`)
   child.kill('SIGTERM')
   assert.equal(await ended, 0)
   assert.deepEqual(beside(file), [false, false, false])

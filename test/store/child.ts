@@ -2,6 +2,7 @@
 
 import { once } from 'node:events'
 import { writeSync } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { price } from '../../src/core/money.ts'
 import { runPass } from '../../src/engine/pass.ts'
 import { machine } from '../../src/machine.ts'
@@ -41,7 +42,7 @@ const VERBS: Record<string, () => Promise<void>> = {
     await store.close()
   },
 
-  /** A pass that stops for ever inside its transaction, at the third tranche it fires. */
+  /** A pass that stops forever inside its transaction, at the third tranche it fires. */
   async hang() {
     const store = await open()
     let fired = 0
@@ -99,6 +100,20 @@ const VERBS: Record<string, () => Promise<void>> = {
     process.stdin.resume()
     await once(process.stdin, 'end')
     await store.close()
+  },
+
+  /** Opens and closes the database over and over, until stdin ends. */
+  async reopen() {
+    let ended = false
+    process.stdin.resume().once('end', () => {
+      ended = true
+    })
+    while (!ended) {
+      const store = await open()
+      await store.close()
+      say('opened')
+      await nextTurn()
+    }
   },
 
   /** Opens a database that may not exist yet and adds a partner of its own. */

@@ -1,29 +1,41 @@
 // What the tests of backup, restore and upgrade share: databases worth copying, and looks at what became of them.
 
 import assert from 'node:assert/strict'
-import { readdirSync, statSync } from 'node:fs'
+import { copyFileSync, readdirSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { runHere } from '../support/command.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { folderOfProcess, temporaryFolder } from '../support/temporary-folder.ts'
 import { firstTranche, openWorld, T0 } from './world.ts'
 
-/** A database with an execution in it, closed, in a folder of its own. */
+let made: Promise<string> | undefined
+
+/** A database with an execution in it, closed, in a folder of its own: a copy of one that each process makes once. */
 export async function filled(t: Pick<TestContext, 'after'>): Promise<string> {
   const file = join(temporaryFolder(t), 'tranche.db')
-  const world = await openWorld(t, async (_, now) => openStore(file, { clock: now, create: true }))
+  made ??= makeFilled()
+  copyFileSync(await made, file)
+  return file
+}
+
+async function makeFilled(): Promise<string> {
+  const file = join(folderOfProcess(), 'filled.db')
+  const ends: (() => unknown)[] = []
+  const after = (end: unknown) => void ends.push(end as () => unknown)
+  const world = await openWorld({ after }, async (_, now) => openStore(file, { clock: now, create: true }))
   await firstTranche(world)
   await world.store.close()
+  for (const end of ends) await end()
   return file
 }
 
 /** Makes a database so large that copying it takes its time. */
 export function fatten(file: string): void {
   const db = new SQLite(file)
-  db.exec(`with recursive n(i) as (select 1 union all select i + 1 from n where i < 8000)
+  db.exec(`with recursive n(i) as (select 1 union all select i + 1 from n where i < 4000)
     insert into prices select i, 100000000, hex(randomblob(2500)) from n`)
   db.close()
 }

@@ -1,5 +1,5 @@
-// A process that has a database open while another program, of a later version, migrates it: it writes nothing more, and
-// says why.
+// A process that has a database open while another program, of a later version, migrates it: it writes nothing more,
+// and says why.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

@@ -1,5 +1,5 @@
-// A pool between the service and its server: in session mode it does no harm, and in any other it is told from the first
-// connection on.
+// A pool between the service and its server: in session mode it does no harm, and in any other it is told from the
+// first connection on.
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'

@@ -19,7 +19,7 @@ const CASES: Record<string, [sql: string, planned: string]> = {
 }
 
 for (const [what, [sql, planned]] of Object.entries(CASES)) {
-  test(`parameters stand behind a plus: ${what}`, () => assert.equal(plannedOnce(sql), planned))
+  test(`parameters are behind a plus: ${what}`, () => assert.equal(plannedOnce(sql), planned))
 }
 
 test('a value goes through as it is', () => {

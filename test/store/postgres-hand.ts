@@ -1,4 +1,5 @@
-// A process that takes a hand in a pass and stops for ever at the third tranche it fires, inside its first page, or at another one.
+// A process that takes a hand in a pass and stops forever at the third tranche it fires, inside its first page, or at
+// another one.
 
 import { writeSync } from 'node:fs'
 import { machineAt } from '../../src/machine.ts'

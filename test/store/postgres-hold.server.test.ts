@@ -1,4 +1,4 @@
-// A hold on PostgreSQL: in force at once, whoever is in the way of its schedules, and never left half done.
+// A hold on PostgreSQL: in force at once, no matter who is in the way of its schedules, and never left half done.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'

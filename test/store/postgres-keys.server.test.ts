@@ -1,5 +1,5 @@
-// A key that ends on PostgreSQL while its calls are under way: once that is done nothing more is written by it, whatever
-// its calls have waited for.
+// A key that ends on PostgreSQL while its calls are under way: once that is done nothing more is written by it,
+// whatever its calls have waited for.
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
@@ -22,7 +22,10 @@ import { AUDIT, filled, keyFor, link, poll, populate, problem, report, sendPlan,
 
 const LIFETIME_MS = SECOND_MS
 
-/** Two hosts on one database: one serves, on the other an operator works. Three instructions are out, two of them delivered. */
+/**
+ * Two hosts on one database: one serves, on the other an operator works. Three instructions are out, two of them
+ * delivered.
+ */
 async function openHosts(t: TestContext) {
   const url = await ownDatabase(temporaryFolder(t))
   const { machine, setClock } = machineAt(T0)

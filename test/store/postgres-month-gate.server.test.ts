@@ -1,5 +1,5 @@
-// The gate of months on PostgreSQL: whatever the clocks of writers, closers and exporters show, and however they come in
-// each other's way, a month that was reported stays as it was.
+// The gate of months on PostgreSQL: whatever the clocks of writers, closers and exporters show, and however they come
+// in each other's way, a month that was reported stays as it was.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -39,7 +39,10 @@ async function openHosts(t: TestContext, count: number) {
   return { hosts, pool }
 }
 
-/** So many executions that wait to be confirmed, all of one window: who confirms them waits for the others behind the gate. */
+/**
+ * So many executions that wait to be confirmed, all of one window: who confirms them waits for the others behind the
+ * gate.
+ */
 async function supply(pool: Pool, { tenantId }: Tenant, count: number): Promise<string[]> {
   const said = await pool.query(
     `with u as (
@@ -77,7 +80,9 @@ const tradesOf = ({ store }: Host, period: Period) => textOf(store, { ...period,
 /** The executions in an export, which names each in one line. */
 const idsIn = (text: string): string[] => text.match(/exec_[0-9a-f]{32}/g)?.sort() ?? []
 
-/** The executions whose trades are of these months, past the exports; that no trade has changed since, its digest tells. */
+/**
+ * The executions whose trades are of these months, past the exports; that no trade has changed since, its digest tells.
+ */
 async function idsByMonth(pool: Pool, months: string[]): Promise<Map<string, string[]>> {
   const { rows } = await pool.query(
     `select month, array_agg(execution_id order by execution_id) as ids
@@ -105,7 +110,7 @@ const within = async (happens: () => Promise<boolean>): Promise<void> => {
 }
 
 for (const whose of ['all', 'a tenant'] as const)
-  test(`who has read its clock before midnight is waited for by whoever closes the month for ${whose}`, async (t) => {
+  test(`a write that has read its clock before midnight is waited for by the one that closes the month for ${whose}`, async (t) => {
     const { hosts, pool } = await openHosts(t, 3)
     const [writer, closer, late] = hosts as [Host, Host, Host]
     const { acmeLive } = await populate(closer.store)

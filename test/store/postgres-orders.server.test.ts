@@ -38,7 +38,7 @@ test('two hosts that hear of the same orders in another turn each make no deadlo
   t.after(() => pool.end())
   const holder = await pool.connect()
   await holder.query('begin')
-  // Whoever comes to this order waits for it.
+  // A caller that comes to this order waits for it.
   await holder.query(
     `insert into trades (execution_id, tenant_id, plan_id, user_id, partner_order_id, status, recorded_at, digest)
      select execution_id, tenant_id, plan_id, 1, 'middle', 'failed', $2, repeat('0', 64)

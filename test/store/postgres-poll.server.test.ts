@@ -12,7 +12,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 import { link, poll, populate, sendPlan, T0, tick } from './world.ts'
 
-test('a poll waits for whoever holds what is due, and hands out what is due then, in the order of creation', async (t) => {
+test('a poll waits for the transaction that holds what is due, and hands out what is due then, in the order of creation', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const url = await ownDatabase(temporaryFolder(t))
   const { machine, setClock } = machineAt(T0)

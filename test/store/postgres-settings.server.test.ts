@@ -1,4 +1,5 @@
-// Whatever a role, a database or an address sets a session to: what the ledger relies on is set by us, and rows are the same.
+// Whatever a role, a database or an address sets a session to: what the ledger relies on is set by us, and rows are the
+// same.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'

@@ -21,6 +21,7 @@ import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { start } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { canBeOthers } from '../support/tools.ts'
 import { beside, fatten, filled, mode, partials, soundUsers, tamper, trancheHere } from './copies.ts'
 import { act, tranche } from './second-process.ts'
 
@@ -222,7 +223,7 @@ suite('restore', { concurrency: 3 }, () => {
   })
 
   // Only root can give files away, and only root's restore could take them.
-  if (process.getuid?.() === 0) {
+  if (canBeOthers()) {
     test('as root it keeps the owner and the mode of what it replaces, and of the folder where there is nothing', async (t) => {
       const { file, copy } = await withCopy(t)
       chownSync(dirname(file), 65_534, 65_533)

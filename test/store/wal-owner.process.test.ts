@@ -19,28 +19,62 @@ import {
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { finish, start, startServe } from '../support/process.ts'
-import { me, withKey } from '../support/serve.ts'
+import { machine } from '../../src/machine.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import { finish, type Started, start, startServe } from '../support/process.ts'
+import { withKey } from '../support/serve.ts'
 import { USER } from '../support/service.ts'
+import { trancheHere } from './copies.ts'
+import { act } from './second-process.ts'
+import { link } from './world.ts'
 
 const digest = (file: string): string => createHash('sha256').update(readFileSync(file)).digest('hex')
 
-/** A folder whose database is being served, with what was written last in its log alone; and a backup from before. */
-async function withLog(t: TestContext) {
+type Served = Awaited<ReturnType<typeof withBackup>>
+
+/** A database with a key, and a backup of it. Its commands run in this process: to a `serve` that is another one. */
+async function withBackup(t: TestContext) {
   const { cwd, key } = await withKey(t)
   const file = join(cwd, 'tranche.db')
   const backup = join(cwd, 'backup.db')
-  const run = (...argv: string[]) => finish(t, argv, { cwd })
+  const run = (...argv: string[]) => trancheHere(file, ...argv)
+  const users = async (name: string): Promise<string[]> => {
+    const { code, out, err } = await trancheHere(name, 'user', 'list', 'acme', '--env', 'test', '--json')
+    assert.equal(code, 0, err)
+    return JSON.parse(out).map((user: { partner_user_id: string }) => user.partner_user_id)
+  }
   assert.equal((await run('backup', backup)).code, 0)
-  const serve = await startServe(t, [], { cwd })
-  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  return { cwd, key, file, backup, run, users }
+}
+
+/** One that is being served, with what was written last in its log alone. */
+async function withLog(t: TestContext): Promise<Served & { serve: Started }> {
+  const made = await withBackup(t)
+  const serve = await startServe(t, [], { cwd: made.cwd })
   const sent = await fetch(`${serve.url}/partner/v1/users`, {
     method: 'POST',
-    headers,
+    headers: { authorization: `Bearer ${made.key}`, 'content-type': 'application/json' },
     body: JSON.stringify(USER),
   })
   assert.equal(sent.status, 200)
-  return { cwd, key, file, backup, run, serve }
+  return { ...made, serve }
+}
+
+/** One that a process has open, with what was written last in its log alone; `kill` ends that process. */
+async function withHolder(t: TestContext): Promise<Served & { kill: () => Promise<void> }> {
+  const made = await withBackup(t)
+  const { prints, child, ended } = act(t, 'idle', made.file)
+  await prints('open')
+  const store = await openStore(made.file, { clock: machine.clock, create: false })
+  const tenant = await store.findTenant('acme', 'test')
+  assert.ok(tenant)
+  await link(store, tenant, USER.partner_user_id)
+  await store.close()
+  const kill = async () => {
+    child.kill('SIGKILL')
+    await ended
+  }
+  return { ...made, kill }
 }
 
 const BOTH = ['', '-wal']
@@ -51,9 +85,11 @@ test('no command opens it, serve least of all, and both files keep their bytes',
   const state = () => BOTH.map((suffix) => digest(file + suffix))
   const before = state()
   const refused = async (): Promise<void> => {
-    for (const argv of [['tick'], ['status'], ['check'], ['backup', 'x.db'], ['migrate', '--status']]) {
-      const { code, out, err } = await finish(t, argv, { cwd })
-      assert.deepEqual([code, out], [1, ''], argv.join(' '))
+    const ends = [['status'], ['check'], ['backup', join(cwd, 'x.db')], ['migrate', '--status']].map((argv) =>
+      run(...argv),
+    )
+    for (const { code, out, err } of await Promise.all([finish(t, ['tick'], { cwd }), ...ends])) {
+      assert.deepEqual([code, out], [1, ''])
       assert.match(
         err,
         /was replaced, emptied or removed, and the log beside it .* belongs to the previous file/,
@@ -66,7 +102,7 @@ test('no command opens it, serve least of all, and both files keep their bytes',
   await serve.ended
   await refused()
   rmSync(file)
-  const { code, err } = await run('serve', '--port', '0')
+  const { code, err } = await finish(t, ['serve', '--port', '0'], { cwd })
   assert.equal(code, 1)
   assert.match(err, /was replaced, emptied or removed/)
   assert.deepEqual(
@@ -77,82 +113,72 @@ test('no command opens it, serve least of all, and both files keep their bytes',
 })
 
 test('restore puts a copy in its place and keeps what was there, unmixed', async (t) => {
-  const { cwd, key, file, backup, run, serve } = await withLog(t)
+  const { cwd, file, backup, run, users, kill } = await withHolder(t)
   const rescued = BOTH.map((suffix) => {
     copyFileSync(file + suffix, join(cwd, `rescued.db${suffix}`))
     return digest(file + suffix)
   })
   copyFileSync(backup, `${file}.new`)
   renameSync(`${file}.new`, file)
-  const inUse = await run('restore', 'rescued.db')
+  const restore = () => run('restore', join(cwd, 'rescued.db'))
+  const inUse = await restore()
   assert.equal(inUse.code, 11, inUse.err)
-  serve.child.kill('SIGKILL')
-  await serve.ended
-  const done = await run('restore', 'rescued.db')
+  await kill()
+  const done = await restore()
   assert.equal(done.code, 0, done.err)
   const kept = readdirSync(cwd)
     .filter((name) => /\.replaced-.*Z(\.before-wal)?$/.test(name))
     .sort()
-  assert.deepEqual(
-    kept.map((name) => digest(join(cwd, name))),
-    [digest(backup), rescued[1]],
-  )
+    .map((name) => join(cwd, name))
+  assert.deepEqual(kept.map(digest), [digest(backup), rescued[1]])
   // The kept file may be opened: the log of the one before has a name that SQLite does not take for its own.
-  assert.equal((await run('--db', kept[0] ?? '', 'check')).code, 0)
-  assert.equal(digest(join(cwd, kept[1] ?? '')), rescued[1])
-  const users = await run('user', 'list', 'acme', '--env', 'test', '--json')
-  assert.equal(JSON.parse(users.out)[0].partner_user_id, USER.partner_user_id)
-  const again = await startServe(t, [], { cwd })
-  assert.equal((await me(again.url, key)).status, 200)
+  const [database = '', log = ''] = kept
+  assert.equal((await trancheHere(database, 'check')).code, 0)
+  assert.equal(digest(log), rescued[1])
+  assert.deepEqual(await users(file), [USER.partner_user_id])
+  assert.equal((await run('check')).code, 0)
 })
 
 // Only Linux tells who has a file open.
 if (process.platform === 'linux')
   for (const lost of ['-wal', '-shm']) {
     test(`${lost} removed under a serve is not made anew by anybody else, and nothing is lost when serve stops`, async (t) => {
-      const { cwd, file, run, serve } = await withLog(t)
+      const { cwd, file, backup, run, users, serve } = await withLog(t)
       rmSync(file + lost)
       const before = digest(file)
       for (const argv of [
         ['tick'],
         ['status'],
-        ['backup', 'x.db'],
+        ['backup', join(cwd, 'x.db')],
         ['partner', 'create', 'beta', '--name', 'B'],
       ]) {
         const { code, out, err } = await run(...argv)
         assert.deepEqual([code, out], [1, ''], argv.join(' '))
         assert.match(err, /was removed or replaced while another process had it open/)
       }
-      assert.equal((await run('restore', 'backup.db')).code, 11)
+      assert.equal((await run('restore', backup)).code, 11)
       assert.deepEqual([existsSync(file + lost), digest(file)], [false, before])
       serve.child.kill('SIGTERM')
       assert.equal(await serve.ended, 0)
-      const users = await finish(t, ['user', 'list', 'acme', '--env', 'test', '--json'], { cwd })
-      assert.equal(JSON.parse(users.out)[0]?.partner_user_id, USER.partner_user_id, users.err)
+      assert.deepEqual(await users(file), [USER.partner_user_id])
       assert.equal((await run('check')).code, 0)
     })
   }
 
 test('a log that belongs to its file is read, after a kill, under another name and from a copy of both', async (t) => {
-  const { cwd, file, run, serve } = await withLog(t)
-  serve.child.kill('SIGKILL')
-  await serve.ended
-  const users = async (name: string): Promise<number> => {
-    const { code, out, err } = await run('--db', name, 'user', 'list', 'acme', '--env', 'test', '--json')
-    assert.equal(code, 0, err)
-    return JSON.parse(out).length
-  }
-  for (const suffix of BOTH) copyFileSync(file + suffix, join(cwd, `copied.db${suffix}`))
-  assert.equal(await users('copied.db'), 1)
-  for (const suffix of BOTH) renameSync(file + suffix, join(cwd, `moved.db${suffix}`))
-  assert.equal(await users('moved.db'), 1)
+  const { cwd, file, users, kill } = await withHolder(t)
+  await kill()
+  const [copied, moved] = [join(cwd, 'copied.db'), join(cwd, 'moved.db')]
+  for (const suffix of BOTH) copyFileSync(file + suffix, copied + suffix)
+  assert.equal((await users(copied)).length, 1)
+  for (const suffix of BOTH) renameSync(file + suffix, moved + suffix)
+  assert.equal((await users(moved)).length, 1)
 })
 
 test('a copy of both put back over them is read once the note is removed, as the message says', async (t) => {
-  const { cwd, file, run, serve } = await withLog(t)
+  const { cwd, file, run, kill } = await withHolder(t)
   for (const suffix of BOTH) copyFileSync(file + suffix, join(cwd, `copied.db${suffix}`))
-  serve.child.kill('SIGKILL')
-  await serve.ended
+  await kill()
   rmSync(file)
   // Over a log that is there, cp keeps the file: it looks like the old one.
   for (const suffix of BOTH) copyFileSync(join(cwd, `copied.db${suffix}`), file + suffix)
@@ -163,23 +189,22 @@ test('a copy of both put back over them is read once the note is removed, as the
   assert.equal((await run('check')).code, 0)
 })
 
-test('a link whose file is gone leads to the log of that file, and a pair that does not fit is no source', async (t) => {
-  const { cwd, file, backup, run, serve } = await withLog(t)
-  serve.child.kill('SIGKILL')
-  await serve.ended
+test('a link whose file is gone leads to the log of that file, and a pair that does not fit is not a source', async (t) => {
+  const { cwd, file, backup, kill } = await withHolder(t)
+  await kill()
   mkdirSync(join(cwd, 'links'))
-  const link = join(cwd, 'links', 'link.db')
-  symlinkSync('../tranche.db', link)
+  const alias = join(cwd, 'links', 'link.db')
+  symlinkSync('../tranche.db', alias)
   const log = digest(`${file}-wal`)
   renameSync(file, join(cwd, 'elsewhere.db'))
   for (const argv of [['migrate'], ['partner', 'create', 'bolt', '--name', 'B']]) {
-    const { code, err } = await run('--db', link, ...argv)
+    const { code, err } = await trancheHere(alias, ...argv)
     assert.equal(code, 1, argv.join(' '))
     assert.match(err, /was replaced, emptied or removed/)
   }
   copyFileSync(backup, `${file}.new`)
   renameSync(`${file}.new`, file)
-  const { code, err } = await run('--db', 'other.db', 'restore', file)
+  const { code, err } = await trancheHere(join(cwd, 'other.db'), 'restore', file)
   assert.equal(code, 1)
   assert.match(err, /belongs to the previous file/)
   assert.equal(digest(`${file}-wal`), log)
@@ -188,7 +213,7 @@ test('a link whose file is gone leads to the log of that file, and a pair that d
 test('a note that is not a file of ours holds nobody up and is not written', async (t) => {
   const { cwd } = await withKey(t)
   const note = join(cwd, 'tranche.db-owner')
-  const status = async () => assert.equal((await finish(t, ['status'], { cwd })).code, 0)
+  const status = async () => assert.equal((await trancheHere(join(cwd, 'tranche.db'), 'status')).code, 0)
   execFileSync('mkfifo', [note])
   await status()
   rmSync(note, { force: true })
@@ -202,9 +227,8 @@ test('a note that is not a file of ours holds nobody up and is not written', asy
 })
 
 test('restore says where it put a log whose database is gone', async (t) => {
-  const { file, backup, run, serve } = await withLog(t)
-  serve.child.kill('SIGKILL')
-  await serve.ended
+  const { file, backup, run, kill } = await withHolder(t)
+  await kill()
   const log = digest(`${file}-wal`)
   rmSync(file)
   const { out } = await run('restore', backup, '--json')
@@ -217,12 +241,10 @@ test('restore says where it put a log whose database is gone', async (t) => {
 // Only Linux tells who has a file locked.
 if (process.platform === 'linux')
   test('restore keeps its lock from the first byte of the copy to the new name', async (t) => {
-    const { cwd } = await withKey(t)
-    const file = join(cwd, 'tranche.db')
-    assert.equal((await finish(t, ['backup', 'backup.db'], { cwd })).code, 0)
+    const { cwd, file } = await withBackup(t)
     const db = new SQLite(file)
     db.exec('create table more (x blob)')
-    db.prepare('insert into more values (zeroblob(?))').run(100_000_000)
+    db.prepare('insert into more values (zeroblob(?))').run(40_000_000)
     db.close()
     const { ino } = statSync(file)
     const isLocked = () => new RegExp(`:${ino} `).test(readFileSync('/proc/locks', 'utf8'))
@@ -245,12 +267,17 @@ if (process.platform === 'linux')
     assert.ok(seen > 5, `${seen} looks`)
   })
 
-test('commands that open and close the database all at once hinder nobody', async (t) => {
+test('processes that open and close the database all at once hinder nobody', async (t) => {
   const { cwd } = await withKey(t)
-  for (let round = 0; round < 4; round++) {
-    const commands = ['status', 'tick', 'status', 'tick', 'check', 'audit'].map((name) =>
-      finish(t, [name], { cwd }),
-    )
-    for (const { code, err } of await Promise.all(commands)) assert.deepEqual([code, err], [0, ''])
+  const file = join(cwd, 'tranche.db')
+  const others = ['a', 'b'].map(() => act(t, 'reopen', file))
+  await Promise.all(others.map(({ prints }) => prints('opened')))
+  for (let round = 0; round < 20; round++) {
+    const { code, err } = await trancheHere(file, 'status')
+    assert.deepEqual([code, err], [0, ''])
+  }
+  for (const { child, ended, err } of others) {
+    child.stdin.end()
+    assert.deepEqual([await ended, err()], [0, ''])
   }
 })

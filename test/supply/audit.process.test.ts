@@ -13,7 +13,9 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 const SCRIPT = join(import.meta.dirname, '../../.ci/audit')
 const BULK = '/-/npm/v1/security/advisories/bulk'
 
-/** Runs the script against a registry that answers the question for weaknesses with `answer`, and every other with 404. */
+/**
+ * Runs the script against a registry that answers the question for weaknesses with `answer`, and every other with 404.
+ */
 async function audit(t: TestContext, answer: { status: number; body: object }) {
   const asked: string[] = []
   const registry = createServer((request, response) => {
@@ -62,12 +64,10 @@ suite('audit', { concurrency: true }, () => {
     assert.match(out, /undici[\s\S]*planted/)
   })
 
-  test('no weakness, and one of low severity, let it pass', async (t) => {
-    for (const answer of [{ status: 200, body: {} }, weak('low')]) {
-      const { code, out, err } = await audit(t, answer)
-      assert.deepEqual([code, err], [0, ''])
-      assert.match(out, /no known weakness of high or critical severity/)
-    }
+  test('one of low severity lets it pass', async (t) => {
+    const { code, out, err } = await audit(t, weak('low'))
+    assert.deepEqual([code, err], [0, ''])
+    assert.match(out, /no known weakness of high or critical severity/)
   })
 
   test('a registry that cannot be asked lets it pass, loudly', async (t) => {

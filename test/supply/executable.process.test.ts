@@ -30,6 +30,7 @@ type Component = {
 
 const read = (file: string) => JSON.parse(readFileSync(file, 'utf8'))
 const sha256 = (file: string): string => createHash('sha256').update(readFileSync(file)).digest('hex')
+const OWN_HASH = sha256(EXECUTABLE)
 const sbom: {
   metadata: { component: Component }
   components: Component[]
@@ -47,6 +48,10 @@ function packagesIn(file: string): string[] {
 }
 
 suite('supply chain', () => {
+  test('the hash of the executable is beside it', () => {
+    assert.equal(readFileSync(`${EXECUTABLE}.sha256`, 'utf8'), `${OWN_HASH}  ${NAME}\n`)
+  })
+
   test('two builds give the same bytes, whatever the folder, the umask, the time zone and the language', (t) => {
     const elsewhere = join(temporaryFolder(t), 'another place')
     mkdirSync(elsewhere)
@@ -57,7 +62,8 @@ suite('supply chain', () => {
     const env = { PATH: process.env.PATH, TMPDIR: elsewhere, TZ: 'Asia/Tokyo', LANG: 'tr_TR.UTF-8' }
     const build = ['-c', 'umask 000 && exec "$@"', 'sh', process.execPath, join(elsewhere, 'bin/build.ts')]
     execFileSync('sh', build, { cwd: '/', env, stdio: 'pipe' })
-    for (const name of [NAME, `${NAME}.sha256`, SBOM, 'LICENSES.txt'])
+    // The first has the hash of the executable, which the build takes of the file itself.
+    for (const name of [`${NAME}.sha256`, SBOM, 'LICENSES.txt'])
       assert.equal(sha256(join(elsewhere, 'dist', name)), sha256(join(DIST, name)), name)
   })
 
@@ -104,7 +110,7 @@ suite('supply chain', () => {
   test('the list is CycloneDX about this very file: each name once, each dependency listed', () => {
     assert.deepEqual([sbom.bomFormat, sbom.specVersion, sbom.version], ['CycloneDX', '1.6', 1])
     const { component } = sbom.metadata
-    assert.deepEqual(component.hashes, [{ alg: 'SHA-256', content: sha256(EXECUTABLE) }])
+    assert.deepEqual(component.hashes, [{ alg: 'SHA-256', content: OWN_HASH }])
     const all = sbom.components.flatMap((one) => [one, ...(one.components ?? [])])
     const refs = [component, ...all].map((one) => one['bom-ref'])
     assert.deepEqual([...new Set(refs)], refs)

@@ -12,9 +12,15 @@ export type Browser = {
   open: (url: string, look?: Look) => Promise<Page>
 }
 export type Look = { width?: number; height?: number; dark?: boolean; phone?: boolean }
+export type Scheme = 'dark' | 'light'
 export type Page = {
-  /** What an expression of JavaScript gives, as JSON would carry it; a promise is awaited. The page's CSP does not apply. */
+  /**
+   * What an expression of JavaScript gives, as JSON would carry it; a promise is awaited. The page's CSP does not
+   * apply.
+   */
   evaluate: <T>(expression: string) => Promise<T>
+  /** Has its user prefer dark pages, or light ones, from now on. */
+  prefer: (scheme: Scheme) => Promise<void>
   /** Opens another address in the same page. */
   goTo: (url: string) => Promise<void>
   /** Does what leads to another page, such as a click on a link or a button, and waits until that is loaded. */
@@ -23,7 +29,10 @@ export type Page = {
   screenshot: (file: string) => Promise<void>
   /** Writes what the printer would get, on A4. */
   pdf: (file: string) => Promise<void>
-  /** Errors, warnings of the console and refusals of the content security policy so far; those of the browser itself too. */
+  /**
+   * Errors, warnings of the console and refusals of the content security policy so far; those of the browser itself
+   * too.
+   */
   problems: () => string[]
   /** Every address that was asked for so far, data: left out. */
   requested: () => string[]
@@ -146,11 +155,13 @@ async function preparePage(send: Send, look: Look, onEvent: OnEvent): Promise<Pa
     if (method === 'Runtime.consoleAPICalled' && ['error', 'warning', 'assert'].includes(String(params.type)))
       problems.push(JSON.stringify(params.args))
   })
-  const color = [{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }]
+  const prefer = async (value: Scheme): Promise<void> => {
+    await send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value }] })
+  }
   await Promise.all([
     ...['Page', 'Runtime', 'Log', 'Network'].map((domain) => send(`${domain}.enable`)),
     send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: phone }),
-    send('Emulation.setEmulatedMedia', { features: color }),
+    prefer(dark ? 'dark' : 'light'),
   ])
 
   async function evaluate<T>(expression: string): Promise<T> {
@@ -170,6 +181,7 @@ async function preparePage(send: Send, look: Look, onEvent: OnEvent): Promise<Pa
 
   return {
     evaluate,
+    prefer,
     goTo: (url) => untilLoaded(send('Page.navigate', { url }), url),
     follow: (expression) => untilLoaded(evaluate(`void (${expression})`), expression),
     screenshot: (file) => write(file, send('Page.captureScreenshot', { captureBeyondViewport: true })),

@@ -5,8 +5,8 @@ import { connect, createServer, type Socket } from 'node:net'
 import type { Server } from './postgres-server.ts'
 
 /**
- * What becomes of the next commit: it arrives and its answer does not, or cannot be read; it does not arrive; or its answer
- * says that it was undone.
+ * What becomes of the next commit: it arrives and its answer does not, or cannot be read; it does not arrive; or its
+ * answer says that it was undone.
  */
 export type Fate = 'answer lost' | 'answer garbled' | 'never arrives' | 'answered with rollback'
 

@@ -1,5 +1,5 @@
-// The database of a test of the whole service: a file, or with TRANCHE_TEST_STORE=postgres (npm test -- --store postgres)
-// one on a server of the test process.
+// The database of a test of the whole service: a file, or with TRANCHE_TEST_STORE=postgres (npm test -- --store
+// postgres) one on a server of the test process.
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -29,6 +29,8 @@ export async function openAgain(address: string, clock: () => Instant): Promise<
   return database.open({ create: false })
 }
 
-/** The setting by which a process finds the database of the folder it runs in; on a disk it finds the file by itself. */
+/**
+ * The setting by which a process finds the database of the folder it runs in; on a disk it finds the file by itself.
+ */
 export const settingIn = (folder: string): { TRANCHE_DB?: string } =>
   server && existsSync(folder) ? { TRANCHE_DB: addressIn(folder) } : {}

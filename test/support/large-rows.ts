@@ -1,5 +1,5 @@
-// What large databases are filled with, as SQL for either store: users, plans that wait for a price or an hour that does
-// not come, executions, trades. Every statement goes into tables that are empty.
+// What large databases are filled with, as SQL for either store: users, plans that wait for a price or an hour that
+// does not come, executions, trades. Every statement goes into tables that are empty.
 
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { price, usd } from '../../src/core/money.ts'

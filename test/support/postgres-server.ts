@@ -1,5 +1,5 @@
-// A real PostgreSQL server for tests: in a folder of its own, over a socket only, gone when its process ends, however that
-// ends. Each test has a database of its own, copied from one with the schema in it.
+// A real PostgreSQL server for tests: in a folder of its own, over a socket only, gone when its process ends, however
+// that ends. Each test has a database of its own, copied from one with the schema in it.
 
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -53,12 +53,16 @@ export async function ownDatabase(name: string): Promise<string> {
   return server.url(database)
 }
 
-/** Makes a database with nothing but the schema in it, on a server that is `ourServer` of this process or of another. */
+/**
+ * Makes a database with nothing but the schema in it, on a server that is `ourServer` of this process or of another.
+ */
 export async function copyTemplate(name: string, ask: (sql: string) => Promise<unknown>): Promise<void> {
   await ask(`create database ${name} template ${TEMPLATE} strategy file_copy`)
 }
 
-/** The same with nothing in it, unless it is there. The server must have been started, as nothing is waited for here. */
+/**
+ * The same with nothing in it, unless it is there. The server must have been started, as nothing is waited for here.
+ */
 export function emptyDatabase(name: string): string {
   if (!started) throw new Error('the server was not started')
   const database = databaseName(name)
@@ -107,8 +111,8 @@ export async function startStandby(of: Server, settings: Record<string, string> 
 const FAST = { fsync: 'off', full_page_writes: 'off', max_connections: '200', max_wal_size: '4GB' }
 
 /**
- * Holds the server, starts it anew for each line of its input, and waits for the end of that, which comes with the end of
- * the process that holds the other end of it, kill -9 included: then it ends the server and removes the folder.
+ * Holds the server, starts it anew for each line of its input, and waits for the end of that, which comes with the end
+ * of the process that holds the other end of it, kill -9 included: then it ends the server and removes the folder.
  */
 const KEEPER = `while "$@" >> "$0/log" 2>&1 & server=$!; read -r line; do :; done
   kill -CONT $server; kill -QUIT $server; wait; rm -rf "$0"`

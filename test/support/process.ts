@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
+import { COMPILED } from './compiled.ts'
 import { settingIn } from './database.ts'
 import { EXECUTABLE } from './executable.ts'
 import { freePort } from './free-port.ts'
@@ -15,9 +16,10 @@ export const PROGRAM: Program = [EXECUTABLE]
 /** The source of this checkout on the Node of the tests: for what has to reach into the process. */
 export const SOURCE: Program = [process.execPath, join(import.meta.dirname, '../../bin/tranche.mjs')]
 
-const caches = join(dirname(EXECUTABLE), '.cache')
-/** What the first start leaves for all others: the addon that the executable unpacks, the source as Node compiles it. */
-export const CACHE = { TRANCHE_CACHE: caches, NODE_COMPILE_CACHE: join(caches, 'compiled') }
+/**
+ * What the first start leaves for all others: the addon that the executable unpacks, the source as Node compiles it.
+ */
+export const CACHE = { TRANCHE_CACHE: join(dirname(EXECUTABLE), '.cache'), ...COMPILED }
 
 export type Started = {
   child: ChildProcessWithoutNullStreams
@@ -36,7 +38,10 @@ export type Started = {
 type Ending = { after: (end: () => Promise<void>) => void }
 type StartOptions = { env?: Record<string, string | undefined>; cwd: string; program?: Program }
 
-/** Starts the program with nothing in its environment but the cache, the database and `env`; it is killed when the test ends. */
+/**
+ * Starts the program with nothing in its environment but the cache, the database and `env`; it is killed when the test
+ * ends.
+ */
 export function start(
   t: Ending,
   argv: readonly string[],

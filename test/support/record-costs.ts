@@ -8,11 +8,15 @@ import { isWaiting } from './kinds.ts'
 const ROOT = resolve(import.meta.dirname, '../..')
 const COSTS = join(ROOT, 'test/costs.json')
 /** What costs less is not worth a line. */
-const SECONDS_MIN = 2
+const SECONDS_MIN = 0.5
+/** What a process loads before its first test, once for all its files. */
+const LOADING_SECONDS = 0.5
 /** The unit of /proc/PID/stat: Linux shows it as this on every machine. */
 const TICKS_PER_SECOND = 100
 
-/** Replaces the costs of these files, and leaves those of others as they are. Throws for a file that fails. Linux only. */
+/**
+ * Replaces the costs of these files, and leaves those of others as they are. Throws for a file that fails. Linux only.
+ */
 export function recordCosts(
   files: readonly string[],
   flags: readonly string[],
@@ -20,7 +24,7 @@ export function recordCosts(
 ): void {
   const costs: Record<string, number> = JSON.parse(readFileSync(COSTS, 'utf8'))
   for (const file of files.map((one) => relative(ROOT, resolve(ROOT, one)))) {
-    const seconds = secondsOf(file, flags, env)
+    const seconds = secondsOf(file, flags, env) - LOADING_SECONDS
     if (seconds < SECONDS_MIN) delete costs[file]
     else costs[file] = Math.round(seconds * 10) / 10
     process.stdout.write(`${seconds.toFixed(1)} ${file}\n`)
@@ -43,7 +47,8 @@ function secondsOf(file: string, flags: readonly string[], env: NodeJS.ProcessEn
 
 /** The processor time of all the processes that this one has started and that have ended. */
 function childrenSeconds(): number {
-  // The name of the program comes before the last bracket, and may hold anything; cutime and cstime are fields 16 and 17.
+  // The name of the program comes before the last bracket, and may hold anything; cutime and cstime are fields 16
+  // and 17.
   const fields = readFileSync('/proc/self/stat', 'utf8').split(') ').at(-1)?.split(' ') ?? []
   return (Number(fields[13]) + Number(fields[14])) / TICKS_PER_SECOND
 }

@@ -6,7 +6,9 @@ import { PASSWORD } from './postgres-user.ts'
 
 export type Refusal = { exit: number; code: string; says: RegExp }
 
-/** A command on a database fails with one sentence, which does not hold the password, and each way of asking says it. */
+/**
+ * A command on a database fails with one sentence, which does not hold the password, and each way of asking says it.
+ */
 export async function assertRefused(
   db: string,
   { exit, code, says }: Refusal,

@@ -6,11 +6,11 @@ import costs from '../costs.json' with { type: 'json' }
 const ROOT = resolve(import.meta.dirname, '../..')
 
 /**
- * Seconds, measured file by file: of processor time, for files that wait of waiting. The figures need not be right, only
- * in proportion, and a file that is not among them takes little.
+ * Seconds, measured file by file: of processor time, for files that wait of waiting. The figures need not be right,
+ * only in proportion, and a file that is not among them takes little.
  */
 const COSTS: Record<string, number> = costs
-const COST_OF_OTHERS = 1
+const COST_OF_OTHERS = 0.3
 
 /** The files of each process: the costliest first, each to the process that has least to do. None is empty. */
 export function spread(files: readonly string[], processes: number): string[][] {

@@ -1,5 +1,5 @@
-// A primary whose commits wait for its standby, and somebody who ends such a wait: then what was to be committed is on one
-// disk alone, and the server calls it a success.
+// A primary whose commits wait for its standby, and somebody who ends such a wait: then what was to be committed is on
+// one disk alone, and the server calls it a success.
 
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'

@@ -1,9 +1,8 @@
 // Programs of others that some tests hold ours against, and that a machine need not have.
 
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
-import { globSync } from 'node:fs'
-import { join } from 'node:path'
+import { accessSync, constants, globSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
 import type { TestContext } from 'node:test'
 
 export const TOOLS = [
@@ -27,6 +26,9 @@ export const TOOLS = [
 ] as const
 type Tool = (typeof TOOLS)[number]
 
+/** Those that only tests on a PostgreSQL server need. */
+export const SERVER_TOOLS: readonly Tool[] = ['ip', 'pgbouncer', 'postgres']
+
 /** Where Debian puts the programs of PostgreSQL's server, of which none is on PATH: the newest ones. */
 const SERVERS = '/usr/lib/postgresql/*/bin'
 const byVersion = (a: string, b: string): number => a.localeCompare(b, 'en', { numeric: true })
@@ -39,8 +41,21 @@ export function serverProgram(
   return folder === undefined ? name : join(folder, name)
 }
 
+/** Looked for where the system would look: starting docker-compose, say, takes a third of a second. */
 export const isMissing = (tool: Tool): boolean =>
-  spawnSync(tool === 'postgres' ? serverProgram(tool) : tool, ['--version']).error !== undefined
+  tool === 'postgres' ? !canRun(serverProgram(tool)) : !isOnPath(tool)
+
+const isOnPath = (name: string): boolean =>
+  (process.env.PATH ?? '').split(delimiter).some((folder) => canRun(join(folder, name)))
+
+function canRun(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
 
 /** Whether the test can go on. Where CI is set the tool must be there; elsewhere the run says what it lacks. */
 export function hasTool(t: TestContext, tool: Tool): boolean {
@@ -48,4 +63,11 @@ export function hasTool(t: TestContext, tool: Tool): boolean {
   assert.ok(!process.env.CI, `${tool} is not installed, and CI must have it`)
   t.diagnostic(`NOT TESTED: ${tool} is not installed`)
   return false
+}
+
+/** Whether tests can act as another user, which only root can. Where CI is set they must; elsewhere the run says so. */
+export function canBeOthers(): boolean {
+  const isRoot = process.getuid?.() === 0
+  assert.ok(isRoot || !process.env.CI, 'CI must run as root: some tests act as another user')
+  return isRoot
 }

@@ -18,8 +18,8 @@ export async function within<T>(ms: number, what: string, work: Promise<T>): Pro
 const LOOK_AGAIN_MS = 20
 
 /**
- * Looks until it is so, and no more than half of the time; what a look throws counts as no. Throws with `what`, and what the
- * last look threw.
+ * Looks until it is so, and no more than half of the time; what a look throws counts as no. Throws with `what`, and
+ * what the last look threw.
  */
 export async function until(ms: number, what: string, isSo: () => Promise<unknown> | unknown): Promise<void> {
   const from = performance.now()

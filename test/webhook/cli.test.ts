@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { payloadOf } from '../../src/core/wake-up.ts'
+import { payloadOf } from '../../src/core/webhook-payload.ts'
 import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { huntFor } from '../security/hunt.ts'
 import { runHere } from '../support/command.ts'
@@ -63,7 +63,7 @@ test('verify: the file of the secret may end in a line break', async (t) => {
   }
 })
 
-test('verify: without a secret or a signature it is a mistake of usage: exit 2, an error in JSON', async (t) => {
+test('verify: without a secret or a signature it is a usage error: exit 2, an error in JSON', async (t) => {
   const cases = [
     [...VERIFY, GOOD],
     ['--json', 'webhook', 'verify'],

@@ -31,7 +31,7 @@ const RECEIVERS: Record<
     },
     ends: { statusCode: null, reason: /no answer within 10 s/ },
   },
-  'with interim answers for ever': {
+  'with interim answers forever': {
     answer: (response) => {
       const drip = setInterval(() => response.socket?.write('HTTP/1.1 102 Processing\r\n\r\n'), 200)
       response.on('close', () => clearInterval(drip))

@@ -11,8 +11,9 @@ import { revoke } from '../../src/core/key-rotation.ts'
 import { keyHash } from '../../src/keys.ts'
 import { isSignature } from '../../src/webhook/signature.ts'
 import { link, PRICE, plan, poll } from '../http/steps.ts'
+import { runHere } from '../support/command.ts'
 import { freePort } from '../support/free-port.ts'
-import { finish, start } from '../support/process.ts'
+import { start } from '../support/process.ts'
 import { AUDIT, type Service, startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -158,18 +159,19 @@ suite('webhook listen', { concurrency: 4 }, () => {
   test('says at once what is wrong at its start', async (t) => {
     const { service, folder, keyFile } = await stage(t)
     writeFileSync(join(folder, 'no-key'), 'hello')
-    writeFileSync(join(folder, 'empty'), '\n')
+    const empty = join(folder, 'empty')
+    writeFileSync(empty, '\n')
     const nowhere = `http://127.0.0.1:${await freePort()}`
     const cases: [code: number, said: RegExp, argv: string[]][] = [
       [1, /cannot be reached: connect ECONNREFUSED/, ['--url', nowhere, '--key-file', keyFile]],
-      [1, /no-key holds no API key/, ['--url', service.url, '--key-file', 'no-key']],
-      [4, /nothing/, ['--url', service.url, '--key-file', 'nothing']],
-      [1, /empty holds no secret/, ['--url', service.url, '--key-file', keyFile, '--secret-file', 'empty']],
-      [2, /--webhook-ca: empty holds no certificate/, ['--key-file', keyFile, '--webhook-ca', 'empty']],
+      [1, /no-key holds no API key/, ['--url', service.url, '--key-file', join(folder, 'no-key')]],
+      [4, /nothing/, ['--url', service.url, '--key-file', join(folder, 'nothing')]],
+      [1, /empty holds no secret/, ['--url', service.url, '--key-file', keyFile, '--secret-file', empty]],
+      [2, /--webhook-ca: \S+empty holds no certificate/, ['--key-file', keyFile, '--webhook-ca', empty]],
     ]
     for (const [code, said, argv] of cases) {
       const command = ['webhook', 'listen', '--forward-to', 'http://localhost:9000', ...argv]
-      const ended = await finish(t, command, { cwd: folder })
+      const ended = await runHere(command)
       assert.match(ended.err, said)
       assert.deepEqual([ended.code, ended.out], [code, ''], ended.err)
     }

@@ -48,7 +48,7 @@ test('an answer that does not end is refused, and takes no memory', async (t) =>
   assert.ok(sent < 64 << 20, `${sent} bytes were taken`)
 })
 
-test('a wait longer than a timer holds is a long one, and not none', async (t) => {
+test('a wait longer than a timer can hold is a long wait, not none at all', async (t) => {
   let asked = 0
   const { reader, trouble, ended } = await readerOf(t, (_, response) => {
     asked += 1

@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { test } from 'node:test'
-import { payloadOf } from '../../src/core/wake-up.ts'
-import { diagnose, isSignature, signatureOf } from '../../src/webhook/signature.ts'
+import { payloadOf } from '../../src/core/webhook-payload.ts'
+import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
+import { diagnose } from '../../src/webhook/signature-mistakes.ts'
 import { deliveryTo, SECRET } from './stage.ts'
 
 const BODY = payloadOf(deliveryTo('https://hook.example/'))
@@ -19,7 +20,7 @@ test('a body and a secret of any bytes are signed as they are', () => {
   }
 })
 
-/** Anything but the exact header value is no signature. */
+/** Anything but the exact header value is not a signature. */
 const WRONG: Record<string, string> = {
   empty: '',
   'the prefix alone': 'sha256=',
@@ -88,7 +89,7 @@ const MISTAKES: Record<string, Mistake> = {
   },
   'another secret': { secret: 'sse_whsec_another', says: null },
   'another body': { body: '{"event":"executions.available"}', says: null },
-  'a body that is no JSON': { body: 'count=3', says: null },
+  'a body that is not JSON': { body: 'count=3', says: null },
   'an empty body': { body: '', says: null },
   'no signature at all': { given: '', says: null },
 }

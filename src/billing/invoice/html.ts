@@ -102,7 +102,7 @@ const facts = (rows: Words['facts'], tag: 'code' | 'span' = 'span'): string =>
     )
     .join('\n')}\n</table>`
 
-/** A row whose last `amounts` cells stand on the right. */
+/** A row whose last `amounts` cells are on the right. */
 function row(cells: readonly string[], tag: 'td' | 'th', amounts: number, kind = ''): string {
   const written = cells.map((cell, at) => {
     const right = at >= cells.length - amounts ? ' class="amount"' : ''

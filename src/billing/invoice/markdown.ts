@@ -38,7 +38,7 @@ const evidence = ({ evidence: { facts } }: Words): string =>
 const table = (titles: readonly string[], rows: readonly (readonly string[])[]): string =>
   [tableHead(titles), ...rows.map(row)].join('\n')
 
-/** Amounts, in columns that are named for their unit, stand on the right. */
+/** Amounts, in columns that are named for their unit, are on the right. */
 const tableHead = (titles: readonly string[]): string =>
   `| ${titles.join(' | ')} |\n|${titles.map((title) => (/^(USD|BTC)$/.test(title) ? '---:' : '---')).join('|')}|`
 

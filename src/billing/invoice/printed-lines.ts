@@ -1,19 +1,10 @@
-// What stands on an invoice that a person reads, in words and in its order; how it looks is the layouts' business.
+// What is on an invoice that a person reads, in words and in its order; how it looks is the layouts' business.
 
 import { formatInstant, utcDate } from '../../core/instant.ts'
 import { formatBtc, formatUsd } from '../../core/money.ts'
 import type { AdjustmentLine } from '../../store/months.ts'
-import {
-  dateOf,
-  feeLines,
-  fillsOf,
-  firstDayOf,
-  type Invoice,
-  lastDayOf,
-  numberOf,
-  type Party,
-  tierReason,
-} from './figures.ts'
+import { feeLines, tierReason } from './fee-lines.ts'
+import { dateOf, fillsOf, firstDayOf, type Invoice, lastDayOf, numberOf, type Party } from './figures.ts'
 
 type Fact = readonly [label: string, value: string]
 

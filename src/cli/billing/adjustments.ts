@@ -1,13 +1,14 @@
 // billing adjustments: what was corrected in a month, why, and what it was before.
 
-import { adjustmentLineJson, adjustmentPages } from '../../billing/export.ts'
+import { adjustmentPages } from '../../billing/export.ts'
+import { adjustmentLineJson } from '../../billing/trade-rows.ts'
 import type { AdjustmentLine } from '../../store/months.ts'
 import type { TenantFilter } from '../../store/partners.ts'
 import type { Store } from '../../store/store.ts'
 import type { Cli } from '../context.ts'
 import { printPages } from '../terminal/print.ts'
 import type { Column } from '../terminal/table.ts'
-import { fixPeriodFor, noteStage } from './report-period.ts'
+import { fixPeriodFor, noteStage } from './month-not-final.ts'
 
 export async function listAdjustments(
   cli: Cli,

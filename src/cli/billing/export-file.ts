@@ -10,7 +10,7 @@ import { nameTaken, writeFileWhole } from '../../whole-file.ts'
 import type { Cli } from '../context.ts'
 import { note, print, write } from '../terminal/print.ts'
 import { createProgress } from '../terminal/progress.ts'
-import { fixPeriodFor, noteStage } from './report-period.ts'
+import { fixPeriodFor, noteStage } from './month-not-final.ts'
 
 /** Where a result goes: null for stdout. */
 export type Target = { output: string | null; force?: boolean }

@@ -1,11 +1,13 @@
 // billing invoice: one partner's month as a page that can be sent.
 
-import { adjustmentLineJson, adjustmentPages, type ExportScope } from '../../billing/export.ts'
-import { type Invoice, invoiceJson, numberOf } from '../../billing/invoice/figures.ts'
+import { adjustmentPages, type ExportScope } from '../../billing/export.ts'
+import { type Invoice, numberOf } from '../../billing/invoice/figures.ts'
 import { invoiceOf, pageOf } from '../../billing/invoice/from-ledger.ts'
 import { HTML } from '../../billing/invoice/html.ts'
+import { invoiceJson } from '../../billing/invoice/json.ts'
 import { MARKDOWN } from '../../billing/invoice/markdown.ts'
 import type { Layout } from '../../billing/invoice/printed-lines.ts'
+import { adjustmentLineJson } from '../../billing/trade-rows.ts'
 import { formatUsd } from '../../core/money.ts'
 import { periodOf } from '../../core/month.ts'
 import { Problem } from '../../core/problem.ts'
@@ -14,8 +16,8 @@ import type { Cli } from '../context.ts'
 import { tenantNamed } from '../shared/find-partner.ts'
 import { note, print } from '../terminal/print.ts'
 import { collectOften, refuseTarget, type Target, writeTo } from './export-file.ts'
-import { fixPeriodFor, noteStage } from './report-period.ts'
-import { readParties } from './settings.ts'
+import { readParties } from './invoice-settings.ts'
+import { fixPeriodFor, noteStage } from './month-not-final.ts'
 
 export type InvoiceFormat = 'html' | 'md' | 'json'
 export type InvoiceOptions = Target & {

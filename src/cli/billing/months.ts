@@ -1,9 +1,12 @@
 // Which months a billing command is about: one, a range, or the year so far.
 
 import { type Command, Option } from 'commander'
-import { monthsFrom, RANGE_MONTHS_MAX } from '../../core/month.ts'
+import { monthsFrom } from '../../core/month.ts'
 import { Problem } from '../../core/problem.ts'
 import { month } from '../options/values.ts'
+
+/** Ten years: the most months that one report covers. */
+const RANGE_MONTHS_MAX = 120
 
 export type MonthOptions = { month?: string; from?: string; to?: string; yearToDate?: boolean }
 
@@ -39,7 +42,7 @@ export async function monthsOf(
     throw new Problem('usage', '--to needs --from or --year-to-date.')
   const last = to ?? (await present())
   const first = yearToDate ? `${last.slice(0, 4)}-01` : (from ?? last)
-  const months = monthsFrom(first, last)
+  const months = monthsFrom(first, last, RANGE_MONTHS_MAX + 1)
   if (months.length === 0) {
     const end = to === undefined ? `the present month, ${last}; give --to` : `--to ${last}`
     throw new Problem('usage', `--from ${first} is after ${end}.`)

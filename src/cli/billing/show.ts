@@ -11,7 +11,7 @@ import type { Store } from '../../store/store.ts'
 import type { Cli } from '../context.ts'
 import { print } from '../terminal/print.ts'
 import { type Column, renderTable } from '../terminal/table.ts'
-import { type Covered, fixPeriodFor } from './report-period.ts'
+import { type Covered, fixPeriodFor } from './month-not-final.ts'
 
 type StatementJson = ReturnType<typeof statementJson>
 /** A row of the table; the last one has only what can be added up. */

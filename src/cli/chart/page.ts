@@ -1,10 +1,11 @@
 // The chart of a backtest: one self-contained SVG, three panels for each frequency.
 
-import type { Frequency } from '../../core/frequency.ts'
-import { type Instant, utcDate } from '../../core/instant.ts'
+import { type Frequency, WINDOW_MS } from '../../core/frequency.ts'
+import { DAY_MS, HOUR_MS, type Instant, utcDate } from '../../core/instant.ts'
 import type { History } from '../../engine/backtest/bars.ts'
 import type { WindowResult } from '../../engine/backtest/replay-windows.ts'
 import { type BacktestReport, blocksOf, saving } from '../../engine/backtest/savings-report.ts'
+import { WINDOW_EVERY_HOURS } from '../../engine/backtest/window-starts.ts'
 import { drawDistribution } from './distribution-panel.ts'
 import { COST_HEIGHT, drawCost } from './saving-panel.ts'
 import { count, FONT, INK, RULE, SMALL } from './style.ts'
@@ -61,7 +62,7 @@ function head(file: string, { at }: History): string {
   return group(
     {},
     text(MARGIN_PX, 40, 'Timing engine against the time-weighted average price', LEVEL),
-    text(MARGIN_PX, 60, `${fileName(file)}: ${count(at.length)} prices, ${period} (UTC), one pass at each`, {
+    text(MARGIN_PX, 60, `${fileName(file)}: ${count(at.length)} prices, ${period} (UTC), one tick at each`, {
       ...SMALL,
       'font-size': 12,
     }),
@@ -75,9 +76,9 @@ function head(file: string, { at }: History): string {
 }
 
 const WINDOW_WORDS: Record<Frequency, string> = {
-  daily: 'Daily windows (24 hours)',
-  weekly: 'Weekly windows (7 days)',
-  'bi-weekly': 'Bi-weekly windows (14 days)',
+  daily: `Daily windows (${WINDOW_MS.daily / HOUR_MS} hours)`,
+  weekly: `Weekly windows (${WINDOW_MS.weekly / DAY_MS} days)`,
+  'bi-weekly': `Bi-weekly windows (${WINDOW_MS['bi-weekly'] / DAY_MS} days)`,
 }
 
 function drawRun({ results, report }: Run, history: History, top: number): string {
@@ -97,7 +98,7 @@ function drawRun({ results, report }: Run, history: History, top: number): strin
     text(
       WIDTH_PX - MARGIN_PX,
       top + 26,
-      `${count(report.windows)} overlapping windows, one begun every 7 hours, ${period}`,
+      `${count(report.windows)} overlapping windows, one begun every ${WINDOW_EVERY_HOURS} hours, ${period}`,
       { ...SMALL, 'text-anchor': 'end' },
     ),
     drawCost(report, blocksOf(results, report.frequency), {

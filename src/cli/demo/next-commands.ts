@@ -4,6 +4,7 @@ import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import { isSea } from 'node:sea'
 import { quoted } from '../../core/shell-word.ts'
 import { holdsSecret, isServer, shownAddress } from '../../store/address.ts'
+import { DATABASE_DEFAULT } from '../options/database.ts'
 import { onDatabase } from '../shared/on-database.ts'
 
 export type ProgramName = {
@@ -41,7 +42,6 @@ export const started = (): Started => ({
   built: isSea(),
 })
 
-const DATABASE_DEFAULT = 'tranche.db'
 const SERVICE_URL = 'http://127.0.0.1:8080'
 const USER = {
   partner_user_id: 'u1',

@@ -26,6 +26,7 @@ import {
   FEED_DOWN,
   isWithin,
   LENGTH_MS,
+  MANNERS,
   OUTAGE,
   PASS_EVERY_MS,
   PATH_STEP_MS,
@@ -89,7 +90,8 @@ export async function runDemo<T>(
     try {
       const path = syntheticPath(seed, (LENGTH_MS + TAIL_MS) / PATH_STEP_MS)
       const quote = () => priceAt(path, machine.clock())
-      const partner = createPartner({ url: listener.url, key, quote, chance: createChance(seed, 'partner') })
+      const chance = createChance(seed, 'partner')
+      const partner = createPartner({ url: listener.url, key, quote, chance, manners: MANNERS })
       const stage = { store, machine, setClock, partner, tenant, path }
       await enrol(partner)
       const passes = await playWeeks(stage, onProgress, signal)

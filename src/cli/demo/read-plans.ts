@@ -1,12 +1,12 @@
 // Reads a demonstration's plans back from the store: every window with its tranches, its trades and what was left.
 
 import type { Execution } from '../../core/execution.ts'
-import type { Btc, Usd } from '../../core/money.ts'
-import { formatUsd, ZERO_USD } from '../../core/money.ts'
+import { type Btc, type Usd, ZERO_USD } from '../../core/money.ts'
 import type { Trade } from '../../core/trade.ts'
 import { leftOf, type Window } from '../../core/window.ts'
 import type { ListedPlan } from '../../store/plans.ts'
 import type { Store } from '../../store/store.ts'
+import { leftBecauseOf } from './left-because.ts'
 import { PARTNER, type Story } from './play.ts'
 
 export type ReadTranche = Execution & { trade: Trade | null }
@@ -41,7 +41,7 @@ export async function readPlans({ to }: Story, store: Store): Promise<ReadPlan[]
       const ranItsCourse = window.closed
         ? window.closed.reason === 'ended'
         : plan.status === 'active' && window.end <= to
-      const leftBecause = left === ZERO_USD ? null : reasonOf({ plan, window, left, minTranche })
+      const leftBecause = left === ZERO_USD ? null : leftBecauseOf({ plan, window, left, minTranche })
       return { window, tranches: own, bought: boughtIn(own), left, leftBecause, ranItsCourse }
     })
     plans.push({ plan, windows })
@@ -69,14 +69,3 @@ const boughtIn = (tranches: readonly ReadTranche[]): Btc =>
     (sum, { trade }) => (trade && 'btcAmount' in trade.report ? sum + trade.report.btcAmount : sum),
     0n,
   ) as Btc
-
-type Shortfall = { plan: ListedPlan; window: Window; left: Usd; minTranche: Usd }
-
-function reasonOf({ plan, window, left, minTranche }: Shortfall): string {
-  if (window.closed?.reason === 'cancelled') return 'the plan was cancelled'
-  if (!window.closed && plan.status === 'paused') return 'its user was disabled'
-  const floor = minTranche < window.budget ? minTranche : window.budget
-  return left < floor
-    ? `under the smallest tranche of ${formatUsd(floor)}`
-    : 'came back too late to be tried again'
-}

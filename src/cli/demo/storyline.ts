@@ -2,6 +2,7 @@
 
 import type { Frequency } from '../../core/frequency.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from '../../core/instant.ts'
+import type { Manners } from '../partner-sim/simulated-partner.ts'
 
 /** A Monday. A fixed one, so that the same seed tells the same story on every day it is told. */
 export const START = Date.UTC(2026, 0, 5) as Instant
@@ -36,6 +37,9 @@ export const PLANS: readonly ScriptedPlan[] = [
 /** The first time after `from` that the plan has an open execution, its user is disabled or the plan is cancelled. */
 export const CANCELLED = { plan: 'eva-2weeks', from: START + 9 * DAY_MS }
 export const DISABLED = { user: 'dan' as UserName, plan: 'dan-week', from: START + 16 * DAY_MS }
+
+/** How often the partner does not simply fill an order, and how often it never sees the answer to its report. */
+export const MANNERS: Manners = { partial: 0.05, failed: 0.03, silent: 0.03, answerLost: 0.05 }
 
 type Span = { from: number; to: number }
 

@@ -1,7 +1,7 @@
 // Text in the form that roff's man macros require.
 
 /**
- * Text that is shown literally, wherever it stands: it is not taken for a request or an escape, and dashes stay dashes.
+ * Text that is shown literally, wherever it is: it is not taken for a request or an escape, and dashes stay dashes.
  */
 export const escaped = (text: string): string =>
   text

@@ -2,7 +2,7 @@
 
 import { type Adjustment, amountsOf, type Correction } from '../../core/adjustment.ts'
 import { isFill, type Report } from '../../core/confirmation-report.ts'
-import { idempotencyKey } from '../../core/execution.ts'
+import { idempotencyKey } from '../../core/idempotency-key.ts'
 import { formatInstant } from '../../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../core/money.ts'
 import type { Trade } from '../../core/trade.ts'

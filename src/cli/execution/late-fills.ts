@@ -1,4 +1,5 @@
-// execution late-fills, accept-late and dismiss-late: reports of purchases that were refused, and an operator's decision.
+// execution late-fills, accept-late and dismiss-late: reports of purchases that were refused, and an operator's
+// decision.
 
 import type { Command } from 'commander'
 import { type Acceptance, acceptLate } from '../../core/decide-late-fill.ts'

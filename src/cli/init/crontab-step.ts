@@ -1,7 +1,8 @@
 // The jobs in a user's own crontab: their lines, between two marks, beside whatever else is in it.
 
 import { jobText, relocated } from './deployed-texts.ts'
-import { type Place, run, SYSTEM } from './install-places.ts'
+import { type Place, SYSTEM } from './install-places.ts'
+import { run } from './run-installed.ts'
 import type { Step } from './step.ts'
 
 const [BEGIN, END] = ['# tranche init: begin', '# tranche init: end']

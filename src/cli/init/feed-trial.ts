@@ -4,7 +4,7 @@ import { formatPrice } from '../../core/money.ts'
 import { createFeed, feedName } from '../../price/feed.ts'
 import type { Cli } from '../context.ts'
 import type { Place } from './install-places.ts'
-import { readSetting } from './settings.ts'
+import { readSetting } from './read-setting.ts'
 
 export type Trial = { feed: string; price_usd: string | null; complaints: string[] }
 

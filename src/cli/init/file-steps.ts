@@ -16,7 +16,7 @@ import {
 import { dirname } from 'node:path'
 import { Problem } from '../../core/problem.ts'
 import { writeFileWhole } from '../../whole-file.ts'
-import type { Ids } from './install-places.ts'
+import type { Ids } from './run-installed.ts'
 import type { Step } from './step.ts'
 
 /** `owner` may not exist yet: an earlier step creates the user. */
@@ -117,7 +117,7 @@ function onPlace<T>(path: string, work: (place: number) => T): T {
 }
 
 const notPlain = (path: string): Problem =>
-  new Problem('bad_file', `${path} is a link or no plain file: move it away, then run init again.`)
+  new Problem('bad_file', `${path} is a link or not a plain file: move it away, then run init again.`)
 
 async function* toChunks(text: string): AsyncIterable<string> {
   yield text

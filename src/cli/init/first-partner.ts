@@ -1,6 +1,7 @@
 // The first partner and its first key, made by the program that was just installed.
 
-import { type Place, runInstalled, runWriting } from './install-places.ts'
+import type { Place } from './install-places.ts'
+import { runInstalled, runWriting } from './run-installed.ts'
 
 export type FirstPartner = { slug: string; name: string; environment: 'live' | 'test' }
 

@@ -1,16 +1,18 @@
-// The database that the jobs have used so far, where init is told of one of the other kind: never may both take writes.
+// The database that the jobs have used so far, where init is told of one of the other kind: both must never take
+// writes.
 
 import { existsSync } from 'node:fs'
 import { Problem } from '../../core/problem.ts'
 import { isServer, shownAddress } from '../../store/address.ts'
-import { type Place, runInstalled } from './install-places.ts'
-import { readSetting } from './settings.ts'
+import type { Place } from './install-places.ts'
+import { readSetting } from './read-setting.ts'
+import { runInstalled } from './run-installed.ts'
 
 type Status = { partners: { active: number; disabled: number }; findings: { kind: string }[] }
 
 /**
- * What the settings name, if it is a file where the place has a server, or the reverse. Of two addresses nobody can tell
- * from outside whether they are one database.
+ * What the settings name, if it is a file where the place has a server, or the reverse. Of two addresses nobody can
+ * tell from outside whether they are one database.
  */
 export function formerDatabase(place: Place): string | null {
   const named = readSetting(place, 'TRANCHE_DB')

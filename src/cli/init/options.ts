@@ -1,7 +1,7 @@
 // The flags of init, as the parser hands them over.
 
 import type { Environment } from '../../core/partner.ts'
-import type { Scheduler } from './install-places.ts'
+import type { Scheduler } from './machine-scheduler.ts'
 
 export type InitOptions = {
   yes?: true

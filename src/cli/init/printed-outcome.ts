@@ -5,7 +5,8 @@ import { crontabLines } from './crontab-step.ts'
 import type { Trial } from './feed-trial.ts'
 import { feedWords } from './feed-trial.ts'
 import type { FirstPartner, IssuedKey } from './first-partner.ts'
-import { isOnPath, type Place, type Scheduler } from './install-places.ts'
+import type { Place } from './install-places.ts'
+import { isOnPath, type Scheduler } from './machine-scheduler.ts'
 import type { Taken } from './step.ts'
 
 export type Outcome = {

@@ -6,7 +6,8 @@ import type { Cli } from '../context.ts'
 import { slug } from '../options/values.ts'
 import { askLine, isYes } from '../terminal/ask.ts'
 import { note } from '../terminal/print.ts'
-import { type Place, type Scheduler, schedulerOfMachine } from './install-places.ts'
+import type { Place } from './install-places.ts'
+import { type Scheduler, schedulerOfMachine } from './machine-scheduler.ts'
 import type { InitOptions } from './options.ts'
 
 /** The options with the answers. Throws Interrupted when Ctrl-C is pressed. */

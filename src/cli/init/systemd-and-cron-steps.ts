@@ -3,7 +3,9 @@
 import { crontabStep } from './crontab-step.ts'
 import { jobText } from './deployed-texts.ts'
 import { fileStep } from './file-steps.ts'
-import { type Place, run, type Scheduler } from './install-places.ts'
+import type { Place } from './install-places.ts'
+import type { Scheduler } from './machine-scheduler.ts'
+import { run } from './run-installed.ts'
 import type { Step } from './step.ts'
 
 const UNITS = '/etc/systemd/system'

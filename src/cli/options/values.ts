@@ -4,7 +4,7 @@ import { InvalidArgumentError, Option } from 'commander'
 import { type Instant, parseInstant, plus } from '../../core/instant.ts'
 import { isMonth } from '../../core/month.ts'
 import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../../core/partner.ts'
-import { REASON_MAX } from '../../core/text.ts'
+import { REASON_MAX } from '../../core/text-lengths.ts'
 import { duration } from './durations.ts'
 
 export function slug(text: string): string {
@@ -67,6 +67,10 @@ export const wholeNumber =
     if (value >= min && value <= max) return value
     throw new InvalidArgumentError(`Give a whole number from ${min} to ${max}.`)
   }
+
+/** The number that a made-up partner is drawn from. */
+export const seedOption = (what: string): Option =>
+  new Option('--seed <number>', what).argParser(wholeNumber(0, 999_999_999)).default(1)
 
 export const environmentOption = () =>
   new Option('--env <environment>', 'the environment').choices(ENVIRONMENTS)

@@ -22,7 +22,7 @@ export type PartnerOptions = {
   quote: () => Price
   chance: Chance
   /** How often each thing goes wrong, as fractions of one; the rest is filled. */
-  manners?: Manners
+  manners: Manners
   /** Called with what became of each instruction, once the service has answered. */
   onOutcome?: (outcome: Outcome) => void
 }
@@ -38,8 +38,6 @@ export type Outcome = Pick<
   )
 
 export type Manners = { partial: number; failed: number; silent: number; answerLost: number }
-
-const USUAL_MANNERS: Manners = { partial: 0.05, failed: 0.03, silent: 0.03, answerLost: 0.05 }
 
 /** An instruction as GET /executions/due hands it out: the fields this partner goes by. */
 export type Instruction = {
@@ -90,7 +88,7 @@ type Report = Record<string, string>
 type Order = { instruction: Instruction; report: Report; spent: Usd; bought: Btc; answerLost: boolean }
 
 export function createPartner(options: PartnerOptions): Partner {
-  const desk: Desk = { manners: USUAL_MANNERS, onOutcome: () => {}, ...options, tally: emptyTally() }
+  const desk: Desk = { onOutcome: () => {}, ...options, tally: emptyTally() }
   const { tally } = desk
   return {
     tally,

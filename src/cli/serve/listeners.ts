@@ -1,13 +1,13 @@
 // Where serve listens: for partners and, if it is told to, for those who run it.
 
 import type { Tls } from '../../http/listen/certificate.ts'
-import type { ConnectionLimits } from '../../http/listen/connection-limits.ts'
+import type { ConnectionLimits } from '../../http/listen/connections.ts'
 import { type Answering, type Listener, listenOn } from '../../http/listen.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
 import { createOpsApp } from '../../http/ops/listener.ts'
 import type { Log } from '../../log.ts'
-import { OPS_CONNECTIONS_MAX } from './connection-options.ts'
-import type { OpsPlace } from './ops.ts'
+import { OPS_CONNECTIONS_MAX } from './default-connection-limits.ts'
+import type { OpsPlace } from './ops-listener.ts'
 
 export type Listeners = { api: Listener; ops: Listener | null } & Pick<Listener, 'close' | 'end'>
 type ListenersOptions = {

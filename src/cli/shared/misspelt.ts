@@ -1,7 +1,7 @@
 // What was probably misspelt: options that do not exist, and variables that set nothing.
 
 import type { Command } from 'commander'
-import { Problem } from '../../core/problem.ts'
+import { NO_OPTIONS } from '../options/refuse-empty.ts'
 import { everyCommand } from './every-command.ts'
 
 /** A missing required option may be there, but misspelt: the parser complains only about the missing one. */
@@ -13,15 +13,6 @@ export function misspelt(program: Command, argv: readonly string[], complaint: s
   })
   const unknown = argv.find((word) => /^--\w/.test(word) && !known.has(word.split('=')[0] ?? ''))
   return unknown === undefined ? '' : ` (there is no option '${unknown}')`
-}
-
-/** The variables that belong to no option. */
-const NO_OPTIONS = ['TRANCHE_CACHE', 'TRANCHE_WEBHOOK_SECRET'] as const
-
-/** Throws usage when one of those is set but empty; the parser complains about the others. */
-export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
-  const empty = NO_OPTIONS.find((name) => env[name]?.trim() === '')
-  if (empty !== undefined) throw new Problem('usage', `${empty} must not be empty.`)
 }
 
 /** Otherwise, a misspelt variable would silently set nothing. */

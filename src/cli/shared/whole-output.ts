@@ -4,8 +4,8 @@ import { fstatSync, writeSync } from 'node:fs'
 import { Writable } from 'node:stream'
 
 /**
- * The stream to print to in place of `usual`, which is that of the file descriptor. For a file Node's own takes a write
- * of which a part has fitted, as when a disk fills up, for a whole one.
+ * The stream to print to in place of `usual`, which is that of the file descriptor. For a file, Node's own stream takes
+ * a write that fitted only in part, as when a disk fills up, for a whole one.
  */
 export function wholeOutput<S extends NodeJS.WritableStream>(usual: () => S, fd: number): S | Writable {
   return isFile(fd) ? fileOutput(fd) : usual()
@@ -28,7 +28,7 @@ function isFile(fd: number): boolean {
   try {
     return fstatSync(fd).isFile()
   } catch {
-    // Whoever started the process has closed it.
+    // The parent process has closed it.
     return false
   }
 }

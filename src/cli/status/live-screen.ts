@@ -3,12 +3,13 @@
 import { UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../core/alarm-thresholds.ts'
 import { spellBytes } from '../../core/bytes.ts'
 import { counted, grouped } from '../../core/counted.ts'
-import { spellSpan } from '../../core/duration-words.ts'
-import { type Finding, tenantName } from '../../core/findings.ts'
+import { spellBriefSpan, spellSpan } from '../../core/duration-words.ts'
+import type { Finding } from '../../core/findings.ts'
 import { formatInstant, type Instant, spellInstant } from '../../core/instant.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
-import { cut } from '../../core/text.ts'
+import { tenantName } from '../../core/tenant-words.ts'
+import { cut } from '../../core/text-lengths.ts'
 import { visibleCell } from '../../core/visible-text.ts'
 import type { PartnerSeen, Vitals } from '../../core/vitals.ts'
 import type { Recent } from '../../store/status.ts'
@@ -18,7 +19,13 @@ import { clipped, clippedLeft } from '../terminal/text-width.ts'
 import { findingsIn, type Health } from './printed-status.ts'
 import type { Screen } from './watch-loop.ts'
 
-export type Seen = Health & { db: string; self: string; everyMs: number; recent: Recent; walBytes: number }
+export type Seen = Health & {
+  db: string
+  self: string
+  everyMs: number
+  recent: Recent
+  walBytes: number | null
+}
 
 /** Passes in the bar chart; the screen holds as many. */
 export const PASSES_SHOWN = 60
@@ -71,35 +78,38 @@ function title({ at, db }: Seen, width: number, paint: Paint): string {
 function lights(seen: Seen, findings: readonly Finding[], frame: Frame): string[] {
   const { at, vitals, backlog, recent, walBytes } = seen
   const { scheduler, partners, feed, disk } = vitals
-  const pass = recent.passes.at(-1)
+  const lastAt = scheduler.lastFinishedAt
   const { usualGapMs } = schedulerLateness(scheduler, at)
   const found = (...kinds: Finding['kind'][]) => findings.some(({ kind }) => kinds.includes(kind))
   const mark = (...kinds: Finding['kind'][]): Mark => (found(...kinds) ? 'look' : 'good')
   const { due, oldestDueAt } = backlog.live
   return [
-    light(found('ticks_stopped') ? 'look' : pass ? 'good' : 'none', frame, [
+    light(found('ticks_stopped') ? 'look' : lastAt === null ? 'none' : 'good', frame, [
       'last tick',
-      pass ? `${since(at, pass.at)} ago` : 'never',
-      !pass
-        ? 'run tranche tick, or serve --tick-every 60s'
-        : found('ticks_stopped')
-          ? latenessInWords(scheduler, at, usualGapMs)
-          : passWords(pass),
+      lastAt === null ? 'never' : `${since(at, lastAt)} ago`,
+      found('ticks_stopped') ? latenessInWords(scheduler, at, usualGapMs) : tickWords(recent, at),
     ]),
-    light(feed ? mark('feed_down') : 'none', frame, ['price', ...priceWords(seen)]),
+    light(found('feed_down', 'price_old') ? 'look' : feed ? 'good' : 'none', frame, [
+      'price',
+      ...priceWords(seen),
+    ]),
     light(mark('executions_stuck', 'partner_silent'), frame, [
       'due now',
       grouped(due),
       oldestDueAt === null ? 'nothing waits for a poll' : `the oldest for ${since(at, oldestDueAt)}`,
     ]),
     light(mark('partner_failing'), frame, ['orders', ...orderWords(partners)]),
-    light(mark('webhook_paused'), frame, ['webhooks', ...webhookWords(partners)]),
+    light(mark('webhook_paused', 'webhook_failing'), frame, ['webhooks', ...webhookWords(partners)]),
     light(mark('windows_unspent'), frame, ['unspent', ...unspentWords(vitals.unspent)]),
-    light(walBytes > WAL_LARGE_BYTES ? 'look' : 'good', frame, [
-      'log',
-      spellBytes(walBytes),
-      'write-ahead log, not yet folded in',
-    ]),
+    ...(walBytes === null
+      ? []
+      : [
+          light(walBytes > WAL_LARGE_BYTES ? 'look' : 'good', frame, [
+            'log',
+            spellBytes(walBytes),
+            'write-ahead log, not yet folded in',
+          ]),
+        ]),
     ...(disk
       ? [light(mark('disk_low'), frame, ['disk', `${spellBytes(disk.freeBytes)} free`, `in ${disk.folder}`])]
       : []),
@@ -170,17 +180,20 @@ function light(mark: Mark, { width, paint }: Frame, [name, value, words]: [strin
   return `${start}${mark === 'look' ? paint(style, padded) : padded}  ${clipped(words, room)}`.trimEnd()
 }
 
-function passWords(tick: Recent['passes'][number]): string {
-  const fired = `${grouped(tick.executionsCreated)} fired, ${counted(tick.plansEvaluated, 'plan')} looked at`
-  if (tick.finishedAt === null) return `${fired}, still running or cut off`
-  const ms = tick.finishedAt - tick.at
-  return `${fired}, took ${ms < 1_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`}`
+/** What the newest ticks did. */
+function tickWords({ passes }: Recent, now: Instant): string {
+  const newest = passes.at(-1)
+  if (newest === undefined) return 'run tranche tick, or serve --tick-every 60s'
+  const { at, finishedAt, executionsCreated, plansEvaluated } = newest
+  if (finishedAt === null) return `a newer one, ${since(now, at)} ago, has not ended`
+  const done = `${grouped(executionsCreated)} fired, ${counted(plansEvaluated, 'plan')} looked at`
+  return `${done}, took ${spellBriefSpan(finishedAt - at)}`
 }
 
 /** How many tranches each of the last passes fired. */
 function passBars({ passes }: Recent, width: number, paint: Paint): string[] {
   if (passes.length === 0) return []
-  const shown = passes.slice(-Math.min(PASSES_SHOWN, width - 13)).map((tick) => tick.executionsCreated)
+  const shown = passes.slice(-Math.min(PASSES_SHOWN, width - 13)).map((pass) => pass.executionsCreated)
   const most = Math.max(...shown)
   const bar = (fired: number): string =>
     fired === 0 ? paint('dim', '·') : paint('cyan', BARS[Math.ceil((fired / most) * BARS.length) - 1] ?? '█')

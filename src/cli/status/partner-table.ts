@@ -3,7 +3,7 @@
 import { counted } from '../../core/counted.ts'
 import { spellSpan } from '../../core/duration-words.ts'
 import { formatInstant, type Instant } from '../../core/instant.ts'
-import { cut } from '../../core/text.ts'
+import { cut } from '../../core/text-lengths.ts'
 import type { PartnerSeen } from '../../core/vitals.ts'
 import type { FindingJson } from '../shared/findings.ts'
 import { type Column, renderTable } from '../terminal/table.ts'

@@ -1,7 +1,7 @@
 // A status as JSON for a script, and in words for a person.
 
 import { UNSPENT_DAYS } from '../../core/alarm-thresholds.ts'
-import { spellBytes } from '../../core/bytes.ts'
+import { spellFree } from '../../core/bytes.ts'
 import { counted, grouped } from '../../core/counted.ts'
 import { type Finding, findingsOf } from '../../core/findings.ts'
 import { DAY_MS, formatInstant, type Instant, plus } from '../../core/instant.ts'
@@ -32,7 +32,7 @@ export const findingsIn = ({ vitals, at }: Health): Finding[] => findingsOf(vita
 /** More of them would say nothing new at a glance; `check` names them all. */
 const FINDINGS_SHOWN = 10
 
-/** The numbers are those of the live environments; what is in test environments stands apart. */
+/** The numbers are those of the live environments; what is in test environments is kept apart. */
 export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
   const { at, vitals, stock, backlog, sandboxes } = health
   const { scheduler, partners, unspent, price, feed, disk } = vitals
@@ -69,6 +69,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
       released_usd: formatUsd(unspent.reduce((sum, { released }) => sum + released, 0n) as Usd),
     },
     late_fills_undecided: partners.reduce((sum, { lateFills }) => sum + (lateFills?.kept ?? 0), 0),
+    late_fills_unkept: partners.reduce((sum, { lateFills }) => sum + (lateFills?.unkept ?? 0), 0),
     disk: disk && diskJson(disk),
     by_partner: partners.map((partner) => partnerJson(partner, at)),
     test: {
@@ -162,7 +163,7 @@ function priceInWords({ price, price_feed: feed }: StatusJson): string {
 }
 
 const diskInWords = ({ free_bytes: free, total_bytes: total }: ReturnType<typeof diskJson>): string =>
-  `${spellBytes(free)} free of ${spellBytes(total)} (${total === 0 ? 0 : Math.floor((100 * free) / total)} %)`
+  spellFree(free, total)
 
 const dueInWords = ({ due_backlog: due, oldest_due_age_seconds: oldest }: StatusJson): string =>
   oldest === null ? String(due) : `${due}, the oldest for ${spellSeconds(oldest)}`

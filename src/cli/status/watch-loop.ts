@@ -30,7 +30,9 @@ const COLUMNS = 80
 const ROWS = 24
 const CTRL_C = '\x03'
 
-/** Ends when it is told to: q is 0; Ctrl-C, from the keyboard or as a signal, is 130. A first look that fails throws. */
+/**
+ * Ends when it is told to: q is 0; Ctrl-C, from the keyboard or as a signal, is 130. A first look that fails throws.
+ */
 export async function watch<T>(cli: Cli, watched: Watched<T>): Promise<void> {
   const first = await watched.look()
   const stop = stopOf(cli)

@@ -2,7 +2,7 @@
 // two; everything else counts characters.
 
 import { stripVTControlCharacters } from 'node:util'
-import { cut } from '../../core/text.ts'
+import { cut } from '../../core/text-lengths.ts'
 import { visibleCell } from '../../core/visible-text.ts'
 
 /** In characters. Colours take no room. */

@@ -2,9 +2,8 @@
 // command.
 
 import { setTimeout as pause } from 'node:timers/promises'
+import { WAITS_S } from './retry-waits.ts'
 
-/** The waits of the contract, in seconds; the last one for as long as it takes. */
-const WAITS_S = [1, 2, 5, 10, 30, 60]
 const ANSWER_MS = 30_000
 /** Many times what the longest page takes. */
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024

@@ -22,8 +22,8 @@ export type History = {
 type Point = { at: Instant; price: Price }
 
 /**
- * Takes in prices part by part, in any order; of several at one instant the first one stands. None of the parts is kept,
- * so a long history takes little room.
+ * Takes in prices part by part, in any order; of several at one instant the first one counts. None of the parts is
+ * kept, so a long history takes little room.
  */
 export function gatherHistory(): { add: (points: readonly Point[]) => void; history: () => History } {
   let at = new Float64Array(1_024)

@@ -3,12 +3,13 @@
 import type { Trigger } from '../../core/execution.ts'
 import { failsafeStart } from '../../core/failsafe-start.ts'
 import { type Frequency, WINDOW_MS } from '../../core/frequency.ts'
-import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/instant.ts'
+import { earlier, type Instant, plus } from '../../core/instant.ts'
 import { type Price, priceAsNumber, usd, ZERO_USD } from '../../core/money.ts'
 import { freshSchedule, type Layout, type Schedule } from '../../core/schedule-state.ts'
 import type { Window } from '../../core/window.ts'
 import { decide } from '../slot-reserve/decide-tranche.ts'
 import type { History } from './bars.ts'
+import { WARM_UP_MS, WINDOW_EVERY_MS } from './window-starts.ts'
 
 /** What one window cost and what it might have: prices in dollars, spend as shares of the budget by bar. */
 export type WindowResult = {
@@ -26,8 +27,6 @@ export type WindowResult = {
   bars: number
 }
 
-const WINDOW_EVERY_MS = 7 * HOUR_MS
-const WARM_UP_MS = 14 * DAY_MS
 const BUDGET = usd('10000.00')
 const MIN_TRANCHE = usd('5.00')
 

@@ -1,18 +1,16 @@
-// SlotReserve: whether a tranche of a window fires now, and how much it spends. Pure; the scheduler and the backtest run
-// this very code.
+// SlotReserve: whether a tranche of a window fires now, and how much it spends. Pure; the scheduler and the backtest
+// run this very code.
 
 import { assert } from '../../core/assert.ts'
 import type { Firing, Tranche, Trigger } from '../../core/execution.ts'
 import { failsafeStart } from '../../core/failsafe-start.ts'
-import { type Instant, MINUTE_MS, plus } from '../../core/instant.ts'
+import { EXTRA_SPACING_MS } from '../../core/failsafe-tries.ts'
+import { type Instant, plus } from '../../core/instant.ts'
 import { floorToCents, lesser, type Price, type Usd, ZERO_USD } from '../../core/money.ts'
-import type { Reference, Schedule } from '../../core/schedule-state.ts'
+import { ANY_PRICE, type Reference, type Schedule } from '../../core/schedule-state.ts'
 import { referenceOf, reservationPrice } from './reservation-price.ts'
 import { clockTime, layout, type Planned, slotAt, slotStart } from './slots.ts'
 
-export const EXTRA_SPACING_MS = 5 * MINUTE_MS
-/** Above every price: the limit of a unit whose slot has had no live price yet, so that the first one is noticed. */
-export const ANY_PRICE = (2n ** 62n) as Price
 /** What one pass knows: its instant, a live price or none, the volatility and how early the failsafe begins. */
 export type Pass = { now: Instant; price: Price | null; sigma: number; leadMs: number }
 
@@ -142,7 +140,7 @@ const rest = (schedule: Schedule, until: Instant): Decision => ({
 
 /**
  * What `due` units are worth: the remaining budget over the remaining units, to the cent; the last takes what is left.
- * A rest too small to fire on its own (a minimum that was raised meanwhile) goes along rather than be lost.
+ * A rest too small to fire on its own (a minimum that was raised meanwhile) is added, so that it is not lost.
  */
 function worth(seen: Planned, due: number): Usd {
   const left = seen.layout.slots * seen.layout.unitsPerSlot - seen.layout.unitsFired

@@ -1,5 +1,5 @@
-// The prices that the units of a slot wait for. The rule is k-min search with reservation prices (Lorenz, Panagiotou and
-// Steger, "Optimal algorithms for k-search with application in option pricing", Algorithmica 55, 2009).
+// The prices that the units of a slot wait for. The rule is k-min search with reservation prices (Lorenz, Panagiotou
+// and Steger, "Optimal algorithms for k-search with application in option pricing", Algorithmica 55, 2009).
 
 import { HOUR_MS } from '../../core/instant.ts'
 import type { Price } from '../../core/money.ts'

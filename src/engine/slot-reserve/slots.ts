@@ -1,14 +1,20 @@
-// How a window is cut into slots and units, and when each of them comes.
+// How a window is cut into slots and units: how long a slot is, and when each of them comes.
 
-import { slotMsOf } from '../../core/frequency.ts'
-import { DAY_MS, type Instant, plus } from '../../core/instant.ts'
+import { WINDOW_MS } from '../../core/frequency.ts'
+import { DAY_MS, HOUR_MS, type Instant, plus } from '../../core/instant.ts'
 import { floorToCents, type Usd } from '../../core/money.ts'
 import type { Layout, Schedule } from '../../core/schedule-state.ts'
 
 /** A schedule whose window is cut into slots. */
 export type Planned = Schedule & { layout: Layout }
 
-/** Cuts a window into slots and units so that no unit is under the floor: wider slots, then one unit each, then fewer. */
+/** How long a slot of a window is, as long as the budget is enough for that many: three in a day, else two a day. */
+export const slotMsOf = (windowMs: number): number =>
+  windowMs <= WINDOW_MS.daily ? 8 * HOUR_MS : 12 * HOUR_MS
+
+/**
+ * Cuts a window into slots and units so that no unit is under the floor: wider slots, then one unit each, then fewer.
+ */
 export function layout(of: { windowStart: Instant; windowEnd: Instant; budget: Usd; floor: Usd }): Layout {
   const { budget, floor } = of
   const lengthMs = of.windowEnd - of.windowStart

@@ -2,7 +2,7 @@
 
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { isFramedInDoubt } from '../request-line.ts'
+import { isFramedInDoubt } from '../request-head.ts'
 import { isLeaving, takeLeave } from './end-connection.ts'
 import { refuse } from './refuse-broken-http.ts'
 
@@ -30,7 +30,8 @@ export function createConnection(socket: Socket, handle: RequestListener, uuid: 
   let isPaused = false
   let isEnding = false
   let flaw: string | null = null
-  // Node calls this after an answer that says `Connection: close`; its own would cut off a client that is still sending.
+  // Node calls this after an answer that says `Connection: close`; its own would cut off a client that is still
+  // sending.
   socket.destroySoon = () => takeLeave(socket)
 
   function begin(call: Call): void {

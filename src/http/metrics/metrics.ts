@@ -109,7 +109,7 @@ function createCounters(registry: Registry) {
     }),
     ticks: new Counter({
       name: 'tranche_ticks_total',
-      help: 'Passes of any process since this one started, by how they ended.',
+      help: 'Ticks of any process since this one started, by how they ended.',
       labelNames: ['result'],
       registers,
     }),

@@ -41,7 +41,7 @@ export function createGauges() {
     gauges.webhooks.reset()
     for (const { environment, status, last, count } of webhooks)
       gauges.webhooks.set({ environment, status, last_result: last ?? 'none' }, count)
-    gauges.walBytes.set(await store.walBytes())
+    gauges.walBytes.set((await store.walBytes()) ?? 0)
   }
 
   function showVitals({ scheduler, feed, price, disk, partners }: Vitals, now: Instant): void {
@@ -71,7 +71,7 @@ const addGauges = (add: AddGauge) => ({
   ),
   schedulerLate: add(
     'scheduler_late',
-    `1 when plans wait and no pass has finished for ${GRACE_MS / MINUTE_MS} minutes and ${GAPS_ALLOWED} usual gaps.`,
+    `1 when plans wait and no tick has finished for ${GRACE_MS / MINUTE_MS} minutes and ${GAPS_ALLOWED} usual gaps.`,
   ),
   findings: add('findings', 'What tranche status warns of, by kind.', ['kind', 'severity']),
   feedDown: add('feed_down', '1 when the latest ticks got no price from their feed; absent without a feed.'),

@@ -1,12 +1,12 @@
 // The API description, OpenAPI 3.1, made from the route table and the schemas the handlers use.
 
 import { z } from 'zod'
-import { fillBody, noFillBody } from '../executions.ts'
+import { fillBody, noFillBody } from '../confirm.ts'
 import { SAMPLE } from '../fields.ts'
 import type { Route } from '../route.ts'
 import { ROUTES } from '../routes.ts'
 import { HEADERS, INFO, PARAMETERS, TAGS } from './info-and-headers.ts'
-import type { RefusalExample } from './refusals.ts'
+import type { RefusalExample } from './refusal-examples.ts'
 import { OPERATIONS, type Operation } from './route-descriptions.ts'
 
 type Json = { [name: string]: unknown }
@@ -221,7 +221,10 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
   return flatten(made) as Json
 }
 
-/** Samples by their proper name, and what may also be null as `type: [string, null]` rather than a choice of two schemas. */
+/**
+ * Samples by their proper name, and what may also be null as `type: [string, null]` rather than a choice of two
+ * schemas.
+ */
 function flatten(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(flatten)
   if (node === null || typeof node !== 'object') return node

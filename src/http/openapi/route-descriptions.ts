@@ -2,7 +2,7 @@
 
 import { MINUTE_MS } from '../../core/instant.ts'
 import { LEASE_MS } from '../../core/lease.ts'
-import { DUE_PAGE_MAX } from '../executions.ts'
+import { DUE_PAGE_MAX } from '../poll.ts'
 import {
   ANY_REFUSAL,
   BODY_REFUSALS,
@@ -14,7 +14,7 @@ import {
   type RefusalExample,
   USER_REFUSALS,
   WEBHOOK_REFUSALS,
-} from './refusals.ts'
+} from './refusal-examples.ts'
 
 export type Operation = {
   operationId: string

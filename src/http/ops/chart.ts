@@ -1,4 +1,4 @@
-// Prices as a line, and the tranches on it where they fired. It stretches to any width, so its text stands beside it.
+// Prices as a line, and the tranches on it where they fired. It stretches to any width, so its text is beside it.
 
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import { formatPrice, formatUsd, type Price, priceAsNumber } from '../../core/money.ts'

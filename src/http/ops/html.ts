@@ -20,7 +20,7 @@ export class Html {
 /** Nothing is written for null, undefined and false. */
 export type Part = Html | string | number | null | undefined | false | readonly Part[]
 
-/** Parts belong between tags, or in an attribute that stands in double quotes. */
+/** Parts belong between tags, or in an attribute in double quotes. */
 export const html = (strings: TemplateStringsArray, ...parts: Part[]): Html => Html.of(strings, parts)
 
 const written = (part: Part | undefined): string => {

@@ -4,7 +4,7 @@ import { H3, type H3Event } from 'h3'
 import type { Log } from '../../log.ts'
 import { openAnswer } from '../answer-headers.ts'
 import { Refusal } from '../refusal.ts'
-import { flawOf, writtenAs } from '../request-line.ts'
+import { flawOf, writtenAs } from '../request-head.ts'
 import type { Ops } from './endpoints.ts'
 import { OPS_PATHS, type OpsAnswer, type OpsPath } from './paths.ts'
 

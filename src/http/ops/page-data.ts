@@ -19,7 +19,7 @@ export const ROWS_SHOWN = 50
 const MONTHS_SHOWN = 24
 const WINDOWS_SHOWN = 15
 const TRANCHES_DRAWN = 200
-const PRICES_SHOWN_MS = 2 * DAY_MS
+export const PRICES_SHOWN_MS = 2 * DAY_MS
 const PRICE_STEPS = 400
 /** However often the page is asked for, its data is read at most this often. */
 const OVERVIEW_MS = 2_000

@@ -2,15 +2,23 @@
 
 import { spellSpan } from '../../core/duration-words.ts'
 import type { Finding } from '../../core/findings.ts'
-import { spellInstant } from '../../core/instant.ts'
-import { averagePrice, formatBtc, formatPrice, formatUsd, priceAsNumber, ZERO_USD } from '../../core/money.ts'
+import { DAY_MS, spellInstant } from '../../core/instant.ts'
+import { averagePrice, formatBtc, formatPrice, formatUsd, ZERO_USD } from '../../core/money.ts'
 import type { Partner } from '../../core/partner.ts'
+import { awaitedPrice, type Schedule } from '../../core/schedule-state.ts'
 import { quoted } from '../../core/shell-word.ts'
 import type { PartnerSeen } from '../../core/vitals.ts'
 import type { ListedPlan } from '../../store/plans.ts'
 import { drawPrices } from './chart.ts'
 import { type Html, html, link, type Part } from './html.ts'
-import { type MonthView, monthsSince, type Overview, type PlanView, ROWS_SHOWN } from './page-data.ts'
+import {
+  type MonthView,
+  monthsSince,
+  type Overview,
+  type PlanView,
+  PRICES_SHOWN_MS,
+  ROWS_SHOWN,
+} from './page-data.ts'
 import { STYLE } from './style.ts'
 import { ago, billingRow, partnerLink, planLink, tableOf, trancheRow } from './tables-and-links.ts'
 
@@ -63,7 +71,7 @@ ${seen.findings.length === 0 ? html`<p class="good">Nothing to look after.</p>` 
 <p class="quiet">Last tick: ${ago(seen.vitals.scheduler.lastFinishedAt, seen.now)}. <code>tranche check</code> looks for more: it reads
 the whole file and recomputes the ledger, which no page does.</p></section>`,
     today(seen),
-    html`<section><h2>Prices of two days, and the latest tranches</h2>
+    html`<section><h2>Prices of ${PRICES_SHOWN_MS / DAY_MS} days, and the latest tranches</h2>
 ${drawPrices({ ...seen, to: seen.now })}
 ${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], seen.tranches.slice(0, TRANCHES_LISTED).map(trancheRow), 'Nothing has fired yet.')}</section>`,
     html`<section><h2>Windows that end next with money left</h2>
@@ -102,7 +110,7 @@ function today({ day: { total, since } }: Overview): Html {
 <div><dt>Failed</dt><dd class="${total.failed > 0 && 'bad'}">${total.failed}</dd></div>
 <div><dt>USD</dt><dd>${formatUsd(total.usd)}</dd></div>
 <div><dt>BTC</dt><dd>${formatBtc(total.btc)}</dd></div>
-<div><dt>Average price</dt><dd>${average === null ? 'none' : priceAsNumber(average).toFixed(2)}</dd></div>
+<div><dt>Average price</dt><dd>${average === null ? 'none' : formatPrice(average)}</dd></div>
 </dl></section>`
 }
 
@@ -196,7 +204,7 @@ export function planParts({ plan, ...drawing }: PlanView): Part[] {
 <div><dt>User</dt><dd>${plan.partnerUserId}</dd></div>
 <div><dt>Status</dt><dd>${plan.status}</dd></div>
 <div><dt>Amount</dt><dd>${formatUsd(plan.amount)} USD ${plan.frequency}</dd></div>
-<div><dt>Waits for</dt><dd>${schedule?.limitPrice ? `${formatPrice(schedule.limitPrice)} USD` : schedule ? spellInstant(schedule.nextRunAt) : 'nothing'}</dd></div></dl></section>`,
+<div><dt>Waits for</dt><dd>${schedule === null ? 'nothing' : waitsFor(schedule)}</dd></div></dl></section>`,
     html`<section><h2>${window === null ? 'No open window' : `The window until ${spellInstant(window.end)}`}</h2>
 ${drawPrices(drawing)}
 ${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], drawing.tranches.slice(0, ROWS_SHOWN).map(trancheRow), 'Nothing has fired yet.')}</section>`,
@@ -227,6 +235,12 @@ ${tableOf(
 )}
 ${pageLinks({ page, pages, of: (at) => link('/ops', { month: period.month, page: at }) })}</section>`,
   ]
+}
+
+/** A price, or while there is none the instant at which it goes by the clock. */
+function waitsFor(schedule: Schedule): string {
+  const price = awaitedPrice(schedule)
+  return price === null ? spellInstant(schedule.clockAt ?? schedule.nextRunAt) : `${formatPrice(price)} USD`
 }
 
 type Pages = { page: number; pages: number; of: (page: string) => string }

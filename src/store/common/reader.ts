@@ -1,4 +1,4 @@
-// How both stores are read in the same way: a statement in the SQL that both speak, and an interface that runs it.
+// Statements in the SQL that both stores speak, and the interface that runs them on either.
 
 /**
  * A statement with parameters as `:name`. `Row` is what a row of its answer looks like. In common SQL, a sum is cast

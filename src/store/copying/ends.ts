@@ -9,7 +9,7 @@ import type { Table } from './tables.ts'
 
 /**
  * When the migrations of a file were applied, which a copy of that file records as well, wherever it has been
- * meanwhile; and when the database was begun, which stands in for the migrations that it never had.
+ * meanwhile; and when the database was begun, which takes the place of the migrations that it never had.
  */
 export type FileHistory = {
   begunAt: Instant

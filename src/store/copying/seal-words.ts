@@ -1,4 +1,4 @@
-// What a sealed database says when something would write to it.
+// What a sealed database says when something would write to it, and what is said when it was sealed for nothing.
 
 import { formatInstant, type Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
@@ -25,4 +25,15 @@ export const sealedBeforeMigration = (seal: Seal): Problem =>
   new Problem(
     'database_sealed',
     `${sealedWords(seal)} This version of tranche would have to migrate it: read it with the version that sealed it.`,
+  )
+
+/**
+ * What is said of a database that was sealed for a copy that then could not be named. There is never a moment at which
+ * both take writes, so it is sealed by then. `shown` is its name as it may be shown.
+ */
+export const sealedInVain = (error: unknown, shown: string): Problem =>
+  new Problem(
+    'storage_failed',
+    `${shown} is sealed, but giving its copy the name failed: ${(error as Error).message} Run it again, or give ` +
+      'the database back with `tranche copy --unseal` once it is certain that nothing uses the copy.',
   )

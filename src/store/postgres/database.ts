@@ -1,4 +1,4 @@
-// A database on a server.
+// The PostgreSQL store as a `Database`: what commands may do with a database on a server.
 
 import type { Instant } from '../../core/instant.ts'
 import { shownAddress } from '../address.ts'

@@ -1,6 +1,6 @@
 // Partners, keys, tiers, users and webhooks, where both stores use the same SQL.
 
-import { OF_TENANT } from './expressions.ts'
+import { OF_TENANT } from './which-tenants.ts'
 
 /** Tenants that match a filter; with `before`, those whose partner was created by then. */
 export const SELECT_TENANTS = `
@@ -41,6 +41,9 @@ export const PUT_TIER = `
 export const PUT_TIER_OVERRIDE = `
   insert into tier_overrides (partner_slug, from_month, tier_name) values (:slug, :from_month, :tier)
   on conflict (partner_slug, from_month) do update set tier_name = excluded.tier_name`
+
+export const SELECT_USER =
+  'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id'
 
 export const KEEP_CONSENT = `
   insert into consents (user_id, consent_version, consent_timestamp, received_at)

@@ -1,7 +1,8 @@
 // Every rule of the ledger, recomputed from executions, trades and adjustments, in SQL that both stores speak.
 
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
-import { IS_OPEN, TENANT_NAME } from './expressions.ts'
+import { IS_OPEN } from './open-due-and-stuck.ts'
+import { TENANT_NAME } from './which-tenants.ts'
 
 export type Rule = { kind: string; sql: string; message: (row: Record<string, unknown>) => string }
 
@@ -137,7 +138,7 @@ export const LEDGER_RULES: Rule[] = [
       join executions e on e.execution_id = x.execution_id
       where x.usd < 0 or x.btc < 0 or (x.usd = 0) <> (x.btc = 0)`,
     message: (row) =>
-      `its adjustments bring it to ${money(row.usd)} USD and ${formatBtc(row.btc as Btc)} BTC: no purchase is that`,
+      `its adjustments bring it to ${money(row.usd)} USD and ${formatBtc(row.btc as Btc)} BTC, which no purchase can be`,
   },
   {
     // An accepted late fill is an adjustment with the amounts its report leads to, of an order nothing else holds.

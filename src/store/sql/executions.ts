@@ -1,8 +1,21 @@
-// How executions are listed, by both stores.
+// How executions are read, listed and cancelled, by both stores.
 
 import type { Instant } from '../../core/instant.ts'
 import type { ExecutionFilter } from '../executions.ts'
-import { IS_DUE_LATE, IS_STUCK, OF_TENANT, SELECT_EXECUTION, SELECT_LISTED_EXECUTION } from './expressions.ts'
+import { IS_DUE_LATE, IS_STUCK } from './open-due-and-stuck.ts'
+import { OF_TENANT } from './which-tenants.ts'
+
+const EXECUTION_COLUMNS = 'e.*, p.partner_plan_id, u.partner_user_id'
+const EXECUTION_TABLES = `
+  executions e join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id`
+
+/** Everything of an execution, with its plan's and user's ids. */
+export const SELECT_EXECUTION = `select ${EXECUTION_COLUMNS} from ${EXECUTION_TABLES}`
+
+/** The same with the name of its tenant. */
+export const SELECT_LISTED_EXECUTION = `
+  select ${EXECUTION_COLUMNS}, t.partner_slug, t.environment
+  from ${EXECUTION_TABLES} join tenants t on t.tenant_id = e.tenant_id`
 
 const JOIN_SANDBOX = 'left join sandboxes s on s.tenant_id = e.tenant_id'
 // The plus makes it go by ids, the order of the table: a page is read from where it begins, and nothing is sorted.

@@ -1,6 +1,6 @@
 // Plans as both stores read and write them.
 
-import { IN_REAL_TIME, OF_TENANT } from './expressions.ts'
+import { IN_REAL_TIME, OF_TENANT } from './which-tenants.ts'
 
 /** A plan with the name of its user; a condition on `p` follows. */
 const SELECT_PLAN = 'select p.*, u.partner_user_id from plans p join users u on u.user_id = p.user_id'

@@ -1,8 +1,8 @@
 // When a plan of a sandbox is due: its tenant has a time of its own, so no range along an index finds it.
 
 /**
- * Whether a pass must look at a schedule `s` at `now` (an SQL expression), when the price is `:price` or unknown and the
- * failsafe begins `:lead` before a window's end.
+ * Whether a pass must look at a schedule `s` at `now` (an SQL expression), when the price is `:price` or unknown and
+ * the failsafe begins `:lead` before a window's end.
  */
 export const isDueAt = (now: string): string =>
   `s.awake = 1 and (s.next_run_at <= ${now}
@@ -14,9 +14,9 @@ const NEVER = 2n ** 62n
 const after = (at: string): string => `case when ${at} > :after then ${at} else ${NEVER} end`
 
 /**
- * The first instant after `:after` at which a plan of a tenant is to be looked at; of those that come within `:together`
- * of it, the last, where each plan counts with its next one alone. Reads every plan of the tenant once. `least` is the
- * function that returns the least of its arguments.
+ * The first instant after `:after` at which a plan of a tenant is to be looked at; of those that come within
+ * `:together` of it, the last, where each plan counts with its next one alone. Reads every plan of the tenant once.
+ * `least` is the function that returns the least of its arguments.
  */
 export const nextStop = (least: 'min' | 'least'): string => `
   with stops as materialized (

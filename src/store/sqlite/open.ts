@@ -6,30 +6,23 @@ import { waitAtClose } from '../at-close.ts'
 import type { MigrationState } from '../schema-version.ts'
 import type { Store } from '../store.ts'
 import { createAuditLog, createAuditStore } from './accounts/audit.ts'
-import { createKeyStore, type KeyMemory } from './accounts/keys.ts'
+import { createKeyMemory, createKeyStore } from './accounts/keys.ts'
 import { createPartnerStore } from './accounts/partners.ts'
 import { createTierStore } from './accounts/tiers.ts'
 import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
-import {
-  CHECKPOINT_PAGES,
-  type Connection,
-  configure,
-  connect,
-  type Database,
-  openFile,
-} from './file/connection.ts'
+import { type Connection, connect, type Database, openFile } from './file/connection.ts'
 import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './file/error-words.ts'
 import { watchName } from './file/file-gone-watch.ts'
-import { createMemory } from './file/memory.ts'
 import { migrate, migrationStates } from './file/migrate.ts'
 import { refuseNetworkFile } from './file/network-disk.ts'
 import { isMissing, realName } from './file/own-files.ts'
 import { watchSchema } from './file/schema-watch.ts'
+import { CHECKPOINT_PAGES, configure } from './file/settings.ts'
+import { whenFree } from './file/wait-for-lock.ts'
 import { refuseDoubtfulLog } from './file/wal-checks.ts'
 import { forgetLogOwner, noteLogOwner } from './file/wal-owner.ts'
-import { whenFree } from './file/when-free.ts'
 import { createCheckStore } from './health/check.ts'
 import { createMonitoringStore } from './health/monitoring.ts'
 import { createOpsPageStore } from './health/ops-page.ts'
@@ -86,9 +79,6 @@ export async function openStore(file: string, options: OpenOptions): Promise<Sto
   }
 }
 
-/** More keys than a minute's calls bring; each takes a few hundred bytes. */
-const KEYS_REMEMBERED = 10_000
-
 async function checkpointsOf(db: Database, file: string): Promise<Checkpoints | null> {
   const { takeOverCheckpoints } = await import('./file/checkpoints.ts')
   return takeOverCheckpoints(db, { file, pages: CHECKPOINT_PAGES })
@@ -101,7 +91,7 @@ function assemble(
 ): Store {
   const { db } = connection
   const audit = createAuditLog(db)
-  const memory: KeyMemory = createMemory(db, KEYS_REMEMBERED)
+  const memory = createKeyMemory(db)
   const time = createTenantTime(connection)
   const ledger = createLedger(db)
   const stops = createStops(connection, ledger, time)

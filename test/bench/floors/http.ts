@@ -35,8 +35,8 @@ const routed = (): RequestListener => {
 }
 
 /**
- * The duties of a call: a key that is looked up by its hash, an id, a body whose shape is checked, a count and a duration,
- * a line in the log. `log` is the name of its file, which is written in large pieces.
+ * The duties of a call: a key that is looked up by its hash, an id, a body whose shape is checked, a count and a
+ * duration, a line in the log. `log` is the name of its file, which is written in large pieces.
  */
 function dutiful(log: string): RequestListener {
   const lines = pino({ base: null }, pino.destination({ dest: log, sync: false, minLength: 1 << 13 }))

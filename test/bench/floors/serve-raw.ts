@@ -1,4 +1,4 @@
-// What the loops on a file and on a server have alike: a job at a time is prepared, measured and ended.
+// What the loops on a file and on a server have in common: a job at a time is prepared, measured and ended.
 
 import type { RawDone, RawJob } from '../backend.ts'
 import { serveJobs } from '../helper.ts'

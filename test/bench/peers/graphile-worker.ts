@@ -1,5 +1,5 @@
-// graphile-worker, a queue on PostgreSQL: jobs are added in one go, and then claimed and completed, each in a commit of its
-// own, or many in one. In batches it goes on to the next job before the last one's completion is committed.
+// graphile-worker, a queue on PostgreSQL: jobs are added in one go, and then claimed and completed, each in a commit of
+// its own, or many in one. In batches it goes on to the next job before the last one's completion is committed.
 
 import { Logger, makeWorkerUtils, runOnce } from 'graphile-worker'
 import { serveJobs } from '../helper.ts'

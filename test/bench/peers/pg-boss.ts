@@ -1,5 +1,5 @@
-// pg-boss, a queue on PostgreSQL: jobs are added in one go, and then claimed and completed, each by itself or many in one
-// statement.
+// pg-boss, a queue on PostgreSQL: jobs are added in one go, and then claimed and completed, each by itself or many in
+// one statement.
 
 import { PgBoss } from 'pg-boss'
 import { serveJobs } from '../helper.ts'

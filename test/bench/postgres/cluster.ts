@@ -1,5 +1,5 @@
-// The server that a run measures on: one cluster of Debian's packages on the disk of the temporary folder, over a socket,
-// as durable as the product demands. It is gone with the process.
+// The server that a run measures on: one cluster of Debian's packages on the disk of the temporary folder, over a
+// socket, as durable as the product demands. It is gone with the process.
 
 import pg from 'pg'
 import { query, valuesOf } from '../../../src/store/postgres/server/statement.ts'

@@ -1,5 +1,5 @@
-// A day of a service: plans, a pass each minute, a partner that polls and confirms. The clock is that of a sandbox, moved
-// on minute by minute with the program's own command.
+// A day of a service: plans, a pass each minute, a partner that polls and confirms. The clock is that of a sandbox,
+// moved on minute by minute with the program's own command.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -25,7 +25,7 @@ export function lastMonth(): { month: string; start: Instant; end: Instant } {
 }
 
 function period(month: string) {
-  if (!isMonth(month)) throw new Error(`${month} is no month`)
+  if (!isMonth(month)) throw new Error(`${month} is not a month`)
   return periodOf(month)
 }
 

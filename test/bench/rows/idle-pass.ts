@@ -1,5 +1,5 @@
-// A pass that fires nothing, over few plans and over many. A tick is mostly its start, in which a millisecond more would
-// not show: so this is the source, in a process of its own, from the lock to the report.
+// A pass that fires nothing, over few plans and over many. A tick is mostly its start, in which a millisecond more
+// would not show: so this is the source, in a process of its own, from the lock to the report.
 
 import { join } from 'node:path'
 import type { Backend } from '../backend.ts'

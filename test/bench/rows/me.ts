@@ -1,4 +1,4 @@
-// A call that only reads: what the program adds to the server and the router that it stands on.
+// A call that only reads: what the program adds to the server and the router that it is built on.
 
 import { startBare } from '../bare-server.ts'
 import { type Server, startLoad } from '../loading.ts'

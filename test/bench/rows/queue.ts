@@ -1,5 +1,5 @@
-// The way of an instruction from its firing to its confirmation, beside queues of others that keep jobs in the same kind
-// of database: what they call add, claim and done.
+// The way of an instruction from its firing to its confirmation, beside queues of others that keep jobs in the same
+// kind of database: what they call add, claim and done.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -9,7 +9,9 @@ import pg from 'pg'
 import { type Server, startServer, startStandby } from '../../support/postgres-server.ts'
 import { until, within } from '../../support/within.ts'
 
-/** How an old primary ends: its processes fall over, or they stand still and are ended when the standby has taken over. */
+/**
+ * How an old primary ends: its processes fall over, or they stand still and are ended when the standby has taken over.
+ */
 export type End = 'killed' | 'frozen'
 
 export type Cluster = {
@@ -119,7 +121,7 @@ export async function startCluster(): Promise<Cluster> {
       await within(READY_MAX_MS, 'the standby is promoted', standby.ask('select pg_promote()'))
       primary = standby
       lead()
-      // Whoever is still connected to it learns only now that it is gone.
+      // A client that is still connected to it learns only now that it is gone.
       send(all, 'SIGKILL')
       await old.stop()
       standby = await within(READY_MAX_MS, 'a standby is made', startStandby(primary, SETTINGS))

@@ -76,7 +76,7 @@ export async function startService(name: string, place: Place, argv: readonly st
       ready = isReady().then(() => {
         host.disturbedAt = performance.now()
       })
-      // Whoever waits for it learns what went wrong.
+      // The caller that waits for it learns what went wrong.
       ready.catch(() => {})
       return true
     },
@@ -162,5 +162,5 @@ function assertTicked(code: number | string, { out, err }: Started): void {
 
 export const SCHEDULED = ['--tick-every', '1s', ...FEED]
 
-/** Whoever started it ends it. */
+/** The process that started it ends it. */
 const NEVER = { after: () => {} }

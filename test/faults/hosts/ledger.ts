@@ -1,4 +1,5 @@
-// What must be true of the ledger however many hosts wrote to it: read by questions of this file's own, past the program.
+// What must be true of the ledger however many hosts wrote to it: read by questions of this file's own, past the
+// program.
 
 import assert from 'node:assert/strict'
 import { LEASE_MS } from '../purchases.ts'

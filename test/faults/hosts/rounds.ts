@@ -145,7 +145,7 @@ async function finish(scene: Scene, months: Map<string, string>): Promise<void> 
 
 const ABOUT_MAX_MS = 20_000
 
-/** What its sessions are about, for whoever reads of a round that hangs; and the last words of the hosts. */
+/** What its sessions are about, for anyone who reads of a round that hangs; and the last words of the hosts. */
 async function aboutServer({ cluster, services, tickers }: Scene): Promise<string> {
   const words = [...services, ...tickers].map((host) => `${host.name}: ${host.said()}`)
   const rows = await cluster.ask<Record<string, unknown>>(

@@ -1,4 +1,5 @@
-// What is done to a database of many hosts while it works: to a service, a ticker, a session, the network, either server.
+// What is done to a database of many hosts while it works: to a service, a ticker, a session, the network, either
+// server.
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Fate } from '../../support/cutting-proxy.ts'
@@ -10,7 +11,10 @@ export type Strike = {
   name: string
   /** How often in a deck. */
   times: number
-  /** Done when everything is as it was. Answers whether something was hit in the middle of its work, if that can be seen. */
+  /**
+   * Done when everything is as it was. Answers whether something was hit in the middle of its work, if that can be
+   * seen.
+   */
   strike: (scene: Scene) => Promise<boolean>
 }
 

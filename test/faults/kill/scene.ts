@@ -5,7 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { seededRandom } from '../../../src/core/seeded-random.ts'
-import { finish, type Started, start, startServe } from '../../support/process.ts'
+import { runHere } from '../../support/command.ts'
+import { type Started, start, startServe } from '../../support/process.ts'
 import { createPartner, type Partner } from './partner.ts'
 
 export type Scene = {
@@ -20,7 +21,7 @@ export type Scene = {
   /** Starts a command on `file`, by default the database of the scene. */
   start: (argv: readonly string[], file?: string) => Started
   serve: (...argv: string[]) => Promise<Started & { url: string }>
-  /** Runs a command that must end with 0 and say nothing on stderr; answers what it printed. */
+  /** Runs a command in this process, which must end with 0 and say nothing on stderr; answers what it printed. */
   run: (argv: readonly string[], file?: string) => Promise<string>
   issueKey: (env: string) => Promise<string>
   /** Runs the service for as long as `work` takes, and stops it as an operator would. */
@@ -44,7 +45,7 @@ export async function openScene(seed: number): Promise<Scene> {
     follow(start(ending, ['--db', on, ...argv], { cwd: folder }))
 
   async function run(argv: readonly string[], on = file): Promise<string> {
-    const { code, out, err } = await finish(ending, ['--db', on, ...argv], { cwd: folder })
+    const { code, out, err } = await runHere(['--db', on, ...argv])
     assert.equal(code, 0, `${argv.join(' ')}: ${out}${err}`)
     // Nothing but the remark on a month that is not over.
     assert.match(err, /^(\S+ is not over yet: .*\n)?$/)

@@ -1,5 +1,6 @@
-// A partner that never gives up: it adds plans, polls, buys and confirms, at whichever address answers, and prints a line
-// of JSON for everything that it was told has been recorded. The end of its input stops it, once all it bought is confirmed.
+// A partner that never gives up: it adds plans, polls, buys and confirms, at whichever address answers, and prints a
+// line of JSON for everything that it was told has been recorded. The end of its input stops it, once all it bought is
+// confirmed.
 //
 //   node partner.ts KEY CA ADDRESS...
 

@@ -1,6 +1,6 @@
-// A life in which the process is killed in the middle of what it does. Afterwards the data are what they were before that,
-// or what they were to be, or in between two transactions of it; whatever was answered is there. A connection that ends is
-// no such thing: what is asked is answered as ever.
+// A life in which the process is killed in the middle of what it does. Afterwards the data are what they were before
+// that, or what they were to be, or in between two transactions of it; whatever was answered is there. A connection
+// that ends is no such thing: what is asked is answered as ever.
 
 import type { Action, Death, Interruptible } from '../action.ts'
 import type { Chance } from '../chance.ts'
@@ -26,7 +26,9 @@ import { makePlace } from '../system/place.ts'
 import { type Crashes, noCrashes } from './crashes.ts'
 import { type MortalHost, openMortalHost } from './mortal-host.ts'
 
-/** How likely an action is to be the last of its process: a pass more than others, because it is several transactions. */
+/**
+ * How likely an action is to be the last of its process: a pass more than others, because it is several transactions.
+ */
 const KILLED = { pass: 0.25, other: 0.12 }
 /** How likely another one is to lose a connection to its server. */
 const SEVERED = 0.15
@@ -35,8 +37,9 @@ const KILLS_PER_OPENING = 5
 /** How many of them are killed around a commit, which is when something can be lost; the others at any call. */
 const KILLED_AT_COMMIT = 0.5
 /**
- * What most actions need, each counted before and after. Some passes make more. On a file a pass makes two to six commits
- * as a rule, everything else one at most; a server is asked for less, and every look at one moment ends with a commit too.
+ * What most actions need, each counted before and after. Some passes make more. On a file a pass makes two to six
+ * commits as a rule, everything else one at most; a server is asked for less, and every look at one moment ends with a
+ * commit too.
  */
 const MOST = {
   sqlite: { commits: { pass: 8, other: 2 }, calls: { pass: 300, other: 80 }, firstCalls: 12 },
@@ -86,7 +89,9 @@ type On = { host: MortalHost; isServer: boolean }
 
 type Drawing = { chance: Chance; store: keyof typeof MOST }
 
-/** Some of what is drawn is to be interrupted. Nothing happens beside it: what is true then would be anybody's guess. */
+/**
+ * Some of what is drawn is to be interrupted. Nothing happens beside it: what is true then would be anybody's guess.
+ */
 function interrupted(action: Action, drawing: Drawing): Action {
   const { chance, store } = drawing
   const isOne =
@@ -130,7 +135,7 @@ async function actAndDie(
   if (state.executions.length > before) crashes.afterFiring += 1
 }
 
-/** Whoever asked is answered as if nothing had happened. Only a pass may end with the session that holds its lock. */
+/** The caller is answered as if nothing had happened. Only a pass may end with the session that holds its lock. */
 async function actSevered(
   on: On,
   state: State,

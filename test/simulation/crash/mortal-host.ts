@@ -1,6 +1,7 @@
 // The program in a process that can be killed, and started again on the same file.
 
 import { type ChildProcess, fork } from 'node:child_process'
+import { COMPILED } from '../../support/compiled.ts'
 import { Difference } from '../difference.ts'
 import type { Deed } from '../request.ts'
 import type { Host } from '../system/host.ts'
@@ -87,7 +88,11 @@ export async function openMortalHost(of: { place: Place; seed: number; start: nu
 }
 
 const start = (): ChildProcess =>
-  fork(new URL('./process.ts', import.meta.url), { serialization: 'advanced' })
+  fork(new URL('./process.ts', import.meta.url), {
+    serialization: 'advanced',
+    execArgv: [],
+    env: { ...process.env, ...COMPILED },
+  })
 
 /** What the process tells; null when it died. */
 function ask(child: ChildProcess, question: Ask): Promise<Told | null> {

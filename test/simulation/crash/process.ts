@@ -1,6 +1,7 @@
 // A process that has the program in it, and that can be told to die at one of its calls to the database, or to lose a
 // connection there.
 
+import { flushCompileCache } from 'node:module'
 import type { Death } from '../action.ts'
 import type { Deed } from '../request.ts'
 import { hostHere } from '../system/host.ts'
@@ -58,6 +59,8 @@ async function watch(place: Place): Promise<void> {
   else watchCalls(isHere)
 }
 
+// Written now, because nothing runs after a kill.
+flushCompileCache()
 process.on('message', async (ask: Ask) => {
   try {
     process.send?.(await answer(ask))

@@ -1,5 +1,5 @@
-// What this process says to a PostgreSQL server, statement by statement, so that it or its connection can be ended between
-// two messages.
+// What this process says to a PostgreSQL server, statement by statement, so that it or its connection can be ended
+// between two messages.
 
 import pg from 'pg'
 
@@ -22,7 +22,9 @@ type Statement = { text: string }
 type Submit = (this: Statement, wire: Wire) => Error | null
 type Complete = (this: Statement, told: unknown, wire: Wire) => void
 
-/** `at` is asked at every place, and answers what becomes of the connection there. `server` is where a session is ended. */
+/**
+ * `at` is asked at every place, and answers what becomes of the connection there. `server` is where a session is ended.
+ */
 export async function watchMessages(
   server: string,
   at: (point: Point, isCommit: boolean) => Fate | null,

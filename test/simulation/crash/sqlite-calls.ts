@@ -3,7 +3,9 @@
 import SQLite from 'better-sqlite3'
 import { openFile } from '../../../src/store/sqlite/file/connection.ts'
 
-/** Has `boundary` called before and after every call to the database: what is between two of them is never cut in half. */
+/**
+ * Has `boundary` called before and after every call to the database: what is between two of them is never cut in half.
+ */
 export function watchCalls(boundary: (isCommit: boolean) => void): void {
   const db = openFile(':memory:')
   const statement = Object.getPrototypeOf(SQLite.prototype.prepare.call(db, 'select 1'))

@@ -10,5 +10,5 @@ export const ok = (body: unknown): Expected => ({ status: 200, body })
 export const refused = (status: number, detail: string): Expected => ({ status, body: { detail } })
 export const refusedNaming = (status: number, ...says: readonly string[]): Expected => ({ status, says })
 
-/** Stands in an expected body for a text that only the program can know. */
+/** Takes the place, in an expected body, of a text that only the program can know. */
 export const ANY_TEXT = '<any text>'

@@ -4,7 +4,10 @@ import { leftOf } from './ledger.ts'
 import { type Plan, type Timing, WINDOW_LENGTH } from './state.ts'
 import { DAY, HOUR, least, MINUTE, toCents } from './units.ts'
 
-/** What a pass knows: its instant, a live price or none, the volatility, and how long before its end a window is emptied. */
+/**
+ * What a pass knows: its instant, a live price or none, the volatility, and how long before its end a window is
+ * emptied.
+ */
 export type Known = { now: number; price: bigint | null; sigma: number; lead: number }
 
 export type Fired = { amount: bigint; trigger: string }
@@ -45,7 +48,9 @@ function wait(timing: Timing, until: number): null {
   return null
 }
 
-/** As many slots and units as the budget has minimum tranches for: slots of a day first, then one unit each, then fewer. */
+/**
+ * As many slots and units as the budget has minimum tranches for: slots of a day first, then one unit each, then fewer.
+ */
 function cut({ window, floor }: Timing): NonNullable<Timing['cut']> {
   const length = window.end - window.start
   // A window may be shorter than its frequency says: it begins behind one that used the same slot.

@@ -59,8 +59,8 @@ export function settle({ window, amount }: Execution, spent: bigint): void {
 }
 
 /**
- * Changes what an execution without a reservation came to. More comes out of what the window has left, as far as that and
- * the execution's own amount go, and is excess beyond; less takes the excess away first.
+ * Changes what an execution without a reservation came to. More comes out of what the window has left, as far as that
+ * and the execution's own amount go, and is excess beyond; less takes the excess away first.
  */
 export function change({ window, amount }: Execution, before: bigint, after: bigint): void {
   if (after < before) {

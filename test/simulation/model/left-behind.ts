@@ -1,5 +1,6 @@
-// What a process that died on a server leaves for the next one to do: schedules that do not have a partner's new minimum
-// yet, and wake-ups that nobody has claimed (docs/decisions/0066-a-hold-of-many-plans.md). On a file there is neither.
+// What a process that died on a server leaves for the next one to do: schedules that do not have a partner's new
+// minimum yet, and wake-ups that nobody has claimed (docs/decisions/0066-a-hold-of-many-plans.md). On a file there is
+// neither.
 
 import type { State, Tenant, WakeUp } from './state.ts'
 import { least } from './units.ts'
@@ -45,8 +46,8 @@ export function* followAll(state: State): Generator<void, void> {
 
 /**
  * Of the wake-ups that passes which died may have left to this one, those that it has sent: `sent` are the tenants and
- * earliest executions that it announced. They go to the registration that there is now. Null when it sent some of a pass
- * and withheld others.
+ * earliest executions that it announced. They go to the registration that there is now. Null when it sent some of a
+ * pass and withheld others.
  */
 export function takenOver(
   { left }: State,

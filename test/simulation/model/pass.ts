@@ -157,7 +157,10 @@ function visit(state: State, plans: readonly Plan[], known: Known): { fired: Exe
   return { fired, rolled }
 }
 
-/** What is promised: near its end a window has nothing left that a tranche could spend, but for what came back too often. */
+/**
+ * What is promised: near its end a window has nothing left that a tranche could spend, but for what came back too
+ * often.
+ */
 function assertOffered(plan: Plan, { now, lead }: Known): void {
   const { timing } = plan
   if (!timing || !isAwake(plan)) return

@@ -1,4 +1,5 @@
-// What the contract promises whatever happens, asked of the model itself: should it err as the program does, it errs here.
+// What the contract promises whatever happens, asked of the model itself: should it err as the program does, it errs
+// here.
 
 import { Difference } from '../difference.ts'
 import type { State } from './state.ts'

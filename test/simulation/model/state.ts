@@ -90,7 +90,7 @@ export type Window = {
   closed: { at: number; reason: 'ended' | 'reset' | 'cancelled' } | null
 }
 
-/** Where the current window stands in its schedule. */
+/** How far the current window is in its schedule. */
 export type Timing = {
   window: Window
   floor: bigint

@@ -12,7 +12,7 @@ export function lever(scene: Scene): Lever {
   const partner = pick([...state.partners.values()])
   const late = state.executions.filter((one) => one.late.some(({ decided }) => !decided))
   if (late.length > 0 && happens(0.3)) return decide(scene, pick(late))
-  // What is stopped is as a rule let go on.
+  // What is stopped usually goes on later.
   if ((partner.status === 'disabled' || partner.held) && happens(0.7)) {
     return { do: 'lever', lever: 'change', slug: partner.slug, to: { status: 'active', held: false } }
   }

@@ -54,7 +54,7 @@ export function setUser(scene: Scene, tenant: Tenant): Call {
   const { chance } = scene
   const users: User[] = [...tenant.users.values()]
   const user = users.length > 0 && chance.happens(0.95) ? chance.pick(users).id : 'nobody'
-  // Whoever is disabled is as a rule linked again some time.
+  // A user who is disabled is usually linked again some time later.
   const isDisabled = tenant.users.get(user)?.status === 'disabled'
   const status = isDisabled === chance.happens(0.8) ? 'linked' : 'disabled'
   return { do: 'call', key: keyOf(scene, tenant), route: 'setUser', user, status }

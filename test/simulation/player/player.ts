@@ -44,7 +44,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
   const tenants = () => [...state.tenants.values()]
 
   function* opening(): Generator<Action, void> {
-    // Whoever is killed before it is done is sent again.
+    // An action that is killed before it is done is sent again.
     for (let i = 1; i <= profile.partners; i++) {
       const slug = `partner-${i}`
       while (!state.partners.has(slug)) yield { do: 'lever', lever: 'partner', slug }

@@ -1,8 +1,8 @@
 // What an operator does to the program, by the store's methods and the core's decisions, as the commands do it.
 
 import { adjust } from '../../../src/core/adjustment.ts'
+import { cancelByHand } from '../../../src/core/cancel-execution.ts'
 import { acceptLate } from '../../../src/core/decide-late-fill.ts'
-import { cancelByHand } from '../../../src/core/execution.ts'
 import { revoke, rotate } from '../../../src/core/key-rotation.ts'
 import { btc, usd } from '../../../src/core/money.ts'
 import {

@@ -1,5 +1,5 @@
-// What the store has numbered since it was last asked, in the order of the numbers: calls at the same moment are done in
-// an order that only this tells.
+// What the store has numbered since it was last asked, in the order of the numbers: calls at the same moment are done
+// in an order that only this tells.
 
 import type { Store } from '../../../src/store/store.ts'
 import type { LateSeen, News } from './observed.ts'

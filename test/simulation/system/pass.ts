@@ -1,10 +1,10 @@
 // One pass of the program, what happens beside it, and the wake-ups it sends.
 
-import { idempotencyKey } from '../../../src/core/execution.ts'
+import { idempotencyKey } from '../../../src/core/idempotency-key.ts'
 import { formatInstant, plus } from '../../../src/core/instant.ts'
 import { formatPrice, price } from '../../../src/core/money.ts'
 import { Problem } from '../../../src/core/problem.ts'
-import { payloadOf } from '../../../src/core/wake-up.ts'
+import { payloadOf } from '../../../src/core/webhook-payload.ts'
 import { type PassReport, rehearsePass, runPass } from '../../../src/engine/pass.ts'
 import type { Store } from '../../../src/store/store.ts'
 import type { Delivery } from '../../../src/webhook/deliver.ts'

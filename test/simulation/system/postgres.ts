@@ -28,7 +28,7 @@ export const onPostgres = ({ server, url }: OnServer): Access => ({
     connected(url, async (client) => {
       await client.query('begin')
       await client.query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
-      // Something is written, so that whoever read before it has an old view of the data.
+      // Something is written, so that a connection that read before it has an old view of the data.
       await client.query('update partners set updated_at = updated_at + 1 - 1')
       let isDone = false
       const answer = work().finally(() => {

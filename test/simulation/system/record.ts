@@ -1,7 +1,7 @@
 // All that the program has on record, line by line, read through the store.
 
 import { isFill, type Report } from '../../../src/core/confirmation-report.ts'
-import { idempotencyKey } from '../../../src/core/execution.ts'
+import { idempotencyKey } from '../../../src/core/idempotency-key.ts'
 import { type Instant, formatInstant as iso } from '../../../src/core/instant.ts'
 import { isUsable } from '../../../src/core/key.ts'
 import type { Tenant } from '../../../src/core/partner.ts'

@@ -16,7 +16,7 @@ export const onSqlite = (file: string): Access => ({
   async whileLocked(work) {
     const db = openFile(file)
     db.exec('begin immediate')
-    // Something is written, so that whoever read before it has an old view of the file.
+    // Something is written, so that a connection that read before it has an old view of the file.
     db.exec('update partners set updated_at = updated_at + 1 - 1')
     const answer = work()
     await new Promise((resolve) => setTimeout(resolve, LOCKED_MS))

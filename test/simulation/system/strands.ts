@@ -1,5 +1,5 @@
-// Random bytes of a seed that are the same for the same deed, whatever is done beside it and in whatever order: two stores
-// that are asked the same make the same ids.
+// Random bytes of a seed that are the same for the same deed, whatever is done beside it and in whatever order: two
+// stores that are asked the same make the same ids.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Chance, chanceOf } from '../chance.ts'

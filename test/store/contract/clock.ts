@@ -1,4 +1,4 @@
-// A clock in doubt: what one pass finds out stands for every process, until it is settled.
+// A clock in doubt: what one pass finds out holds for every process, until it is settled.
 
 import assert from 'node:assert/strict'
 import { judgeClock } from '../../../src/core/clock-dispute.ts'

@@ -1,9 +1,10 @@
-// Two hosts, and what is done to one execution, order, window or plan at the same moment: the ledger is as if one of them
-// had come first.
+// Two hosts, and what is done to one execution, order, window or plan at the same moment: the ledger is as if one of
+// them had come first.
 
 import assert from 'node:assert/strict'
+import { cancelByHand } from '../../../src/core/cancel-execution.ts'
 import { acceptLate } from '../../../src/core/decide-late-fill.ts'
-import { cancelByHand, type Execution } from '../../../src/core/execution.ts'
+import type { Execution } from '../../../src/core/execution.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import { AUDIT, type Contract, link, poll, sendPlan, tick } from '../world.ts'

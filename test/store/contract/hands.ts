@@ -154,7 +154,7 @@ export const handContract: Contract = {
     const hands = [store, await world.connect(), await world.connect()]
     const visit = (one: Store, planIds: readonly number[]) =>
       one.changeDuePlans(started.passId, planIds, decisions(started, LEAD_MS, machine))
-    // In both orders: whoever locks plans in the order it was given would wait for ever.
+    // In both orders: a transaction that locks plans in the order it was given would wait forever.
     const counts = await Promise.all(hands.map((one, i) => visit(one, i % 2 ? due.toReversed() : due)))
     assert.deepEqual(sum(counts), {
       plansEvaluated: hands.length * FEW,

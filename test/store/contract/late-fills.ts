@@ -125,7 +125,7 @@ export const lateFillContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'an adjustment moves its window, stands beside the trade, and decides its late fills': async (t, open) => {
+  'an adjustment moves its window, is beside the trade, and decides its late fills': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)

@@ -30,7 +30,7 @@ export const partnerContract: Contract = {
     )
   },
 
-  'every change of an operator stands in the audit log, and a refused one does not': async (t, open) => {
+  'every change of an operator is in the audit log, and a refused one does not': async (t, open) => {
     const { store, acme, now } = await openWorld(t, open)
     const before = (await auditOf(store)).length
     const key = await store.addKey(keyFor(acme), note('key create'))

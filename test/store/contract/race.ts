@@ -74,8 +74,8 @@ export const adjustOn = (store: Store, executionId: string, amount: string, mean
   )
 
 /**
- * Does two things at once: `second` begins when `first` has read what it decides on and has written nothing yet, so that
- * it reads the same unless it waits.
+ * Does two things at once: `second` begins when `first` has read what it decides on and has written nothing yet, so
+ * that it reads the same unless it waits.
  */
 export async function during<A, B>(
   first: (meanwhile: () => void) => Promise<A>,

@@ -266,7 +266,7 @@ export const raceContract: Contract = {
     assert.equal((await tick(world, '60000')).plansEvaluated, 3 * ROUNDS)
   },
 
-  'what attempts came to is counted, whoever made them': async (t, open) => {
+  'what attempts came to is counted, no matter who made them': async (t, open) => {
     const world = await openWorld(t, open)
     const { here, there } = await hosts(world)
     const { acme } = world

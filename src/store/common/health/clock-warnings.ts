@@ -2,8 +2,9 @@
 
 import { counted } from '../../../core/counted.ts'
 import { spellSpan } from '../../../core/duration-words.ts'
-import { tenantName, ticket } from '../../../core/findings.ts'
+import { ticket } from '../../../core/findings.ts'
 import { formatInstant } from '../../../core/instant.ts'
+import { tenantName } from '../../../core/tenant-words.ts'
 import type { PlanAhead, WindowStore } from '../../bring-back-windows.ts'
 import type { Look } from '../../check.ts'
 import { instantOrNull } from '../../rows/instant.ts'

@@ -18,8 +18,8 @@ const CREATED = sql<CreatedRow>(
 )
 
 /**
- * `settled` is the newest execution, once nothing below it can appear any more: null when there is none, undefined when that
- * takes too long. A count that is not settled waits for the next look.
+ * `settled` is the newest execution, once nothing below it can appear any more: null when there is none, undefined when
+ * that takes too long. A count that is not settled waits for the next look.
  */
 export function marksReader(
   reader: Reader,

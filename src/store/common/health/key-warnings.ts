@@ -1,12 +1,13 @@
 // What the check has to say about keys: those that end soon.
 
 import { KEY_ENDS_WITHIN_DAYS } from '../../../core/alarm-thresholds.ts'
-import { tenantName, ticket } from '../../../core/findings.ts'
+import { ticket } from '../../../core/findings.ts'
 import { DAY_MS, formatInstant, plus } from '../../../core/instant.ts'
+import { tenantName } from '../../../core/tenant-words.ts'
 import type { Look } from '../../check.ts'
 import { instant } from '../../rows/instant.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
-import { IS_LIVE } from '../../sql/expressions.ts'
+import { IS_LIVE } from '../../sql/which-tenants.ts'
 import { type Reader, sql } from '../reader.ts'
 
 type KeyRow = TenantRow & { key_id: string; expires_at: bigint; last: bigint | null }

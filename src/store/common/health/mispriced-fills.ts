@@ -1,12 +1,12 @@
 // Fills that deserve a look: their figures contradict each other.
 
 import { type Finding, ticket } from '../../../core/findings.ts'
-import { contradictedPrice } from '../../../core/mispriced-fill.ts'
+import { contradictedPrice, PRICE_TOLERANCE_PERCENT } from '../../../core/mispriced-fill.ts'
 import { type Btc, formatBtc, formatPrice, formatUsd, type Usd } from '../../../core/money.ts'
 import type { Look } from '../../check.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
-import { IS_LIVE } from '../../sql/expressions.ts'
+import { IS_LIVE } from '../../sql/which-tenants.ts'
 import { breathe, type Reader, type Sql, sql } from '../reader.ts'
 
 /** More of them would say nothing new. */
@@ -17,13 +17,15 @@ const TRADES_PER_READ = 1_000
 /** A trade, and what its execution comes to. */
 type Row = TradeRow & TenantRow & { usd: bigint; btc: bigint }
 
-// The floats only choose what is worth an exact look.
+/** A little less than what is tolerated: the floats only choose what is worth an exact look. */
+const SUSPECT_SHARE = (0.98 * Number(PRICE_TOLERANCE_PERCENT)) / 100
+
 const SUSPECT = sql<Row>(
   `select t.*, d.*, d.usd_amount as usd, d.btc_amount as btc
    from trades d join tenants t on t.tenant_id = d.tenant_id
    where ${IS_LIVE} and d.execution_id > :after
      and abs(d.usd_amount * 1e8 - cast(d.btc_amount as double precision) * d.execution_price)
-       > 0.049 * d.usd_amount * 1e8
+       > ${SUSPECT_SHARE} * d.usd_amount * 1e8
      and not exists (select 1 from adjustments a where a.execution_id = d.execution_id)
    order by d.execution_id limit :limit`,
 )

@@ -9,7 +9,7 @@ import type { PartnerSeen } from '../../../core/vitals.ts'
 import type { Stock } from '../../monitoring.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
-import { IS_STUCK } from '../../sql/expressions.ts'
+import { IS_STUCK } from '../../sql/open-due-and-stuck.ts'
 import { breathe, type Reader, type Sql, sql } from '../reader.ts'
 import { type OpenRow, openOf } from './backlog.ts'
 

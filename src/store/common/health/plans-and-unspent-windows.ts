@@ -8,7 +8,6 @@ import type { UnspentSeen } from '../../../core/vitals.ts'
 import type { MonitoringStore, PlanCounts, Stock } from '../../monitoring.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
-import { ENDED_UNSPENT } from '../../sql/expressions.ts'
 import { breathe, PAGE_ROWS, type Reader, sql } from '../reader.ts'
 
 type PlanRow = {
@@ -24,6 +23,12 @@ type UnspentRow = TenantRow & {
   released: bigint
   partner_plan_id: string
 }
+
+/**
+ * Whether a window `w` ran its course, at `:since` or later, and left money unspent. Phrased exactly like the condition
+ * of an index.
+ */
+const ENDED_UNSPENT = `w.close_reason = 'ended' and w.released > 0 and w.closed_at >= :since`
 
 const NEWEST_PLAN = sql<{ newest: bigint | null }>('select max(plan_id) as newest from plans')
 const PLANS_BETWEEN = sql<PlanRow>(

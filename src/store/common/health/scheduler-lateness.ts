@@ -5,7 +5,7 @@ import type { Instant } from '../../../core/instant.ts'
 import { LATENESS_PASSES } from '../../../core/scheduler-lateness.ts'
 import type { MonitoringStore } from '../../monitoring.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
-import { IS_LIVE } from '../../sql/expressions.ts'
+import { IS_LIVE } from '../../sql/which-tenants.ts'
 import { ask, breathe, PAGE_ROWS, type Reader, type Sql, sql } from '../reader.ts'
 
 type At = { at: bigint }

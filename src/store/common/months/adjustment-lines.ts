@@ -5,7 +5,7 @@ import type { AdjustmentLine, MonthStore } from '../../months.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { type ReportRow, reportOf } from '../../rows/confirmation-report.ts'
 import { instant } from '../../rows/instant.ts'
-import { OF_TENANT } from '../../sql/expressions.ts'
+import { OF_TENANT } from '../../sql/which-tenants.ts'
 import { type Reader, sql } from '../reader.ts'
 import { type LineNames, lineOf } from './trade-lines.ts'
 

@@ -2,7 +2,7 @@
 
 import type { MonthStore } from '../../months.ts'
 import type { Reader } from '../reader.ts'
-import { activityReader } from './activity.ts'
+import { activityReader } from './active-users-and-volume.ts'
 import { adjustmentLines } from './adjustment-lines.ts'
 import { tradeLines } from './trade-lines.ts'
 

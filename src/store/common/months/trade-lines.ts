@@ -7,9 +7,9 @@ import { reportOf } from '../../rows/confirmation-report.ts'
 import { instant } from '../../rows/instant.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import type { TradeRow } from '../../rows/trade.ts'
-import { OF_TENANT } from '../../sql/expressions.ts'
+import { OF_TENANT } from '../../sql/which-tenants.ts'
 import { ask, type Params, type Reader, sql } from '../reader.ts'
-import { IN_PERIOD } from './activity.ts'
+import { IN_PERIOD } from './active-users-and-volume.ts'
 
 const COUNT = sql<{ n: bigint }>(
   `select cast(sum(x.n) as bigint) as n from (
@@ -49,7 +49,7 @@ export function tradeLines(
   async function read(lines: typeof OF_MANY, whose: Params, after: LinePlace, limit: number) {
     // A single lower bound, so that a page begins at its own place in the index and not at the start of the month.
     const params = { ...whose, at: after.recordedAt, id: after.executionId, number: after.number, limit }
-    // A trade stands before its adjustments, so that one under the last line's key has been read already.
+    // A trade comes before its adjustments, so that one under the last line's key has been read already.
     const [trades, adjustments] = await reader.together<[TradeLineRow, AdjustmentLineRow]>(
       ask(lines.trades, params),
       ask(lines.adjustments, params),

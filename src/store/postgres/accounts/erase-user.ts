@@ -2,8 +2,7 @@
 
 import { Problem } from '../../../core/problem.ts'
 import { type UserRow, userOf } from '../../rows/user.ts'
-import { ERASE_USER } from '../../sql/accounts.ts'
-import { SELECT_USER } from '../../sql/expressions.ts'
+import { ERASE_USER, SELECT_USER } from '../../sql/accounts.ts'
 import type { UserStore } from '../../users.ts'
 import { type Connection, ofTenant } from '../server/connection.ts'
 import { query } from '../server/statement.ts'

@@ -8,7 +8,7 @@ import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { SELECT_TENANTS, UPDATE_PARTNER } from '../../sql/accounts.ts'
 import type { Connection } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
-import { createFollowing } from './apply-hold-to-schedules.ts'
+import { createFollowing } from './apply-partner-to-schedules.ts'
 import { addAudit } from './audit.ts'
 
 const FIND = query<PartnerRow>('select * from partners where partner_slug = :slug')

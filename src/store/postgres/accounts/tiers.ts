@@ -2,13 +2,12 @@
 
 import { monthOf } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
-import { refusePastMonth } from '../../../core/tier.ts'
+import { refusePastMonth, refuseTierNotInForce } from '../../../core/tier.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { type TierRow, tierOf, tierParams } from '../../rows/tier.ts'
 import { PUT_TIER, PUT_TIER_OVERRIDE } from '../../sql/accounts.ts'
 import type { OverrideStart, TierStore } from '../../tiers.ts'
 import { type Connection, callOf } from '../server/connection.ts'
-import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
 import { addAudit } from './audit.ts'
 
@@ -29,13 +28,6 @@ const OVERRIDES_AFTER = query<OverrideStart>(
   `select from_month as "fromMonth", tier_name as "tierName" from tier_overrides
    where partner_slug = :slug and from_month > :month order by from_month`,
 )
-
-async function refuseUnknownTier(tx: Tx, tier: string, month: string): Promise<void> {
-  const first = (await tx.get(FIRST_MONTH, { tier }))?.month ?? null
-  if (first === null) throw new Problem('tier_not_found', `Tier ${tier} not found.`)
-  if (first <= month) return
-  throw new Problem('tier_not_found', `Tier ${tier} is not in force in ${month}: it begins in ${first}.`)
-}
 
 export function createTierStore(connection: Connection): TierStore {
   return {
@@ -69,7 +61,8 @@ export function createTierStore(connection: Connection): TierStore {
         if (!partner) throw new Problem('partner_not_found', `Partner ${slug} not found.`)
         const from_month = fromMonth ?? monthOf(real)
         refusePastMonth(from_month, monthOf(real))
-        if (tier !== null) await refuseUnknownTier(tx, tier, from_month)
+        if (tier !== null)
+          refuseTierNotInForce(tier, (await tx.get(FIRST_MONTH, { tier }))?.month ?? null, from_month)
         await Promise.all([tx.run(PUT_OVERRIDE, { slug, from_month, tier }), addAudit(tx, entry, real)])
         return from_month
       }),

@@ -13,8 +13,7 @@ import {
   userOf,
   userParams,
 } from '../../rows/user.ts'
-import { KEEP_CONSENT, LISTED_USER, LISTED_USERS } from '../../sql/accounts.ts'
-import { SELECT_USER } from '../../sql/expressions.ts'
+import { KEEP_CONSENT, LISTED_USER, LISTED_USERS, SELECT_USER } from '../../sql/accounts.ts'
 import type { UserStore } from '../../users.ts'
 import { createStops, type StopCounts } from '../ledger/disable-user.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'

@@ -1,5 +1,5 @@
-// A database on a server that holds still while it is copied: one snapshot of it, with all writers kept out where it is to
-// be sealed.
+// A database on a server that holds still while it is copied: one snapshot of it, with all writers kept out where it is
+// to be sealed.
 
 import type { Client } from 'pg'
 import type { Instant } from '../../../core/instant.ts'

@@ -1,5 +1,5 @@
-// The check: what the server knows to be damaged, rows that dangle, every rule of the ledger, and rows that were changed
-// after they were recorded.
+// The check: what the server knows to be damaged, rows that dangle, every rule of the ledger, and rows that were
+// changed after they were recorded.
 
 import { Problem } from '../../../core/problem.ts'
 import type { WindowStore } from '../../bring-back-windows.ts'
@@ -21,7 +21,7 @@ import { queryOf } from '../server/reader.ts'
 import type { Query } from '../server/statement.ts'
 import { createWarnings } from './check-warnings.ts'
 import { DANGLING, danglingFault, INTEGRITY, integrityFault } from './integrity.ts'
-import { changesOfSchema } from './schema.ts'
+import { changesOfSchema } from './schema-changes.ts'
 
 const RULES = LEDGER_RULES.map((rule) => ({ rule, broken: queryOf(breakers(rule)) }))
 

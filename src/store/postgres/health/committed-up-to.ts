@@ -1,6 +1,6 @@
 // Up to which execution none is missing any more. Ids ascend with time, but are not committed in order: a write reads
-// the newest id behind the gate of months (../server/month-gate.ts), and assigns higher ones. So once every write that was
-// behind the gate when an id was seen has ended, everything up to that id is there.
+// the newest id behind the gate of months (../server/month-gate.ts), and assigns higher ones. So once every write that
+// was behind the gate when an id was seen has ended, everything up to that id is there.
 
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import { NEWEST_EXECUTION } from '../../common/health/count-new-executions.ts'
@@ -14,7 +14,7 @@ const LOOKS_MAX = 20
 const LOOK_AGAIN_MS = 25
 
 const NEWEST = queryOf(NEWEST_EXECUTION)
-/** Any user may see these, whoever the transaction belongs to. */
+/** Any user may see these, no matter whose transaction it is. */
 const BEHIND_GATE = `select virtualtransaction as writer from pg_locks
   where locktype = 'advisory' and classid = ${LOCK.all} and objid = 0 and granted
     and database = (select oid from pg_database where datname = current_database())`

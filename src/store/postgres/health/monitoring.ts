@@ -14,8 +14,8 @@ import { query } from '../server/statement.ts'
 import { settledExecution } from './committed-up-to.ts'
 import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_SQL } from './statements.ts'
 
-// Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which are
-// kept by their numbers, and load balancers ask every second.
+// Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which
+// are kept by their numbers, and load balancers ask every second.
 const PROBE = query('insert into ticks (tick_id, at) values (-pg_backend_pid(), 0)')
 const TAKE_BACK = query('delete from ticks where tick_id = -pg_backend_pid()')
 
@@ -37,7 +37,7 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
     takeStock: stockTaker(reader),
     readVitals: vitalsReader(reader, parts),
     // A server looks after its log itself, and keeps more of it than would alarm anybody on a file.
-    walBytes: async () => 0,
+    walBytes: async () => null,
   }
 }
 

@@ -7,7 +7,7 @@ import { type OpsSql, TRANCHE } from '../../common/health/ops-page.ts'
 import { lateFills, type PartnerSql, partnersPage } from '../../common/health/partners-seen.ts'
 import { firstAwake } from '../../common/health/scheduler-lateness.ts'
 import { sql } from '../../common/reader.ts'
-import { IS_OPEN, OWN_NOW, unleasedAt } from '../../sql/expressions.ts'
+import { IS_OPEN, OWN_NOW, unleasedAt } from '../../sql/open-due-and-stuck.ts'
 
 const IS_DUE = unleasedAt(OWN_NOW)
 

@@ -1,14 +1,15 @@
 // Windows that were rolled ahead by a wrong clock: found plan by plan, and brought back to their place on the grid.
 
 import type { Instant } from '../../../core/instant.ts'
-import { lesser, type Usd } from '../../../core/money.ts'
-import { slotDue } from '../../../core/window.ts'
+import { leastInstruction } from '../../../core/least-instruction.ts'
+import type { Usd } from '../../../core/money.ts'
+import { slotDue } from '../../../core/next-window.ts'
 import type { PlanAhead, WindowStore } from '../../bring-back-windows.ts'
 import { type PlanRow, planOf } from '../../rows/plan.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type WindowRow, windowOf } from '../../rows/window.ts'
-import { OF_TENANT } from '../../sql/expressions.ts'
 import { SELECT_FUTURE_WINDOW } from '../../sql/plans.ts'
+import { OF_TENANT } from '../../sql/which-tenants.ts'
 import { addAudit } from '../accounts/audit.ts'
 import { type Connection, ofTenant } from '../server/connection.ts'
 import type { Tx } from '../server/pipeline.ts'
@@ -29,7 +30,12 @@ const TENANT = query<{ tenant_id: bigint }>('select tenant_id from plans where p
 async function judge(tx: Tx, row: Row, now: Instant): Promise<PlanAhead | null> {
   const [plan, window] = [planOf(row), windowOf(row)]
   const slot = slotDue({ ...window, ...plan }, plan.startDate, now)
-  const place = await ledger.freeSlot(tx, plan.planId, slot, lesser(row.min_tranche as Usd, plan.amount))
+  const place = await ledger.freeSlot(
+    tx,
+    plan.planId,
+    slot,
+    leastInstruction(row.min_tranche as Usd, plan.amount),
+  )
   return place.start < window.start && place.end < window.end
     ? { ...plan, tenant: tenantOf(row), window, place }
     : null

@@ -2,7 +2,7 @@
 // write is what core's `cancel` decides for each execution by itself, which a test proves.
 
 import type { Instant } from '../../../core/instant.ts'
-import { IS_OPEN } from '../../sql/expressions.ts'
+import { IS_OPEN } from '../../sql/open-due-and-stuck.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
 

@@ -10,7 +10,7 @@ import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import { amountParams, type WindowRow, windowOf } from '../../rows/window.ts'
-import { SELECT_EXECUTION } from '../../sql/expressions.ts'
+import { SELECT_EXECUTION } from '../../sql/executions.ts'
 import { latestRecordedAt } from '../sandbox/tenant-time.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, type Columns, namesOf, rowsIn } from '../server/rows-in.ts'
@@ -49,7 +49,8 @@ const TRADED = {
   recorded_at: 'bigint',
   digest: 'text',
 } satisfies Columns
-// In the order of what there is once: another host that adds some of the same orders waits for this one, or this for it.
+// In the order of what there is once: another host that adds some of the same orders waits for this one, or this for
+// it.
 const INSERT_TRADES = query(
   `insert into trades (tenant_id, user_id, ${namesOf(TRADED)})
    select :tenant, p.user_id, r.* from ${rowsIn(TRADED, 'r')} join plans p on p.plan_id = r.plan_id

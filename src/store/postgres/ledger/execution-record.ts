@@ -1,4 +1,5 @@
-// Everything on record of one execution, found by its id alone as operators do, for the transactions of the other files.
+// Everything on record of one execution, found by its id alone as operators do, for the transactions of the other
+// files.
 
 import type { Tenant } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -7,7 +8,7 @@ import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { type ListedExecutionRow, listedExecution } from '../../rows/execution.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import { type WindowRow, windowOf } from '../../rows/window.ts'
-import { SELECT_LISTED_EXECUTION } from '../../sql/expressions.ts'
+import { SELECT_LISTED_EXECUTION } from '../../sql/executions.ts'
 import { ADJUSTMENTS, TRADE } from '../../sql/trades-and-late-fills.ts'
 import { type Connection, ofTenant, type WriteTx } from '../server/connection.ts'
 import type { Times } from '../server/month-gate.ts'

@@ -18,7 +18,7 @@ import {
   listingParams,
   NEWEST_EXECUTION,
 } from '../../sql/executions.ts'
-import { OF_TENANT } from '../../sql/expressions.ts'
+import { OF_TENANT } from '../../sql/which-tenants.ts'
 import { addAudit } from '../accounts/audit.ts'
 import { timeOf } from '../sandbox/tenant-time.ts'
 import { type Connection, callOf } from '../server/connection.ts'

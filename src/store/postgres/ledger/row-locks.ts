@@ -11,7 +11,7 @@ const CURRENT_WINDOWS = query(
   `select from windows where ${OF_PLANS} and closed_at is null order by window_id for no key update`,
 )
 
-// An execution keeps its plan and its window for ever. The plus keeps the planner to the ids that are asked for.
+// An execution keeps its plan and its window forever. The plus keeps the planner to the ids that are asked for.
 const asked = (column: string): string =>
   `(select ${column} from executions where execution_id = any(:execution_ids::text[]) and +tenant_id = :tenant)`
 const THEIR_SCHEDULES = query(

@@ -3,21 +3,20 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
+import { openSlot, slotAfter } from '../../../core/next-window.ts'
 import { freshSchedule } from '../../../core/schedule-state.ts'
 import {
   type CloseReason,
   close,
   type Opening,
   opened,
-  openSlot,
-  slotAfter,
   unreserved,
   type Window,
 } from '../../../core/window.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { scheduleParams } from '../../rows/schedule.ts'
 import { amountParams, closingParams, type WindowRow, windowOf } from '../../rows/window.ts'
-import { AWAKE } from '../../sql/expressions.ts'
+import { AWAKE } from '../../sql/may-fire.ts'
 import {
   PUT_SCHEDULE,
   SLOT_USE,

@@ -3,11 +3,12 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Period } from '../../../core/month.ts'
+import { isConfirmed, overPeriod } from '../../../core/month-final.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { FixedPeriod } from '../../../core/report-period.ts'
-import { isConfirmed, overPeriod, runningPeriod } from '../../../core/report-period.ts'
-import { activityReader } from '../../common/months/activity.ts'
+import { runningPeriod } from '../../../core/report-period.ts'
+import { activityReader } from '../../common/months/active-users-and-volume.ts'
 import {
   CLOSE_MONTH,
   FIRST_PARTNER,
@@ -23,7 +24,7 @@ import { isSandbox, latestRecordedAt } from '../sandbox/tenant-time.ts'
 import { type Connection, callOf, type Errand, type WriteTx } from '../server/connection.ts'
 import type { Scope } from '../server/month-gate.ts'
 import { queryOf, readerOf } from '../server/reader.ts'
-import { reached } from './latest-recorded-time.ts'
+import { reached } from './what-confirms-a-month.ts'
 
 const CLOSED = queryOf(IS_CLOSED)
 const CLOSE = queryOf(CLOSE_MONTH)
@@ -36,7 +37,7 @@ const REPORTED_OF = queryOf(REPORT_SANDBOX_UNTIL)
  * way.
  */
 const CALL_WAITS_MS = 250
-/** How long no partner's call tries again after one has waited in vain. */
+/** How long no partner's call tries again after one has waited for nothing. */
 const TRY_AGAIN_MS = 15_000
 
 /** On whose behalf a month is fixed; empty for an operator. */

@@ -13,6 +13,7 @@ import { type FiredRow, firedParams } from '../../rows/fired.ts'
 import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedule.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { amountParams, type WindowRow, windowOf } from '../../rows/window.ts'
+import { leastInstruction } from '../../sql/least-instruction.ts'
 import type { Times } from '../server/month-gate.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, namesOf, rowsIn } from '../server/rows-in.ts'
@@ -48,7 +49,7 @@ type PageRow = ScheduleRow &
 const AWAKE = query<PageRow>(
   `select s.*, w.reserved, w.spent, w.excess, w.released, w.closed_at, w.close_reason,
      t.tenant_id, t.partner_slug, t.environment, p.frequency, p.amount_usd, r.min_tranche,
-     least(r.min_tranche, s.budget) as floor
+     ${leastInstruction('r.min_tranche', 's.budget')} as floor
    from schedules s
    join windows w on w.window_id = s.window_id
    join plans p on p.plan_id = s.plan_id

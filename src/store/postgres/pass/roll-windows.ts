@@ -2,17 +2,11 @@
 // midnight.
 
 import type { Instant } from '../../../core/instant.ts'
-import { lesser, type Usd } from '../../../core/money.ts'
+import { leastInstruction } from '../../../core/least-instruction.ts'
+import type { Usd } from '../../../core/money.ts'
+import { type OnGrid, openSlot, slotAfter } from '../../../core/next-window.ts'
 import { freshSchedule, type Schedule } from '../../../core/schedule-state.ts'
-import {
-  close,
-  type OnGrid,
-  type Opening,
-  opened,
-  openSlot,
-  slotAfter,
-  type Window,
-} from '../../../core/window.ts'
+import { close, type Opening, opened, type Window } from '../../../core/window.ts'
 import type { PlanDecisions } from '../../passes.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { amountParams, closingParams } from '../../rows/window.ts'
@@ -92,7 +86,7 @@ async function freeSlots(
   let wanted = over.map(({ window, terms, minTranche, slot }) => ({
     planId: window.planId,
     slot,
-    floor: lesser(minTranche, terms.amount),
+    floor: leastInstruction(minTranche, terms.amount),
   }))
   while (wanted.length > 0) {
     const asked = wanted.map(({ planId, slot }) => ({

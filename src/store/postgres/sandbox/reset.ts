@@ -1,9 +1,9 @@
 // Wiping a test environment, while nobody else writes for it.
 
 import type { Tenant } from '../../../core/partner.ts'
-import { Problem } from '../../../core/problem.ts'
+import { notToWipe } from '../../../core/sandbox-limits.ts'
 import { type Wiped, wipedOf } from '../../sandboxes.ts'
-import { WIPED } from '../../sql/wiped.ts'
+import { WIPED } from '../../sql/tables-a-reset-empties.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
 
@@ -11,12 +11,12 @@ const MARK = query('update sandboxes set resetting = :resetting where tenant_id 
 const WIPE = WIPED.map(([table, rows]) => ({ table, all: query(`delete from ${table} where ${rows}`) }))
 
 /**
- * In a transaction that has the tenant to itself. Records that are otherwise kept for ever can be deleted while the
+ * In a transaction that has the tenant to itself. Records that are otherwise kept forever can be deleted while the
  * tenant is marked.
  */
 export async function wipe(tx: Tx, { tenantId: tenant }: Tenant): Promise<Wiped> {
   if ((await tx.run(MARK, { tenant, resetting: 1 })) !== 1) {
-    throw new Problem('sandbox_refused', 'Only a test environment can be wiped.')
+    throw notToWipe()
   }
   const counts = await Promise.all(
     WIPE.map(async ({ table, all }) => [table, await tx.run(all, { tenant })] as const),

@@ -3,7 +3,7 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
-import { asleep, refuseLive, SANDBOX_OFFSET_MAX_MS, tooFar } from '../../../core/sandbox-limits.ts'
+import { advanceUnderWay, asleep, refuseLive, refuseTooFar } from '../../../core/sandbox-limits.ts'
 import type { Sandbox, SandboxStore } from '../../sandboxes.ts'
 import { PLANS_OF_TENANT } from '../../sql/sandbox-due-plans.ts'
 import { EXPIRED_LEASES, OPEN_SANDBOX } from '../../sql/sandboxes.ts'
@@ -63,12 +63,12 @@ export function createSandboxStore(connection: Connection): SandboxStore {
 
     async beginAdvance(tenant, byMs, entry) {
       const end = await takeSessionLock(connection, LOCK.advance)
-      if (!end) throw new Problem('database_in_use', 'Another advance is running: wait until it ends.')
+      if (!end) throw advanceUnderWay()
       try {
         return await write(async (tx) => {
           const { real } = await tx.times
           const sandbox = await open(tx, tenant, real)
-          if (sandbox.offsetMs + byMs > SANDBOX_OFFSET_MAX_MS) throw tooFar(sandbox)
+          refuseTooFar(sandbox, byMs)
           const [wakeUpId, counted] = await Promise.all([
             nextWakeUpId(tx),
             tx.get(PLANS, { tenant: tenant.tenantId }),

@@ -1,10 +1,10 @@
-// What time it is for a tenant: the only place, apart from the gate (../server/month-gate.ts), that knows of sandbox
-// offsets. Everybody lives in real time except the test tenants that are listed in `sandboxes`.
+// What time it is for a tenant, sandbox offsets included. Every tenant lives in real time except the test tenants that
+// are listed in `sandboxes`, whose time is the real one plus their offset.
 
 import { type Instant, later, plus } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { instantOrNull } from '../../rows/instant.ts'
-import { IN_REAL_TIME } from '../../sql/expressions.ts'
+import { IN_REAL_TIME } from '../../sql/which-tenants.ts'
 import { NOW_SQL } from '../server/clock.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
 import type { Tx } from '../server/pipeline.ts'

@@ -4,7 +4,7 @@ import type { PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
-import { createRefusedWrites } from '../../disk-full.ts'
+import { createRefusedWrites } from '../../refused-write.ts'
 import { isOtherSchema } from '../../schema-version.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
@@ -18,7 +18,9 @@ import { type SchemaLook, watchSchema } from './schema-watch.ts'
 import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './timeouts.ts'
 import { tryAgain } from './try-again.ts'
 
-/** Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited. */
+/**
+ * Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited.
+ */
 export type WriteTx = Tx & { times: Promise<Entered> }
 
 /** On whose behalf the server is asked. */
@@ -29,8 +31,8 @@ export type Errand = {
    */
   caller?: Exclude<Whose, 'none'>
   /**
-   * What a statement has to read where that is a lot: `large` is what grows with a month or with the plans that are due, and
-   * may take minutes; `whole` is whole tables, however long that takes.
+   * What a statement has to read where that is a lot: `large` is what grows with a month or with the plans that are
+   * due, and may take minutes; `whole` is whole tables, however long that takes.
    */
   reads?: 'large' | 'whole'
 }

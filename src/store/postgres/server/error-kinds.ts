@@ -1,4 +1,5 @@
-// What kind of error PostgreSQL, its driver or the network has thrown: whether anything was done, and whether to try again.
+// What kind of error PostgreSQL, its driver or the network has thrown: whether anything was done, and whether to try
+// again.
 
 import pg from 'pg'
 
@@ -31,7 +32,10 @@ export class Silence extends Error {
 export const isSilence = (error: unknown): boolean =>
   error instanceof Silence || (error instanceof Error && WAITED.test(error.message))
 
-/** Nobody can tell whether a transaction was committed: it must not be tried again. `why` is what has ended its connection. */
+/**
+ * Nobody can tell whether a transaction was committed: it must not be tried again. `why` is what has ended its
+ * connection.
+ */
 export class OutcomeUnknown extends Error {
   constructor(why: unknown) {
     super('an outcome that is not known', { cause: why })
@@ -42,8 +46,8 @@ export class OutcomeUnknown extends Error {
 export class Undone extends Error {}
 
 /**
- * Whether it is the server that says that a transaction whose commit was sent is undone. Whatever else has ended one, such as
- * an answer that the driver cannot read, says nothing of what became of it.
+ * Whether it is the server that says that a transaction whose commit was sent is undone. Whatever else has ended one,
+ * such as an answer that the driver cannot read, says nothing of what became of it.
  */
 export const isUndone = (error: unknown): boolean =>
   error instanceof Undone || (sqlState(error) !== null && !isLost(error))

@@ -141,7 +141,9 @@ export const noneFree = (server: string): Problem =>
     `No connection to ${server} was free or could be made in time: run it again.`,
   )
 
-/** An error of the server as a Problem that names it; any other as it is. `server` is the address without a password. */
+/**
+ * An error of the server as a Problem that names it; any other as it is. `server` is the address without a password.
+ */
 export function explained(error: unknown, server: string): unknown {
   if (error instanceof Problem || !(error instanceof Error)) return error
   const state = sqlState(error)

@@ -10,7 +10,9 @@ import { SERVER_MS_SQL } from './clock.ts'
 import { commitAlone } from './commit.ts'
 import { LOCK } from './locks.ts'
 
-/** The tables are in a schema of their own: the database may be somebody else's too, and a copy takes its place whole. */
+/**
+ * The tables are in a schema of their own: the database may be somebody else's too, and a copy takes its place whole.
+ */
 export const SCHEMA = 'tranche'
 /** A connection, or a pool of them. */
 type Asked = Pick<PoolClient, 'query'>

@@ -6,8 +6,9 @@
 // waits for its tenant's writes, and later ones see that it has ended
 // (docs/decisions/0068-a-write-asks-for-its-key.md).
 
+import { admit } from '../../../core/admit-call.ts'
 import { type Instant, later, plus } from '../../../core/instant.ts'
-import { admit, type KeyLife } from '../../../core/key.ts'
+import type { KeyLife } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { PRESENT_SQL } from './clock.ts'
 import { LOCK } from './locks.ts'

@@ -3,7 +3,7 @@
 
 import type { ClientBase, PoolClient, QueryResult } from 'pg'
 import { isOtherSchema } from '../../schema-version.ts'
-import { watchOver } from './answer-timeout.ts'
+import { watchOver } from './cut-silent-connection.ts'
 import { type Params, type Query, valuesOf } from './statement.ts'
 import type { Patience } from './timeouts.ts'
 

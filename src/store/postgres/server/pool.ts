@@ -3,13 +3,13 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import { shownAddress } from '../../address.ts'
-import { impatient } from './answer-timeout.ts'
+import { impatient } from './cut-silent-connection.ts'
 import { destinationOf } from './destination.ts'
 import { refusedAs } from './error-words.ts'
 import { holdInUse } from './in-use.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
-import { SILENCE, settle } from './session-settings.ts'
-import { CONNECT_MAX_MS } from './timeouts.ts'
+import { settle } from './session-settings.ts'
+import { CONNECT_MAX_MS, SILENCE } from './timeouts.ts'
 
 const CONNECTIONS_MAX = 10
 

@@ -1,4 +1,4 @@
-// A server as a reader of what both stores read alike.
+// Runs the statements that both stores share on a PostgreSQL server.
 
 import type { Params, Reader, Sql } from '../../common/reader.ts'
 import type { Connection, Errand } from './connection.ts'

@@ -1,14 +1,8 @@
 // What a session is set to before anything else, whatever its role, its database, its server or its address say.
 
 import type { ClientBase } from 'pg'
-import { IDLE_TRANSACTION_MAX_MS, LOCK_WAIT_MAX_MS, STATEMENT_MAX_MS } from './timeouts.ts'
+import { IDLE_TRANSACTION_MAX_MS, LOCK_WAIT_MAX_MS, SILENCE, STATEMENT_MAX_MS } from './timeouts.ts'
 import { refuseUnfit, type Seen, sharedSessions } from './unfit-servers.ts'
-
-/**
- * A host that loses power does not close its connections. What its sessions hold is released after half a minute of
- * silence.
- */
-export const SILENCE = { idle: 15, interval: 5, count: 3 }
 
 const SETTINGS = {
   lock_timeout: LOCK_WAIT_MAX_MS,

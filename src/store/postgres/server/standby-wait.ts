@@ -1,4 +1,4 @@
-// What a server lets its clients wait for.
+// Whether a server keeps its clients waiting for a standby, in words.
 
 import { openAlone } from './pool.ts'
 

@@ -1,4 +1,5 @@
-// A statement of SQL with named parameters, as both stores write it: ":tenant" becomes "$1", and "::bigint" stays a cast.
+// A statement of SQL with named parameters, as both stores write it: ":tenant" becomes "$1", and "::bigint" stays a
+// cast.
 
 /** `Row` is what a row of its answer looks like: integers as bigint, as in the rows of src/store/rows. */
 export type Query<Row> = {

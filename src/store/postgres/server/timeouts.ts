@@ -9,6 +9,11 @@ export const LARGE_STATEMENT_MAX_MS = 10 * 60_000
 export const IDLE_TRANSACTION_MAX_MS = 10_000
 /** How long anybody waits for a connection, new or in use by others. */
 export const CONNECT_MAX_MS = 10_000
+/**
+ * A host that loses power does not close its connections. What its sessions hold is released after half a minute of
+ * silence.
+ */
+export const SILENCE = { idle: 15, interval: 5, count: 3 }
 
 /** Allowance for the network, and for a busy server. */
 const SLACK_MS = 5_000

@@ -7,7 +7,9 @@ import { explained } from './error-words.ts'
 const TRIES_MAX = 3
 const PAUSE_MS = 50
 
-/** Does it again while nothing is known to have been done and trying costs little. Explains the error of the last try. */
+/**
+ * Does it again while nothing is known to have been done and trying costs little. Explains the error of the last try.
+ */
 export async function tryAgain<T>(server: string, work: () => Promise<T>): Promise<T> {
   for (let tried = 1; ; tried++) {
     try {
@@ -21,7 +23,9 @@ export async function tryAgain<T>(server: string, work: () => Promise<T>): Promi
 
 const mayTryAgain = (error: unknown): boolean => isTransient(error) || (isLost(error) && !isSilence(error))
 
-/** Repeats a write, once, when somebody else has just added the row that it would add: its decision then sees that row. */
+/**
+ * Repeats a write, once, when somebody else has just added the row that it would add: its decision then sees that row.
+ */
 export async function onceMore<T>(write: () => Promise<T>): Promise<T> {
   try {
     return await write()

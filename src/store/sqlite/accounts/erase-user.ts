@@ -3,12 +3,11 @@
 import { createReadStream } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
 import { type UserRow, userOf } from '../../rows/user.ts'
-import { ERASE_USER } from '../../sql/accounts.ts'
-import { SELECT_USER } from '../../sql/expressions.ts'
+import { ERASE_USER, SELECT_USER } from '../../sql/accounts.ts'
 import type { UserStore } from '../../users.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { busy } from '../file/error-kinds.ts'
-import { whenFree } from '../file/when-free.ts'
+import { whenFree } from '../file/wait-for-lock.ts'
 import type { AuditLog } from './audit.ts'
 
 type Place = { audit: AuditLog; file: string }

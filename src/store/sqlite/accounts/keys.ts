@@ -8,13 +8,18 @@ import { askTogether } from '../../ask-together.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
 import { type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
 import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
-import type { Connection } from '../file/connection.ts'
-import type { Memory } from '../file/memory.ts'
+import type { Connection, Database } from '../file/connection.ts'
+import { createMemory, type Memory } from '../file/remembered-reads.ts'
 import type { AuditLog } from './audit.ts'
 
 type Known = Omit<KeySeen, 'now'>
 /** A cache of keys and their partners: every call looks one up. */
 export type KeyMemory = Memory<Known>
+
+/** More keys than a minute's calls bring; each takes a few hundred bytes. */
+const KEYS_REMEMBERED = 10_000
+
+export const createKeyMemory = (db: Database): KeyMemory => createMemory(db, KEYS_REMEMBERED)
 
 export function createKeyStore(
   { db, clock, present, look, write, read }: Connection,

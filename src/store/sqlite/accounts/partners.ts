@@ -6,7 +6,8 @@ import type { PartnerStore } from '../../partners.ts'
 import { type PartnerRow, partnerOf } from '../../rows/partner.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { SELECT_TENANTS, UPDATE_PARTNER } from '../../sql/accounts.ts'
-import { AWAKE } from '../../sql/expressions.ts'
+import { leastInstruction } from '../../sql/least-instruction.ts'
+import { AWAKE } from '../../sql/may-fire.ts'
 import type { Connection } from '../file/connection.ts'
 import type { AuditLog } from './audit.ts'
 import type { KeyMemory } from './keys.ts'
@@ -14,6 +15,8 @@ import type { KeyMemory } from './keys.ts'
 /** The plans of a partner, in both of its environments. */
 const PLANS_OF_PARTNER =
   '(select plan_id from plans join tenants using (tenant_id) where partner_slug = :slug)'
+
+const FLOOR = leastInstruction(':min_tranche', 'budget')
 
 export function createPartnerStore(
   { db, read, write }: Connection,
@@ -37,8 +40,7 @@ export function createPartnerStore(
       `update schedules set awake = not awake where plan_id in ${PLANS_OF_PARTNER} and awake <> ${AWAKE}`,
     ),
     setFloor: db.prepare(
-      `update schedules set floor = min(:min_tranche, budget)
-       where plan_id in ${PLANS_OF_PARTNER} and floor <> min(:min_tranche, budget)`,
+      `update schedules set floor = ${FLOOR} where plan_id in ${PLANS_OF_PARTNER} and floor <> ${FLOOR}`,
     ),
   }
 

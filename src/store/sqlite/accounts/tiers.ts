@@ -2,7 +2,7 @@
 
 import { monthOf } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
-import { refusePastMonth } from '../../../core/tier.ts'
+import { refusePastMonth, refuseTierNotInForce } from '../../../core/tier.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { type TierRow, tierOf, tierParams } from '../../rows/tier.ts'
 import { PUT_TIER, PUT_TIER_OVERRIDE } from '../../sql/accounts.ts'
@@ -15,7 +15,9 @@ export function createTierStore({ db, read, write }: Connection, audit: AuditLog
     partner: db.prepare<[string], bigint>('select created_at from partners where partner_slug = ?').pluck(),
     list: db.prepare<[], TierRow>('select * from tiers order by from_month, min_volume_usd, name'),
     put: db.prepare(PUT_TIER),
-    firstMonth: db.prepare('select min(from_month) from tiers where name = ?').pluck(),
+    firstMonth: db
+      .prepare<[string], string | null>('select min(from_month) from tiers where name = ?')
+      .pluck(),
     putOverride: db.prepare(PUT_TIER_OVERRIDE),
     override: db
       .prepare<[string, string], string | null>(
@@ -27,13 +29,6 @@ export function createTierStore({ db, read, write }: Connection, audit: AuditLog
       `select from_month as fromMonth, tier_name as tierName from tier_overrides
        where partner_slug = ? and from_month > ? order by from_month`,
     ),
-  }
-
-  function refuseUnknownTier(tier: string, month: string): void {
-    const first = sql.firstMonth.get(tier) as string | null
-    if (first === null) throw new Problem('tier_not_found', `Tier ${tier} not found.`)
-    if (first <= month) return
-    throw new Problem('tier_not_found', `Tier ${tier} is not in force in ${month}: it begins in ${first}.`)
   }
 
   return {
@@ -60,7 +55,7 @@ export function createTierStore({ db, read, write }: Connection, audit: AuditLog
           throw new Problem('partner_not_found', `Partner ${slug} not found.`)
         const from_month = fromMonth ?? monthOf(now)
         refusePastMonth(from_month, monthOf(now))
-        if (tier !== null) refuseUnknownTier(tier, from_month)
+        if (tier !== null) refuseTierNotInForce(tier, sql.firstMonth.get(tier) ?? null, from_month)
         sql.putOverride.run({ slug, from_month, tier })
         audit.add(entry, now)
         return from_month

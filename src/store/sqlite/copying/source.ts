@@ -11,10 +11,11 @@ import { instant } from '../../rows/instant.ts'
 import { isPending } from '../../schema-version.ts'
 import { type Database, openFile } from '../file/connection.ts'
 import { notThere, refuseUnreachable } from '../file/error-words.ts'
-import { migrationStates, passesHalted } from '../file/migrate.ts'
+import { haltPasses } from '../file/halt-passes.ts'
+import { migrationStates } from '../file/migrate.ts'
 import { isMissing, walFile } from '../file/own-files.ts'
+import { whenFree } from '../file/wait-for-lock.ts'
 import { refuseDoubtfulLog } from '../file/wal-checks.ts'
-import { whenFree } from '../file/when-free.ts'
 import { openStore } from '../open.ts'
 import { sealOf, setSeal } from './seal.ts'
 
@@ -30,7 +31,7 @@ export async function holdFile(
   if (isMissing(file)) throw notThere(file)
   refuseDoubtfulLog(file)
   const store = untouched ? null : await openStore(file, { clock, create: false })
-  const letPassesOn = fromWriters ? await passesHalted(file) : () => {}
+  let letPassesOn = () => {}
   const db = openFile(file)
   const release = async () => {
     if (db.inTransaction) db.exec('rollback')
@@ -39,6 +40,7 @@ export async function holdFile(
     await store?.close()
   }
   try {
+    if (fromWriters) letPassesOn = await haltPasses(file, 'The database is to be sealed')
     await whenFree(() => db.exec(fromWriters ? 'begin immediate' : 'begin'))
     // The first read is the moment at which everything is read.
     await whenFree(() => refuseOlder(db, file))

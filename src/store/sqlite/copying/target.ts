@@ -14,7 +14,7 @@ import { refuseClosedFolder, refuseUnreachable } from '../file/error-words.ts'
 import { insertRows } from '../file/insert-rows.ts'
 import { migrate } from '../file/migrate.ts'
 import { refuseNetworkFile } from '../file/network-disk.ts'
-import { BESIDE, isMissing, realName, walBytes } from '../file/own-files.ts'
+import { BESIDE, isMissing, realName, walBytes, walFile } from '../file/own-files.ts'
 import { copyTo } from '../file/vacuum-copy.ts'
 import { openStore } from '../open.ts'
 import { auditThroughSeal, setSeal } from './seal.ts'
@@ -119,6 +119,6 @@ function refuseTaken(file: string): void {
   if (isMissing(file) && walBytes(file) === 0) return
   throw new Problem(
     'database_exists',
-    `${existsSync(file) ? file : `${file}-wal`} already exists, and a copy never replaces anything: name another file.`,
+    `${existsSync(file) ? file : walFile(file)} already exists, and a copy never replaces anything: name another file.`,
   )
 }

@@ -11,10 +11,10 @@ import { explained, notThere, refuseUnreachable } from '../file/error-words.ts'
 import { migrationStates } from '../file/migrate.ts'
 import { isMissing, lockFile } from '../file/own-files.ts'
 import { acquireLock } from '../file/process-lock.ts'
+import { whenFree } from '../file/wait-for-lock.ts'
 import { refuseDoubtfulLog } from '../file/wal-checks.ts'
 import { damagedLog } from '../file/wal-damage.ts'
 import { hasForeignLog } from '../file/wal-owner.ts'
-import { whenFree } from '../file/when-free.ts'
 import { breakSeal, sealOf } from './seal.ts'
 
 /**

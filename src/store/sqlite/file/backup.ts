@@ -7,8 +7,8 @@ import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './er
 import { migrationStates } from './migrate.ts'
 import { refuseDatabaseFile } from './own-files.ts'
 import { copyTo } from './vacuum-copy.ts'
+import { whenFree } from './wait-for-lock.ts'
 import { refuseDoubtfulLog } from './wal-checks.ts'
-import { whenFree } from './when-free.ts'
 
 /** Copies `file` to `copy` while others go on reading and writing. Throws file_exists, database_not_found, bad_file. */
 export async function backUp(file: string, copy: string, { replace }: { replace: boolean }): Promise<void> {

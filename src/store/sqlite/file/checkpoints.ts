@@ -1,6 +1,6 @@
 // Checkpoints that do not hold up calls. SQLite moves the log into the database at the end of whichever commit makes it
-// too long, and the event loop stands still meanwhile. In a busy service, a thread does that instead, over a connection
-// of its own.
+// too long, and the event loop does nothing else meanwhile. In a busy service, a thread does that instead, over a
+// connection of its own.
 
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
@@ -27,8 +27,8 @@ export type Checkpoints = {
 }
 
 /**
- * Takes over the checkpoints of a connection, at `pages` pages of log. There is no thread until the log is that long for
- * the first time.
+ * Takes over the checkpoints of a connection, at `pages` pages of log. There is no thread until the log is that long
+ * for the first time.
  */
 export function takeOverCheckpoints(
   db: Database,

@@ -2,7 +2,7 @@
 
 import SQLite from 'better-sqlite3'
 import { type Instant, later } from '../../../core/instant.ts'
-import { createRefusedWrites } from '../../disk-full.ts'
+import { createRefusedWrites } from '../../refused-write.ts'
 import { nativeBinding } from './addon.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { hasRoom, isDiskFull } from './disk-room.ts'
@@ -11,7 +11,7 @@ import { type NameWatch, UNWATCHED } from './file-gone-watch.ts'
 import { plannedOnce } from './plan-once.ts'
 import { type SchemaLook, UNWATCHED_SCHEMA } from './schema-watch.ts'
 import { onFirstUse } from './statement.ts'
-import { whenFree } from './when-free.ts'
+import { whenFree } from './wait-for-lock.ts'
 import { createWriter, type Write } from './write-queue.ts'
 
 export type Database = SQLite.Database
@@ -41,9 +41,6 @@ export type Connection = {
   lookAtSchema: () => void
 }
 
-/** Pages of write-ahead log between checkpoints: fewer, larger ones cost less under load. */
-export const CHECKPOINT_PAGES = 4_000
-
 class FileDatabase extends SQLite {
   override prepare<Values extends unknown[] | object = unknown[], Row = unknown>(source: string) {
     return onFirstUse(() => super.prepare<Values, Row>(plannedOnce(source)))
@@ -62,21 +59,6 @@ export function openFile(file: string, { fileMustExist = false } = {}): Database
   })
   db.defaultSafeIntegers(true)
   return db
-}
-
-/** How much of the file SQLite may keep in memory: plenty for passes over many plans. */
-const CACHE_KIB = 32_768
-
-export function configure(db: Database, cacheKib = CACHE_KIB): void {
-  db.pragma('journal_mode = wal')
-  db.pragma('synchronous = full')
-  db.pragma('foreign_keys = on')
-  db.pragma('trusted_schema = off')
-  // What is erased or replaced leaves zeros behind, not its text (docs/decisions/0023-erasing-a-user.md).
-  db.pragma('secure_delete = on')
-  db.pragma('temp_store = memory')
-  db.pragma(`cache_size = -${cacheKib}`)
-  db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
 }
 
 /** The size of the database without its log; inside a transaction, as that transaction leaves it. */

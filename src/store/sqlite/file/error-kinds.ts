@@ -1,4 +1,4 @@
-// What SQLite's errors mean.
+// Which kind of error SQLite has thrown: the file is locked, damaged, or not a database.
 
 import SQLite from 'better-sqlite3'
 

@@ -124,7 +124,10 @@ export function userName(uid: number): string | null {
   }
 }
 
-/** An error of SQLite about the file as a whole, as database_damaged, database_sealed or storage_failed; any other as it is. */
+/**
+ * An error of SQLite about the file as a whole, as database_damaged, database_sealed or storage_failed; any other as it
+ * is.
+ */
 export function explained(error: unknown, file: string): unknown {
   if ((error as { code?: unknown }).code === 'EMFILE') return new Problem('storage_failed', TOO_MANY_FILES)
   if (!(error instanceof SQLite.SqliteError)) return error

@@ -7,10 +7,9 @@ import { sealedBeforeMigration } from '../../copying/seal-words.ts'
 import { type Applied, isPending, type MigrationState, statesOf } from '../../schema-version.ts'
 import { sealOf } from '../copying/seal.ts'
 import type { Database } from './connection.ts'
-import { lockFile } from './own-files.ts'
-import { acquireLock } from './process-lock.ts'
+import { haltPasses } from './halt-passes.ts'
 import { copyTo } from './vacuum-copy.ts'
-import { LOCK_WAIT_MAX_MS, whenFree } from './when-free.ts'
+import { whenFree } from './wait-for-lock.ts'
 
 /** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */
 const APPLICATION_ID = 0x74726e63
@@ -21,7 +20,7 @@ export async function migrate(db: Database, file: string, clock: () => Instant):
   if (!(await isBehind())) return []
   const seal = sealOf(db)
   if (seal) throw sealedBeforeMigration(seal)
-  const release = file === ':memory:' ? () => {} : await passesHalted(file)
+  const release = file === ':memory:' ? () => {} : await haltPasses(file, 'The database has to be migrated')
   try {
     // Another process may have been first: then there is nothing left to do, and its copy must not be replaced.
     if (!(await isBehind())) return []
@@ -31,24 +30,6 @@ export async function migrate(db: Database, file: string, clock: () => Instant):
     release()
   }
 }
-
-/**
- * Waits for a running pass to end, and keeps the next pass and every other migration from starting. Throws
- * database_locked.
- */
-export async function passesHalted(file: string): Promise<() => void> {
-  for (let waitedMs = 0; waitedMs < LOCK_WAIT_MAX_MS; waitedMs += LOCK_LOOK_MS) {
-    const release = acquireLock(lockFile(file, 'pass'))
-    if (release) return release
-    await new Promise((resolve) => setTimeout(resolve, LOCK_LOOK_MS))
-  }
-  throw new Problem(
-    'database_locked',
-    'The database has to be migrated, but a pass has been running on it for too long.',
-  )
-}
-
-const LOCK_LOOK_MS = 50
 
 /** Every migration this program knows, with when it was applied. Throws schema_newer, or refuses a foreign file. */
 export const migrationStates = (db: Database): MigrationState[] =>

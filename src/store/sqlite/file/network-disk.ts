@@ -20,7 +20,9 @@ const NETWORK = new Map([
   [0x786f4256, 'a VirtualBox shared folder'],
 ])
 
-/** Throws a usage Problem for a file on a network file system: two machines would write to it at once and lose money. */
+/**
+ * Throws a usage Problem for a file on a network file system: two machines would write to it at once and lose money.
+ */
 export function refuseNetworkFile(file: string, typeOf: (folder: string) => number = fileSystemType): void {
   if (file === ':memory:') return
   // Through a link, it is the file at its end that counts.

@@ -1,4 +1,4 @@
-// Whether anybody else writes to the file.
+// Tells whether another connection has written to the file.
 
 import type { Database } from 'better-sqlite3'
 

@@ -1,4 +1,4 @@
-// A file as a reader of what both stores read alike.
+// Runs the statements that both stores share on a file.
 
 import type SQLite from 'better-sqlite3'
 import type { Params, Reader, Sql } from '../../common/reader.ts'

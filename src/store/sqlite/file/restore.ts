@@ -23,10 +23,10 @@ import { isPending } from '../../schema-version.ts'
 import { auditThroughSeal } from '../copying/seal.ts'
 import { seenSeal } from '../copying/unseal.ts'
 import { type Database, openFile } from './connection.ts'
+import { assertWhole } from './copy-is-whole.ts'
 import { freeOn } from './disk-room.ts'
 import { isBusy, isUnreadable } from './error-kinds.ts'
 import { refuseClosedFolder, refuseUnreachable, refuseUnreadable, userName } from './error-words.ts'
-import { assertWhole } from './integrity.ts'
 import { migrationStates } from './migrate.ts'
 import { refuseNetworkFile } from './network-disk.ts'
 import { BESIDE, handOver, indexFile, isSameFile, realName } from './own-files.ts'
@@ -272,7 +272,9 @@ function setAside(file: string, kept: string): string | null {
   return existsSync(`${kept}-wal`) ? `${kept}-wal` : null
 }
 
-/** Throws bad_file unless the file is a whole tranche database, and schema_newer when this program is too old for it. */
+/**
+ * Throws bad_file unless the file is a whole tranche database, and schema_newer when this program is too old for it.
+ */
 function verify(file: string, name: string): void {
   assertWhole(file, name)
   const db = openFile(file)

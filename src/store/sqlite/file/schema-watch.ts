@@ -1,5 +1,5 @@
-// Whether the schema is still one that this program knows: another process may have been upgraded, and have migrated the
-// file, while this one has it open.
+// Whether the schema is still one that this program knows: another process may have been upgraded, and have migrated
+// the file, while this one has it open.
 
 import type { Database } from 'better-sqlite3'
 import { readMigrations } from '../../../resources.ts'

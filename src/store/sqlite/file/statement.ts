@@ -6,8 +6,8 @@ const METHODS = ['get', 'all', 'run', 'iterate'] as const
 const MODES = ['pluck', 'raw'] as const
 
 /**
- * What the store and its tests use of a statement: get, all, run, iterate, pluck and raw. `prepare` is called once, when
- * the first of the first four is; what it throws, the method throws.
+ * What the store and its tests use of a statement: get, all, run, iterate, pluck and raw. `prepare` is called once,
+ * when the first of the first four is; what it throws, the method throws.
  */
 export function onFirstUse<S>(prepare: () => S): S {
   const modes: (typeof MODES)[number][] = []

@@ -5,8 +5,8 @@ import { dirname } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
 import { giveName, nameAside, sync } from '../../../whole-file.ts'
 import type { Database } from './connection.ts'
+import { assertWhole } from './copy-is-whole.ts'
 import { isBusy, isUnreadable } from './error-kinds.ts'
-import { assertWhole } from './integrity.ts'
 import { BESIDE } from './own-files.ts'
 
 /**

@@ -16,8 +16,8 @@ const LOOKS = 25
 const BETWEEN_LOOKS_MS = 20
 
 /**
- * Throws database_gone when other processes use a log or an index that is not there any more. Only where the system tells
- * who holds a file (Linux).
+ * Throws database_gone when other processes use a log or an index that is not there any more. Only where the system
+ * tells who holds a file (Linux).
  */
 export function refuseMissingLog(database: string): void {
   for (let look = 0; look < LOOKS; look++) {

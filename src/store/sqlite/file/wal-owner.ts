@@ -81,7 +81,9 @@ function read(note: string): { file: string; log: string } | null {
 
 const NOTE_BYTES_MAX = 256
 
-/** Opens the note. Not through a link, nor anything else that others can put there: root works in their folders, too. */
+/**
+ * Opens the note. Not through a link, nor anything else that others can put there: root works in their folders, too.
+ */
 function withNote<T>(note: string, flags: number, work: (descriptor: number) => T): T {
   const { O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants
   const descriptor = openSync(note, flags | O_NOFOLLOW | O_NONBLOCK, 0o600)

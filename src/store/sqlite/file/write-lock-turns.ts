@@ -3,7 +3,7 @@
 
 import type { Database } from 'better-sqlite3'
 import { watchOthers } from './others.ts'
-import { LOCK_LOOK_MS } from './when-free.ts'
+import { LOCK_LOOK_MS } from './wait-for-lock.ts'
 
 /**
  * How long the lock is held in total before others get a chance to take it: when nobody else writes, and when others

@@ -8,7 +8,7 @@ import { COMMIT_SHARE_MAX, gather, nextTurn } from '../../commit-share.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { NameWatch } from './file-gone-watch.ts'
 import type { SchemaLook } from './schema-watch.ts'
-import { whenFree } from './when-free.ts'
+import { whenFree } from './wait-for-lock.ts'
 import { createLockShare } from './write-lock-turns.ts'
 
 /**

@@ -1,4 +1,5 @@
-// The check: what SQLite says of the file, every rule of the ledger, and rows that were changed after they were recorded.
+// The check: what SQLite says of the file, every rule of the ledger, and rows that were changed after they were
+// recorded.
 
 import type { WindowStore } from '../../bring-back-windows.ts'
 import type { CheckStore, Fault } from '../../check.ts'
@@ -12,15 +13,15 @@ import {
   type DigestedAdjustment,
   type DigestedTrade,
   FINDINGS_MAX,
-  FINDINGS_PER_RULE_MAX,
   ROWS_PER_READ,
   TRADES_AFTER,
 } from '../../common/health/faults.ts'
 import { LEDGER_RULES, type Rule } from '../../sql/check-rules.ts'
-import { IS_OPEN, TENANT_NAME } from '../../sql/expressions.ts'
 import type { Connection, Database } from '../file/connection.ts'
-import { inOneLine, isCorrupt } from '../file/error-kinds.ts'
+import { isCorrupt } from '../file/error-kinds.ts'
 import { createWarnings } from './check-warnings.ts'
+import { danglingRows, integrity } from './integrity.ts'
+import { OPEN_COUNT } from './open-count-rule.ts'
 
 export const createCheckStore = (
   connection: Connection,
@@ -66,21 +67,6 @@ function readable(kind: string, look: () => Fault[]): Fault[] {
   }
 }
 
-function integrity(db: Database): Fault[] {
-  const lines = db.prepare(`pragma integrity_check(${FINDINGS_PER_RULE_MAX})`).pluck().all() as string[]
-  const faults = lines.filter((line) => line !== 'ok')
-  return faults.map((fault) => ({ kind: 'integrity', subject: 'database', message: inOneLine(fault) }))
-}
-
-function danglingRows(db: Database): Fault[] {
-  const rows = db.pragma('foreign_key_check') as { table: string; rowid: bigint | null; parent: string }[]
-  return rows.slice(0, FINDINGS_PER_RULE_MAX).map(({ table, rowid, parent }) => ({
-    kind: 'foreign_key',
-    subject: `${table} row ${rowid ?? '?'}`,
-    message: `refers to a row of ${parent} that does not exist`,
-  }))
-}
-
 const broken = (db: Database, rule: Rule): Fault[] =>
   db
     .prepare<[], BrokenRow>(breakers(rule).text)
@@ -94,17 +80,4 @@ const tradesAfter = (db: Database, after: string): DigestedTrade[] =>
 const adjustments = (db: Database): DigestedAdjustment[] =>
   db.prepare<object, DigestedAdjustment>(ADJUSTMENTS_AFTER.text).all({ after: 0, limit: -1 })
 
-/** A poll relies on it: an execution that is not counted would never be handed out. */
-const OPEN_COUNT: Rule = {
-  kind: 'open_count',
-  sql: `select ${TENANT_NAME} as place, null as start, coalesce(c.n, 0) as counted, coalesce(x.n, 0) as expected
-    from open_counts c
-    full join (
-      select e.tenant_id, coalesce(e.lease_expires_at, 0) as lease_expires_at, count(*) as n from executions e
-      where ${IS_OPEN} group by 1, 2) x using (tenant_id, lease_expires_at)
-    join tenants t using (tenant_id)
-    where coalesce(c.n, 0) <> coalesce(x.n, 0)`,
-  message: (row) =>
-    `counts ${row.counted} open executions whose lease ends at one instant, and has ${row.expected}`,
-}
 const RULES = [...LEDGER_RULES, OPEN_COUNT]

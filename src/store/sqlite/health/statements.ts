@@ -7,7 +7,7 @@ import { type OpsSql, TRANCHE } from '../../common/health/ops-page.ts'
 import { lateFills, type PartnerSql, partnersPage } from '../../common/health/partners-seen.ts'
 import { firstAwake } from '../../common/health/scheduler-lateness.ts'
 import { sql } from '../../common/reader.ts'
-import { IS_OPEN, OWN_NOW } from '../../sql/expressions.ts'
+import { IS_OPEN, OWN_NOW } from '../../sql/open-due-and-stuck.ts'
 
 /** `unleasedAt` for a row of open_counts, where 0 stands for never delivered: that lease is over at any time. */
 const IS_DUE = `(c.lease_expires_at <= ${OWN_NOW} or c.lease_expires_at > ${OWN_NOW} + ${LEASE_AHEAD_MAX_MS})`

@@ -1,14 +1,15 @@
 // Windows that were rolled ahead by a wrong clock: found plan by plan, and brought back to their place on the grid.
 
 import type { Instant } from '../../../core/instant.ts'
-import { lesser, type Usd } from '../../../core/money.ts'
-import { slotDue } from '../../../core/window.ts'
+import { leastInstruction } from '../../../core/least-instruction.ts'
+import type { Usd } from '../../../core/money.ts'
+import { slotDue } from '../../../core/next-window.ts'
 import type { PlanAhead, WindowStore } from '../../bring-back-windows.ts'
 import { type PlanRow, planOf } from '../../rows/plan.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type WindowRow, windowOf } from '../../rows/window.ts'
-import { OF_TENANT } from '../../sql/expressions.ts'
 import { SELECT_FUTURE_WINDOW } from '../../sql/plans.ts'
+import { OF_TENANT } from '../../sql/which-tenants.ts'
 import type { AuditLog } from '../accounts/audit.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import type { Ledger } from './windows-and-schedules.ts'
@@ -29,7 +30,7 @@ export function createAhead(db: Database, ledger: Ledger) {
   function judge(row: Row, now: Instant): PlanAhead | null {
     const [plan, window] = [planOf(row), windowOf(row)]
     const slot = slotDue({ ...window, ...plan }, plan.startDate, now)
-    const place = ledger.freeSlot(plan.planId, slot, lesser(row.min_tranche as Usd, plan.amount))
+    const place = ledger.freeSlot(plan.planId, slot, leastInstruction(row.min_tranche as Usd, plan.amount))
     return place.start < window.start && place.end < window.end
       ? { ...plan, tenant: tenantOf(row), window, place }
       : null

@@ -2,7 +2,7 @@
 // write is what core's `cancel` decides for each execution by itself, which a test proves.
 
 import type { Instant } from '../../../core/instant.ts'
-import { IS_OPEN } from '../../sql/expressions.ts'
+import { IS_OPEN } from '../../sql/open-due-and-stuck.ts'
 import type { Database } from '../file/connection.ts'
 
 export type CancelOpen = (planIds: readonly (number | bigint)[], now: Instant) => number

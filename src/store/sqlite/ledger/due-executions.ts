@@ -6,7 +6,8 @@ import type { Instant } from '../../../core/instant.ts'
 import { LEASE_AHEAD_MAX_MS } from '../../../core/lease.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { ExecutionRow } from '../../rows/execution.ts'
-import { IS_OPEN, SELECT_EXECUTION } from '../../sql/expressions.ts'
+import { SELECT_EXECUTION } from '../../sql/executions.ts'
+import { IS_OPEN } from '../../sql/open-due-and-stuck.ts'
 import type { Database } from '../file/connection.ts'
 
 /** `unleasedAt` for a row of open_counts, where 0 stands for never delivered: that lease is over at any time. */

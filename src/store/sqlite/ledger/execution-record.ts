@@ -1,11 +1,12 @@
-// Everything on record of one execution, found by its id alone as operators do, for the transactions of the other files.
+// Everything on record of one execution, found by its id alone as operators do, for the transactions of the other
+// files.
 
 import { Problem } from '../../../core/problem.ts'
 import type { ExecutionRecord, ListedExecution } from '../../executions.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { type ListedExecutionRow, listedExecution } from '../../rows/execution.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
-import { SELECT_LISTED_EXECUTION } from '../../sql/expressions.ts'
+import { SELECT_LISTED_EXECUTION } from '../../sql/executions.ts'
 import { ADJUSTMENTS, TRADE } from '../../sql/trades-and-late-fills.ts'
 import type { Database } from '../file/connection.ts'
 import type { Ledger } from './windows-and-schedules.ts'

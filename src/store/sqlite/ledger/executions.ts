@@ -20,7 +20,7 @@ import {
   listingParams,
   NEWEST_EXECUTION,
 } from '../../sql/executions.ts'
-import { OF_TENANT } from '../../sql/expressions.ts'
+import { OF_TENANT } from '../../sql/which-tenants.ts'
 import type { AuditLog } from '../accounts/audit.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'

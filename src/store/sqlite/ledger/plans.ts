@@ -11,7 +11,7 @@ import { type ScheduleRow, scheduleOf } from '../../rows/schedule.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type UserRow, userOf } from '../../rows/user.ts'
 import { type WindowRow, windowOf } from '../../rows/window.ts'
-import { SELECT_USER } from '../../sql/expressions.ts'
+import { SELECT_USER } from '../../sql/accounts.ts'
 import {
   INSERT_PLAN,
   IS_HELD,

@@ -2,22 +2,21 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Usd } from '../../../core/money.ts'
+import { openSlot, slotAfter } from '../../../core/next-window.ts'
 import { freshSchedule, type Schedule } from '../../../core/schedule-state.ts'
 import {
   type CloseReason,
   close,
   type Opening,
   opened,
-  openSlot,
   reserve,
-  slotAfter,
   unreserved,
   type Window,
 } from '../../../core/window.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { scheduleParams } from '../../rows/schedule.ts'
 import { amountParams, closingParams, type WindowRow, windowOf } from '../../rows/window.ts'
-import { AWAKE } from '../../sql/expressions.ts'
+import { AWAKE } from '../../sql/may-fire.ts'
 import {
   PUT_SCHEDULE,
   SLOT_USE,

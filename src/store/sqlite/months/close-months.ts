@@ -2,8 +2,9 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Period } from '../../../core/month.ts'
+import { isConfirmed, overPeriod } from '../../../core/month-final.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import { type FixedPeriod, isConfirmed, overPeriod, runningPeriod } from '../../../core/report-period.ts'
+import { type FixedPeriod, runningPeriod } from '../../../core/report-period.ts'
 import {
   CLOSE_MONTH,
   FIRST_PARTNER,
@@ -17,7 +18,7 @@ import { instant, instantOrNull } from '../../rows/instant.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { readerOf } from '../file/reader.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
-import { createReached } from './latest-recorded-time.ts'
+import { createReached } from './what-confirms-a-month.ts'
 
 /** The end of what has been reported: no write is dated before it again. */
 export function reportedUntil(db: Database): () => Instant {

@@ -1,5 +1,6 @@
-// How many plans a page of a pass has: as many as keep the write lock no longer than others should wait for it. Over few
-// plans, a thousand take 20 ms with their commit; over a million, whose pages of the file are all new to the cache, 40.
+// How many plans a page of a pass has: as many as keep the write lock no longer than others should wait for it. Over
+// few plans, a thousand take 20 ms with their commit; over a million, whose pages of the file are all new to the
+// cache, 40.
 
 /**
  * How long the work on a page should take, without its commit: when nobody else writes, and when some do. What a commit

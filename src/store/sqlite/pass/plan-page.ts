@@ -3,7 +3,8 @@
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Frequency } from '../../../core/frequency.ts'
 import type { Instant } from '../../../core/instant.ts'
-import { lesser, type Usd } from '../../../core/money.ts'
+import { leastInstruction } from '../../../core/least-instruction.ts'
+import type { Usd } from '../../../core/money.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { Schedule } from '../../../core/schedule-state.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../../passes.ts'
@@ -47,7 +48,7 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
     if (!next) return null
     ledger.closeCurrent(schedule.planId, 'ended', now)
     const minTranche = plan.min_tranche as Usd
-    const free = ledger.freeSlot(schedule.planId, next, lesser(minTranche, over.amount))
+    const free = ledger.freeSlot(schedule.planId, next, leastInstruction(minTranche, over.amount))
     return ledger.open(schedule.planId, free, minTranche)
   }
 

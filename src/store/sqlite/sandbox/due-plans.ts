@@ -1,6 +1,6 @@
 // Which plans of a sandbox a pass must look at. Their instants are in their tenant's time, so the ranges along the
-// indexes of the scheduler, which are in real time, do not find them all. The plans of a sandbox are checked one by one,
-// which takes a third of a microsecond each, and without sandboxes there is nothing to check.
+// indexes of the scheduler, which are in real time, do not find them all. The plans of a sandbox are checked one by
+// one, which takes a third of a microsecond each, and without sandboxes there is nothing to check.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'

@@ -1,11 +1,11 @@
 // Wiping a test environment.
 
 import type { Instant } from '../../../core/instant.ts'
-import { Problem } from '../../../core/problem.ts'
+import { notToWipe } from '../../../core/sandbox-limits.ts'
 import { type Wiped, wipedOf } from '../../sandboxes.ts'
-import { WIPED as ROWS } from '../../sql/wiped.ts'
+import { WIPED as ROWS } from '../../sql/tables-a-reset-empties.ts'
 import type { Connection } from '../file/connection.ts'
-import { whenFree } from '../file/when-free.ts'
+import { whenFree } from '../file/wait-for-lock.ts'
 
 /** The counts that are kept for a tenant go as well. */
 export const WIPED: typeof ROWS = [
@@ -30,7 +30,7 @@ export function createWipe({ db, clock, lookAtName, lookAtSchema }: Connection):
 
   function wipe(tenant: number, note: (now: Instant) => void): Wiped {
     if (sql.mark.run({ tenant, resetting: 1 }).changes !== 1) {
-      throw new Problem('sandbox_refused', 'Only a test environment can be wiped.')
+      throw notToWipe()
     }
     const gone = new Map(
       sql.wipe.map(({ table, statement }) => [table, statement.run({ tenant }).changes] as const),

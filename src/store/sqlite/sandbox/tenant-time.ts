@@ -1,11 +1,11 @@
-// What time it is for a tenant: the only place that knows of sandbox offsets. Everybody lives in real time except the
-// test tenants that are listed in `sandboxes`, whose time is the real one plus their offset. Whatever is stored of a
-// tenant's users, plans, windows, executions and trades is dated in that tenant's time.
+// What time it is for a tenant, sandbox offsets included. Every tenant lives in real time except the test tenants that
+// are listed in `sandboxes`, whose time is the real one plus their offset. Whatever is stored of a tenant's users,
+// plans, windows, executions and trades is dated in that tenant's time.
 
 import { type Instant, later, plus } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { instantOrNull } from '../../rows/instant.ts'
-import { IN_REAL_TIME } from '../../sql/expressions.ts'
+import { IN_REAL_TIME } from '../../sql/which-tenants.ts'
 import type { Connection } from '../file/connection.ts'
 
 export type TenantTime = ReturnType<typeof createTenantTime>

@@ -11,7 +11,9 @@ import { rawPolls } from './polls.ts'
 import { rawTrades } from './trades.ts'
 
 export type Client = pg.Client
-/** A piece of work on an open database. What it returns does items from one number up to another, in one transaction. */
+/**
+ * A piece of work on an open database. What it returns does items from one number up to another, in one transaction.
+ */
 export type RawWork = (
   client: Client,
   count: number,

@@ -1,0 +1,17 @@
+// A ledger with faults is not copied: the rules of the ledger are asked of the copy, which has the same rows.
+
+import { counted } from '../core/counted.ts'
+import { Problem } from '../core/problem.ts'
+import type { Store } from '../store/store.ts'
+
+/** Throws bad_file for a copy, and so a source, in which the check finds anything wrong. */
+export async function refuseFaults(store: Store, source: string): Promise<void> {
+  const faults = await store.findFaults()
+  const [first] = faults
+  if (!first) return
+  throw new Problem(
+    'bad_file',
+    `The check finds ${counted(faults.length, 'fault')} in ${source}, such as ${first.kind} ${first.subject}: ` +
+      `${first.message}. Nothing was copied: run \`tranche check\` on it.`,
+  )
+}

@@ -1,0 +1,98 @@
+// Brings a partner's schedules, of which there may be a million, in line with its status, hold and minimum, page by
+// page. A change is in force at once, because every page of a pass reads the partner itself (../pass/plan-page.ts);
+// what is done here keeps the indexes of what is due in step. Until the last page, a row says how far this has come, so
+// that if the process dies, the next pass goes on (docs/decisions/0066-a-hold-of-many-plans.md).
+
+import { leastInstruction } from '../../sql/least-instruction.ts'
+import { IS_AWAKE } from '../../sql/may-fire.ts'
+import { lockSchedules } from '../ledger/row-locks.ts'
+import type { Connection } from '../server/connection.ts'
+import type { Tx } from '../server/pipeline.ts'
+import { query } from '../server/statement.ts'
+
+/** Plans in one transaction, which holds their schedules for so long. */
+const PLANS_PER_PAGE = 500
+
+type Reached = { tenant_id: bigint; partner_plan_id: string }
+
+const BEGIN = query(
+  `insert into schedules_behind (partner_slug) values (:slug)
+   on conflict (partner_slug) do update set tenant_id = 0, partner_plan_id = ''`,
+)
+const LOCK = query<Reached>('select * from schedules_behind where partner_slug = :slug for update')
+const LOCK_UNLESS_BUSY = query<Reached>(
+  'select * from schedules_behind where partner_slug = :slug for update skip locked',
+)
+const BEHIND = query<{ partner_slug: string }>(
+  'select partner_slug from schedules_behind order by partner_slug',
+)
+const TENANTS = query<{ tenant_id: bigint }>(
+  'select tenant_id from tenants where partner_slug = :slug order by tenant_id',
+)
+const PLANS = query<{ plan_id: bigint; partner_plan_id: string }>(
+  `select plan_id, partner_plan_id from plans where tenant_id = :tenant and partner_plan_id > :after
+   order by partner_plan_id limit :limit`,
+)
+const FLOOR = leastInstruction('r.min_tranche', 's.budget')
+const FOLLOW = query(
+  `update schedules s set awake = ${IS_AWAKE}, floor = ${FLOOR}
+   from plans p join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
+   where s.plan_id = any(:plan_ids::bigint[]) and p.plan_id = s.plan_id
+     and (s.awake <> ${IS_AWAKE} or s.floor <> ${FLOOR})`,
+)
+const NOTE = query(
+  'update schedules_behind set tenant_id = :tenant, partner_plan_id = :after where partner_slug = :slug',
+)
+const END = query('delete from schedules_behind where partner_slug = :slug')
+
+/**
+ * Does one more page. False when there is nothing left, or when another process is at work on it and need not be waited
+ * for.
+ */
+async function goOn(tx: Tx, slug: string, lock: typeof LOCK): Promise<boolean> {
+  const [reached, tenants] = await Promise.all([tx.get(lock, { slug }), tx.all(TENANTS, { slug })])
+  if (!reached) return false
+  const tenant = tenants.find(({ tenant_id }) => tenant_id >= reached.tenant_id)?.tenant_id
+  if (tenant === undefined) {
+    await tx.run(END, { slug })
+    return false
+  }
+  const after = tenant === reached.tenant_id ? reached.partner_plan_id : ''
+  const plans = await tx.all(PLANS, { tenant, after, limit: PLANS_PER_PAGE })
+  const plan_ids = plans.map(({ plan_id }) => Number(plan_id))
+  const last = plans.length < PLANS_PER_PAGE ? null : plans.at(-1)
+  await Promise.all([
+    lockSchedules(tx, plan_ids),
+    tx.run(FOLLOW, { plan_ids }),
+    tx.run(NOTE, { slug, tenant: last ? tenant : tenant + 1n, after: last?.partner_plan_id ?? '' }),
+  ])
+  return true
+}
+
+export function createFollowing({ look, write }: Connection) {
+  async function tenantsOf(slug: string): Promise<number[]> {
+    const rows = await look((tx) => tx.all(TENANTS, { slug }))
+    return rows.map(({ tenant_id }) => Number(tenant_id))
+  }
+
+  async function follow(slug: string, lock: typeof LOCK): Promise<void> {
+    const tenants = await tenantsOf(slug)
+    while (await write((tx) => goOn(tx, slug, lock), { tenants }));
+  }
+
+  return {
+    tenantsOf,
+
+    /** In the transaction that changes the partner. */
+    begin: (tx: Tx, slug: string): Promise<unknown> => tx.run(BEGIN, { slug }),
+
+    /** Resolves when all schedules of the partner are in line with it. */
+    finish: (slug: string): Promise<void> => follow(slug, LOCK),
+
+    /** Completes what no process is working on any more. */
+    async finishLeft(): Promise<void> {
+      const left = await look((tx) => tx.all(BEHIND))
+      for (const { partner_slug } of left) await follow(partner_slug, LOCK_UNLESS_BUSY)
+    },
+  }
+}
