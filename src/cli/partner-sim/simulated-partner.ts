@@ -23,7 +23,7 @@ export type PartnerOptions = {
   chance: Chance
   /** How often each thing goes wrong, as fractions of one; the rest is filled. */
   manners: Manners
-  /** Called with what became of each instruction, once the service has answered. */
+  /** Called with what became of each instruction, in their order, once the service has answered. */
   onOutcome?: (outcome: Outcome) => void
 }
 
@@ -85,7 +85,14 @@ const CANCELLED_MEANWHILE = /was cancelled before it was confirmed/
 type Desk = Required<PartnerOptions> & { tally: Tally }
 type Answer = { status: number; body: unknown }
 type Report = Record<string, string>
-type Order = { instruction: Instruction; report: Report; spent: Usd; bought: Btc; answerLost: boolean }
+type Order = {
+  instruction: Instruction
+  /** Null when the partner stays silent for now. */
+  report: Report | null
+  spent: Usd
+  bought: Btc
+  answerLost: boolean
+}
 
 export function createPartner(options: PartnerOptions): Partner {
   const desk: Desk = { onOutcome: () => {}, ...options, tally: emptyTally() }
@@ -103,31 +110,28 @@ export function createPartner(options: PartnerOptions): Partner {
 
     async work(instructions) {
       // Random numbers are drawn in the order of the instructions, before anything runs in parallel.
-      const orders = instructions
-        .map((instruction) => place(desk, instruction))
-        .filter((order) => order !== null)
-      await Promise.all(orders.map((order) => confirm(desk, order)))
+      const orders = instructions.map((instruction) => place(desk, instruction))
+      const ends = await Promise.allSettled(orders.map((order) => confirm(desk, order)))
+      // Told in that order as well, whichever answer came first, and told of the others when one went wrong.
+      for (const end of ends) if (end.status === 'fulfilled') desk.onOutcome(end.value)
+      for (const end of ends) if (end.status === 'rejected') throw end.reason
     },
   }
 }
 
-/** Decides what becomes of an instruction at the venue; null when the partner stays silent for now. */
-function place({ chance, manners, quote, tally, onOutcome }: Desk, instruction: Instruction): Order | null {
+/** Decides what becomes of an instruction at the venue. */
+function place({ chance, manners, quote }: Desk, instruction: Instruction): Order {
   const roll = chance()
   const answerLost = chance() < manners.answerLost
   const share = chance()
   const { failed, partial } = manners
   const silent = instruction.delivered_count === 1 ? manners.silent : 0
-  if (roll < silent) {
-    tally.silent += 1
-    onOutcome(outcomeOf(instruction, { status: 'silent' }))
-    return null
-  }
+  if (roll < silent) return { instruction, report: null, ...NOTHING, answerLost }
   // The execution id without its prefix is a valid order id, and the same one when the instruction comes again.
   const order = { partner_order_id: instruction.execution_id.slice('exec_'.length) }
   if (roll < silent + failed) {
     const report = { ...order, status: 'failed', failure_reason: 'the venue rejected the order' }
-    return { instruction, report, spent: ZERO_USD, bought: 0n as Btc, answerLost }
+    return { instruction, report, ...NOTHING, answerLost }
   }
   const price = quote()
   const whole = usd(instruction.amount_usd)
@@ -143,27 +147,33 @@ function place({ chance, manners, quote, tally, onOutcome }: Desk, instruction: 
   return { instruction, report, spent: some, bought, answerLost }
 }
 
+const NOTHING = { spent: ZERO_USD, bought: 0n as Btc }
+
 /** Between three and eight tenths, in whole cents; an amount too small to divide stays whole. */
 function partOf(whole: Usd, share: number): Usd {
   const part = floorToCents(((whole * BigInt(Math.round(300 + share * 500))) / 1000n) as Usd)
   return part === ZERO_USD ? whole : part
 }
 
-async function confirm(desk: Desk, order: Order): Promise<void> {
+/** Reports what became of an order; throws on any answer but that it is accepted, or was cancelled meanwhile. */
+async function confirm(desk: Desk, { instruction, report, ...order }: Order): Promise<Outcome> {
   const { tally } = desk
-  const path = `/executions/${order.instruction.execution_id}/confirm`
-  const answer = await send(desk, 'POST', path, order.report)
+  if (report === null) {
+    tally.silent += 1
+    return outcomeOf(instruction, { status: 'silent' })
+  }
+  const path = `/executions/${instruction.execution_id}/confirm`
+  const answer = await send(desk, 'POST', path, report)
   if (answer.status === 409 && CANCELLED_MEANWHILE.test(JSON.stringify(answer.body))) {
     tally.refusedLate += 1
-    desk.onOutcome(outcomeOf(order.instruction, { status: 'refused' }))
-    return
+    return outcomeOf(instruction, { status: 'refused' })
   }
   if (answer.status !== 200) throw unexpected('POST', path, answer)
   tally.spent = (tally.spent + order.spent) as Usd
   tally.bought = (tally.bought + order.bought) as Btc
-  tally[order.report.status as 'filled' | 'partial' | 'failed'] += 1
-  desk.onOutcome(outcomeOf(order.instruction, order.report))
-  if (order.answerLost) await repeat(desk, path, order.report)
+  tally[report.status as 'filled' | 'partial' | 'failed'] += 1
+  if (order.answerLost) await repeat(desk, path, report)
+  return outcomeOf(instruction, report)
 }
 
 const outcomeOf = (
