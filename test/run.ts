@@ -1,11 +1,15 @@
 // `npm test`: many test files in each of a few processes. Loading TypeScript anew for every file would take longer than
 // most files do.
 //
-//   node bin/with-node.mjs test/run.ts [--fast] [--store postgres] [--record-costs] [--test-OPTION...] [FILE...]
+//   node bin/with-node.mjs test/run.ts [--fast | --heavy | --store postgres] [--record-costs] [--test-OPTION...]
+//     [FILE...]
 //
 // --fast leaves out the tests that start processes (*.process.test.ts, *.server.test.ts), that wait (*.wait.test.ts)
 // and that simulate weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down
 // what it takes.
+//
+// --heavy runs what takes seconds of every core for one rule (*.heavy.test.ts), a second build among it. Nothing else
+// runs them.
 //
 // --store postgres runs what needs a PostgreSQL server: *.server.test.ts, which nothing else runs, and the suites of
 // the whole service (test/support/whole-service.ts) once more, with their databases there.
@@ -20,7 +24,7 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { COMPILED } from './support/compiled.ts'
-import { isQuick, isWaiting, needsServer } from './support/kinds.ts'
+import { isHeavy, isQuick, isWaiting, needsServer } from './support/kinds.ts'
 import { recordCosts } from './support/record-costs.ts'
 import { scratch } from './support/scratch.ts'
 import { spread } from './support/spread.ts'
@@ -50,7 +54,7 @@ const KINDS: { has: (file: string) => boolean; processes: number }[] = [
   { has: isWaiting, processes: WAITING },
   { has: needsServer, processes: 2 * CORES },
   { has: (file) => file.endsWith('.process.test.ts'), processes: 2 * CORES },
-  { has: (file) => isQuick(file) || file.endsWith('.long.test.ts'), processes: CORES + 1 },
+  { has: (file) => isQuick(file) || isHeavy(file) || file.endsWith('.long.test.ts'), processes: CORES + 1 },
 ]
 
 /** What a batch begins with whose databases are to be on a server (test/support/database.ts). */
@@ -67,9 +71,10 @@ if (onServer && args[args.indexOf('--store') + 1] !== 'postgres') throw new Erro
 const named = args.filter((arg, at) => !arg.startsWith('--') && args[at - 1] !== '--store')
 const every = globSync('test/**/*.test.ts', { cwd: ROOT })
 const ofServer = every.filter(needsServer)
-const ofStore = onServer ? [...wholeService(ROOT), ...ofServer] : every.filter((file) => !needsServer(file))
-const all = named.length > 0 ? named : ofStore
-const files = all.filter((file) => !args.includes('--fast') || isQuick(file)).sort()
+const heavy = every.filter(isHeavy)
+const files = chosen().sort()
+/** Whether this is a run of all tests, on one store or the other. */
+const isWhole = named.length === 0 && !args.includes('--fast') && !args.includes('--heavy')
 
 const env = {
   ...process.env,
@@ -82,6 +87,15 @@ if (args.includes('--record-costs')) {
   if (onServer) throw new Error('--record-costs measures suites with their databases in files')
   recordCosts(files, LOADERS, env)
 } else await runAll()
+
+function chosen(): string[] {
+  if (named.length > 0) return named
+  if (args.includes('--heavy')) return heavy
+  if (args.includes('--fast')) return every.filter(isQuick)
+  return onServer
+    ? [...wholeService(ROOT), ...ofServer]
+    : every.filter((file) => !needsServer(file) && !isHeavy(file))
+}
 
 async function runAll(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
@@ -102,15 +116,17 @@ async function runAll(): Promise<void> {
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
-  const tools = onServer ? TOOLS : TOOLS.filter((tool) => !SERVER_TOOLS.includes(tool))
-  const missing = args.includes('--fast') || named.length > 0 ? [] : tools.filter(isMissing)
-  if (missing.length > 0) process.stderr.write(`\nNOT TESTED, because not installed: ${missing.join(', ')}\n`)
-  if (named.length === 0 && !args.includes('--fast') && !canBeOthers())
-    process.stderr.write('\nNOT TESTED, because this is not root: what another user may do\n')
-  if (named.length === 0 && !onServer && !args.includes('--fast'))
-    process.stderr.write(
-      `\nNOT RUN: ${ofServer.length} files of tests on a PostgreSQL server: npm test -- --store postgres\n`,
-    )
+  if (isWhole) sayWhatIsLeftOut()
+}
+
+function sayWhatIsLeftOut(): void {
+  const say = (text: string): boolean => process.stderr.write(`\n${text}\n`)
+  const missing = TOOLS.filter((tool) => (onServer || !SERVER_TOOLS.includes(tool)) && isMissing(tool))
+  if (missing.length > 0) say(`NOT TESTED, because not installed: ${missing.join(', ')}`)
+  if (!canBeOthers()) say('NOT TESTED, because this is not root: what another user may do')
+  if (onServer) return
+  say(`NOT RUN: ${ofServer.length} files of tests on a PostgreSQL server: npm test -- --store postgres`)
+  say(`NOT RUN: ${heavy.length} files of tests that take both long and all cores: npm test -- --heavy`)
 }
 
 /** A file of imports for each process, named in the order they are to be started. */

@@ -3,8 +3,11 @@
 /** Whether it needs a PostgreSQL server, and so belongs to `npm test -- --store postgres`. */
 export const needsServer = (file: string): boolean => file.endsWith('.server.test.ts')
 
+/** Whether one rule takes seconds of every core, and so belongs to `npm test -- --heavy`, which .ci/run runs. */
+export const isHeavy = (file: string): boolean => file.endsWith('.heavy.test.ts')
+
 /** Whether it belongs to `npm run test:fast`: it starts no process, waits for no time limit, and takes no seconds. */
-export const isQuick = (file: string): boolean => !/\.(process|server|wait|long)\.test\.ts$/.test(file)
+export const isQuick = (file: string): boolean => !/\.(process|server|wait|long|heavy)\.test\.ts$/.test(file)
 
 /** Whether its time goes by in waiting for the product's time limits, not in work. */
 export const isWaiting = (file: string): boolean => file.endsWith('.wait.test.ts')

@@ -1,7 +1,7 @@
 // Which tests are about the service, whatever keeps its data: they run on each store.
 
 import { globSync } from 'node:fs'
-import { needsServer } from './kinds.ts'
+import { isHeavy, needsServer } from './kinds.ts'
 
 const SUITES = 'test/{billing,cli,http,levers,openapi,sandbox,webhook}/**/*.test.ts'
 
@@ -46,5 +46,5 @@ const OF_THE_FILE = [
 
 export const wholeService = (root: string): string[] =>
   globSync(SUITES, { cwd: root }).filter(
-    (file) => !needsServer(file) && ![...LOOK_INTO_THE_FILE, ...OF_THE_FILE].includes(file),
+    (file) => !needsServer(file) && !isHeavy(file) && ![...LOOK_INTO_THE_FILE, ...OF_THE_FILE].includes(file),
   )
