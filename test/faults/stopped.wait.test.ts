@@ -59,7 +59,7 @@ async function stoppedWriter(t: TestContext, cwd: string): Promise<Started> {
       if (isLocked()) return writer
       writer.child.kill('SIGCONT')
     }
-    await new Promise((resolve) => setImmediate(resolve))
+    await wait(1)
   }
 }
 
