@@ -1,8 +1,8 @@
 // `npm test`: many test files in each of a few processes. Loading TypeScript anew for every file would take longer than
 // most files do.
 //
-//   node bin/with-node.mjs test/run.ts [--fast | --heavy | --store postgres] [--record-costs] [--test-OPTION...]
-//     [FILE...]
+//   node bin/with-node.mjs test/run.ts [--fast] [--heavy | --store postgres] [--record-costs]
+//     [--test-OPTION...] [FILE...]
 //
 // --fast leaves out the tests that start processes (*.process.test.ts, *.server.test.ts), that wait (*.wait.test.ts)
 // and that simulate weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down
@@ -72,7 +72,12 @@ const named = args.filter((arg, at) => !arg.startsWith('--') && args[at - 1] !==
 const every = globSync('test/**/*.test.ts', { cwd: ROOT })
 const ofServer = every.filter(needsServer)
 const heavy = every.filter(isHeavy)
-const files = chosen().sort()
+const ofFile = every.filter((file) => !needsServer(file) && !isHeavy(file))
+const ofStore = onServer ? [...wholeService(ROOT), ...ofServer] : ofFile
+const all = args.includes('--heavy') ? heavy : ofStore
+const files = (named.length > 0 ? named : all)
+  .filter((file) => !args.includes('--fast') || isQuick(file))
+  .sort()
 /** Whether this is a run of all tests, on one store or the other. */
 const isWhole = named.length === 0 && !args.includes('--fast') && !args.includes('--heavy')
 
@@ -87,15 +92,6 @@ if (args.includes('--record-costs')) {
   if (onServer) throw new Error('--record-costs measures suites with their databases in files')
   recordCosts(files, LOADERS, env)
 } else await runAll()
-
-function chosen(): string[] {
-  if (named.length > 0) return named
-  if (args.includes('--heavy')) return heavy
-  if (args.includes('--fast')) return every.filter(isQuick)
-  return onServer
-    ? [...wholeService(ROOT), ...ofServer]
-    : every.filter((file) => !needsServer(file) && !isHeavy(file))
-}
 
 async function runAll(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
@@ -126,7 +122,7 @@ function sayWhatIsLeftOut(): void {
   if (!canBeOthers()) say('NOT TESTED, because this is not root: what another user may do')
   if (onServer) return
   say(`NOT RUN: ${ofServer.length} files of tests on a PostgreSQL server: npm test -- --store postgres`)
-  say(`NOT RUN: ${heavy.length} files of tests that take both long and all cores: npm test -- --heavy`)
+  say(`NOT RUN: ${heavy.length} files of tests that take seconds of every core: npm test -- --heavy`)
 }
 
 /** A file of imports for each process, named in the order they are to be started. */

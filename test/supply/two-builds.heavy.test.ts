@@ -10,13 +10,14 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const NAME = basename(EXECUTABLE)
-const PARTS = ['bin', 'sql', 'src', 'docs', 'deploy', 'README.md', 'CHANGELOG.md', 'package.json']
+const FOLDERS = ['bin', 'sql', 'src', 'docs', 'deploy']
+const FILES = ['README.md', 'CHANGELOG.md', 'package.json', 'package-lock.json', 'tsconfig.json']
 const MADE = [`${NAME}.sha256`, `${NAME}.cdx.json`, 'LICENSES.txt']
 
 test('two builds give the same bytes, whatever the folder, the umask, the time zone and the language', (t) => {
   const elsewhere = join(temporaryFolder(t), 'another place')
   mkdirSync(elsewhere)
-  for (const part of [...PARTS, 'package-lock.json', 'tsconfig.json'])
+  for (const part of [...FOLDERS, ...FILES])
     cpSync(join(ROOT, part), join(elsewhere, part), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(elsewhere, 'node_modules'))
   const env = { PATH: process.env.PATH, TMPDIR: elsewhere, TZ: 'Asia/Tokyo', LANG: 'tr_TR.UTF-8' }
