@@ -3,16 +3,15 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { everyCommand } from '../../src/cli/shared/every-command.ts'
 import { drawScreen } from '../../src/cli/status/live-screen.ts'
 import { commandTree } from '../support/command.ts'
 import { openAgain } from '../support/database.ts'
+import { listen } from '../support/listen.ts'
 import { CACHE } from '../support/process.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 
@@ -169,10 +168,8 @@ async function startHostile(t: TestContext): Promise<string> {
     response.statusMessage = 'closed \x9b31m'
     response.end(JSON.stringify(answers[url]?.() ?? { detail: mark(FORGED) }))
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.after(() => server.close())
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const { port } = await listen(t, server)
+  return `http://127.0.0.1:${port}`
 }
 
 test('foreign text is spelled out in words and exact as JSON, in every command that shows it', async (t) => {

@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
-import { createServer as createTcpServer, type Server } from 'node:net'
-import { type TestContext, test } from 'node:test'
+import { createServer as createTcpServer } from 'node:net'
+import { test } from 'node:test'
 import { runHere } from '../support/command.ts'
+import { listen } from '../support/listen.ts'
 import { finish, startServe } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -32,7 +33,7 @@ test('a token that is wanted for it is not a sign of being ready', async (t) => 
     t,
     createServer((_, response) => response.writeHead(401).end()),
   )
-  const { code, out } = await runHere(['health', '--ready', '--port', String(guarded)])
+  const { code, out } = await runHere(['health', '--ready', '--port', String(guarded.port)])
   assert.equal(code, 1)
   assert.match(out, /HTTP 401$/m)
 })
@@ -44,19 +45,9 @@ test('a service that fails, or says nothing in time, is not up', async (t) => {
   )
   const silent = await listen(t, createTcpServer())
   const [failed, unanswered] = await Promise.all(
-    [failing, silent].map((port) => runHere(['health', '--port', String(port)])),
+    [failing, silent].map(({ port }) => runHere(['health', '--port', String(port)])),
   )
   assert.deepEqual([failed?.code, unanswered?.code], [1, 1])
   assert.match(failed?.out ?? '', /HTTP 503$/m)
   assert.match(unanswered?.out ?? '', /no answer within 3 s$/m)
 })
-
-async function listen(t: TestContext, server: Server): Promise<number> {
-  server.on('connection', (socket) => t.after(() => socket.destroy()))
-  server.listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  t.after(() => server.close())
-  const address = server.address()
-  assert.ok(address && typeof address === 'object')
-  return address.port
-}

@@ -6,6 +6,7 @@ import type { Testimony } from '../../src/core/clock-dispute.ts'
 import { price } from '../../src/core/money.ts'
 import { createFeed, type FeedOptions } from '../../src/price/feed.ts'
 import type { ObservedPrice } from '../../src/store/prices.ts'
+import { listen } from '../support/listen.ts'
 import { T0 } from '../support/service.ts'
 
 export type Answer = { status?: number; headers?: Record<string, string>; body: string } | RequestListener
@@ -22,14 +23,8 @@ export async function startTicker(
     response.writeHead(answer.status ?? 200, { 'content-type': 'application/json', ...answer.headers })
     return response.end(answer.body)
   })
-  t.after(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('the server has no port')
-  return { origin: `http://127.0.0.1:${address.port}`, asked }
+  const { port } = await listen(t, server)
+  return { origin: `http://127.0.0.1:${port}`, asked }
 }
 
 export type Reading = { observed: ObservedPrice | null; told: Testimony; warnings: string[] }

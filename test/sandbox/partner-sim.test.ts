@@ -1,9 +1,7 @@
 // partner-sim against the real service: what it confirms, whom it refuses to be, how it ends.
 
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
@@ -11,6 +9,7 @@ import { createPartner } from '../../src/cli/partner-sim/simulated-partner.ts'
 import { DAY_MS } from '../../src/core/instant.ts'
 import { price } from '../../src/core/money.ts'
 import { assertSound, executionsOf, PRICE } from '../http/steps.ts'
+import { listen } from '../support/listen.ts'
 import { keyIn, startSim } from './sim.ts'
 
 test('a day is worked off at the given rates, a JSON line each', async (t) => {
@@ -68,12 +67,11 @@ test('what it confirms at once is told in the order of the instructions, and tol
     if (url.includes('exec_1')) await setTimeout(100)
     response.statusCode = url.includes('exec_2') ? 500 : 200
     response.end(JSON.stringify(url.endsWith('/due') ? due : {}))
-  }).listen(0, '127.0.0.1')
-  t.after(() => server.close())
-  await once(server, 'listening')
+  })
+  const { port } = await listen(t, server)
   const told: string[] = []
   const partner = createPartner({
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     key: 'any',
     quote: () => price(PRICE),
     chance: () => 0.5,

@@ -3,15 +3,10 @@
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
-import {
-  type AddressInfo,
-  connect,
-  createServer as createTcpServer,
-  type Server,
-  type Socket,
-} from 'node:net'
+import { connect, createServer as createTcpServer } from 'node:net'
 import type { TestContext } from 'node:test'
 import type { Certificate } from '../support/certificate.ts'
+import { type Listening, listen } from '../support/listen.ts'
 
 type Ending = Pick<TestContext, 'after'>
 
@@ -62,28 +57,6 @@ export async function startReceiver(
 /** A plain TCP listener that takes a connection and says nothing: the far end of a TLS handshake that never comes. */
 export const startMute = (t: Ending, host = '127.0.0.1'): Promise<Listening> =>
   listen(t, createTcpServer(), host)
-
-export type Listening = { port: number; connections: () => number }
-
-async function listen(t: Ending, server: Server, host = '127.0.0.1'): Promise<Listening> {
-  const open = new Set<Socket>()
-  let connections = 0
-  server.on('connection', (socket: Socket) => {
-    connections += 1
-    open.add(socket)
-    socket.on('error', () => {}).on('close', () => open.delete(socket))
-  })
-  server.on('tlsClientError', () => {})
-  server.listen(0, host)
-  await once(server, 'listening')
-  t.after(async () => {
-    const closed = once(server, 'close')
-    server.close()
-    for (const socket of open) socket.destroy()
-    await closed
-  })
-  return { port: (server.address() as AddressInfo).port, connections: () => connections }
-}
 
 /** Connects once and hangs up: shows that a listener counts. */
 export async function knock(port: number): Promise<void> {

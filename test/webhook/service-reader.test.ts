@@ -1,19 +1,16 @@
 // What `webhook listen` reads, from a service that means it no good.
 
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createReader, Refused } from '../../src/cli/webhook/service-reader.ts'
+import { listen } from '../support/listen.ts'
 
 async function readerOf(t: TestContext, answer: RequestListener) {
-  const server = createServer(answer).listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const { port } = await listen(t, createServer(answer))
   const ended = new AbortController()
   const trouble = Promise.withResolvers<string>()
-  const { port } = server.address() as AddressInfo
   const reader = createReader({
     url: `http://127.0.0.1:${port}`,
     key: 'sse_test_key',
@@ -22,11 +19,7 @@ async function readerOf(t: TestContext, answer: RequestListener) {
     onTrouble: trouble.resolve,
     onRecovery: () => {},
   })
-  t.after(() => {
-    ended.abort()
-    server.closeAllConnections()
-    server.close()
-  })
+  t.after(() => ended.abort())
   return { reader, trouble: trouble.promise, ended }
 }
 
