@@ -1,7 +1,7 @@
 // From argv to a command to an exit code.
 
 import { CommanderError } from 'commander'
-import type { Loss, Streams } from './cli/context.ts'
+import type { Cli, Loss, Streams } from './cli/context.ts'
 import { refuseEmptyVariables } from './cli/options/refuse-empty.ts'
 import { createProgram, VERSION_ASKED } from './cli/program.ts'
 import { askedHelp } from './cli/shared/asked-help.ts'
@@ -10,13 +10,16 @@ import { misspelt, unknownVariables } from './cli/shared/misspelt.ts'
 import { wholeOutput } from './cli/shared/whole-output.ts'
 import { versionJson } from './cli/version.ts'
 import { visible } from './core/visible-text.ts'
-import { type Machine, machine as realMachine } from './machine.ts'
+import { machine as realMachine } from './machine.ts'
 import { withoutSecrets } from './store/address.ts'
 
-export type World = { streams: Streams; machine: Machine; env: NodeJS.ProcessEnv }
+export type World = Pick<Cli, 'streams' | 'machine' | 'endSoon'> & { env: NodeJS.ProcessEnv }
 
 /** Runs one command line and returns the code to exit with. Never throws. */
-export async function run(argv: readonly string[], { streams, machine, env }: World): Promise<number> {
+export async function run(
+  argv: readonly string[],
+  { streams, machine, endSoon, env }: World,
+): Promise<number> {
   let exitCode: number = EXIT.done
   const exitWith = (code: number): void => {
     exitCode = code
@@ -24,7 +27,7 @@ export async function run(argv: readonly string[], { streams, machine, env }: Wo
   const remark = (complaint: string): string => misspelt(program, argv, complaint)
   // Before the words are parsed: --json is known only as a word.
   const json = argv.includes('--json')
-  const { program, cli } = createProgram({ streams, machine, exitWith }, { remark, json })
+  const { program, cli } = createProgram({ streams, machine, exitWith, endSoon }, { remark, json })
   try {
     refuseEmptyVariables(env)
     for (const name of unknownVariables(program, env)) {
@@ -95,8 +98,13 @@ export async function main(): Promise<void> {
       loss = shown
     },
   }
-  process.exitCode = await run(argv, { streams, machine: realMachine, env: process.env })
+  // This timer keeps nothing alive itself.
+  const endSoon = (): void => void setTimeout(() => process.exit(), LINGER_MS).unref()
+  process.exitCode = await run(argv, { streams, machine: realMachine, endSoon, env: process.env })
 }
+
+/** How long work that was given up on may still take to end by itself. */
+const LINGER_MS = 1_000
 
 const unwrittenBecause = ({ message }: Error, loss: Loss | null): string =>
   loss === null

@@ -37,7 +37,9 @@ const CORES = availableParallelism()
 /** What every process loads before its tests. */
 const LOADERS = [
   'tsx/esm',
-  pathToFileURL(join(import.meta.dirname, 'support/untracked-promises.ts')).href,
+  ...['untracked-promises', 'no-exit'].map(
+    (name) => pathToFileURL(join(import.meta.dirname, `support/${name}.ts`)).href,
+  ),
 ].flatMap((loader) => ['--import', loader])
 
 /** They take next to no processor time, so they may run beside everything else. */

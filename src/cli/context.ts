@@ -40,6 +40,8 @@ export type Cli = {
   warnings: string[]
   /** Sets the code the process ends with. */
   exitWith(code: number): void
+  /** Ends the process a second from now, if something that was given up on still keeps it alive then. */
+  endSoon(): void
 }
 
 /**
@@ -48,7 +50,7 @@ export type Cli = {
  */
 type Said = { saysSeal?: boolean; runsOn?: boolean }
 
-type Given = Pick<Cli, 'streams' | 'machine' | 'globals' | 'self' | 'exitWith'> & {
+type Given = Pick<Cli, 'streams' | 'machine' | 'globals' | 'self' | 'exitWith' | 'endSoon'> & {
   /** Called when a command has read a database that has moved. */
   onSealed: (cli: Cli, seal: Seal) => void
 }

@@ -48,7 +48,7 @@ export const VERSION_ASKED = 'tranche.version'
 
 /** `remark` is added to the parser's complaint; with --json, that complaint is one JSON document and nothing else. */
 export function createProgram(
-  options: Pick<Cli, 'streams' | 'machine' | 'exitWith'>,
+  options: Pick<Cli, 'streams' | 'machine' | 'exitWith' | 'endSoon'>,
   { remark, json }: { remark: (complaint: string) => string; json: boolean },
 ): { program: Command; cli: Cli } {
   const program = new Command('tranche')

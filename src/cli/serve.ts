@@ -24,7 +24,7 @@ import {
 import type { Listeners } from './serve/listeners.ts'
 import { type OpsOptions, type OpsPlace, opsListenOption, opsOf } from './serve/ops-listener.ts'
 import { opsTokenOption } from './serve/ops-token.ts'
-import { DRAIN_LIMIT_MS, drain, endLingering } from './serve/stop.ts'
+import { DRAIN_LIMIT_MS, drain } from './serve/stop.ts'
 import type { TlsOptions } from './serve/tls.ts'
 import { createPing, type Ping, pingOption } from './tick/ping.ts'
 
@@ -217,7 +217,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   } finally {
     clearTimeout(waiting)
     listeners.end()
-    endLingering()
+    cli.endSoon()
   }
 }
 

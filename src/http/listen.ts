@@ -20,7 +20,7 @@ export type Listener = {
   renew: (certificate: Certificate) => void
   /** Takes no new connection, ends the idle ones, and resolves when the last call is answered. */
   close: () => Promise<void>
-  /** Cuts off whatever is still connected. */
+  /** Takes no new connection, and cuts off whatever is still connected. */
   end: () => void
 }
 /** What answers; `fetch` is looked up at every call, so that it may be replaced while the socket stays. */
@@ -68,7 +68,10 @@ export async function listenOn(app: Answering, options: ListenOptions): Promise<
         server.close(() => resolve())
         connections.drain()
       }),
-    end: connections.endAll,
+    end: () => {
+      server.close()
+      connections.endAll()
+    },
   }
 }
 

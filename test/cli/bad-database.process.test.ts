@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { filled, trancheHere } from '../store/copies.ts'
 import { EXECUTABLE } from '../support/executable.ts'
-import { CACHE } from '../support/process.ts'
+import { CACHE, finish } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { canBeOthers } from '../support/tools.ts'
 
@@ -36,13 +36,15 @@ function mounted(file: string, script: string) {
 
 test('a folder that is not there is named', async (t) => {
   const folder = join(temporaryFolder(t), 'nowhere')
-  for (const argv of [['serve'], ['partner', 'create', 'acme', '--name', 'A'], ['migrate']]) {
-    const { code, err } = await trancheHere(join(folder, 'db'), ...argv)
+  const file = join(folder, 'db')
+  const outcomes = [await finish(t, ['--db', file, 'serve', '--port', '0'], { cwd: dirname(folder) })]
+  for (const argv of [['partner', 'create', 'acme', '--name', 'A'], ['migrate']])
+    outcomes.push(await trancheHere(file, ...argv))
+  for (const { code, err } of outcomes)
     assert.deepEqual(
       [code, err],
       [1, `error: There is no folder ${folder}: make it, or name another file.\n`],
     )
-  }
 })
 
 test('a read-only disk and a full one get one sentence, and a copy elsewhere works', async (t) => {

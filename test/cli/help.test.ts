@@ -127,7 +127,7 @@ for (const columns of [80, 100, 140]) {
       ['execution'],
       ['user'],
     ]) {
-      await run([...words, '--help'], { streams, machine: machineAt(T0).machine, env: {} })
+      await run([...words, '--help'], { streams, machine: machineAt(T0).machine, endSoon: () => {}, env: {} })
     }
     // An example is never cut in two.
     const long = streams.out

@@ -54,6 +54,16 @@ test('it takes no signal, no setting of a hosting platform, and no other port', 
   )
 })
 
+test('its end closes the port: nothing but the listener would keep a process alive', async () => {
+  const listener = await listenOn(answering, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
+  assert.equal(await (await fetch(listener.url)).text(), 'there')
+  listener.end()
+  await assert.rejects(fetch(listener.url), /fetch failed/)
+  // After a close, too, as serve does it.
+  await listener.close()
+  listener.end()
+})
+
 test('a port that web clients refuse to call is bound all the same', async (t) => {
   // listhen would listen on 3000 instead.
   const listener = await listenOn(answering, {

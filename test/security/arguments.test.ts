@@ -23,7 +23,7 @@ const HARMLESS: Record<string, RegExp> = {
 test('no option and no argument takes a secret: a file does', () => {
   const streams = { out: capture(false), err: capture(false), in: process.stdin }
   const { program } = createProgram(
-    { streams, machine: machineAt(T0).machine, exitWith: () => {} },
+    { streams, machine: machineAt(T0).machine, exitWith: () => {}, endSoon: () => {} },
     { remark: () => '', json: false },
   )
   const all: { command: string; name: string; help: string }[] = []

@@ -24,15 +24,20 @@ export async function runHere(
   const out = capture(terminals.includes('stdout'))
   const err = capture(terminals.includes('stderr'))
   const stdin = typeof input === 'string' ? Readable.from([Buffer.from(input)]) : input
-  const code = await run(argv, { streams: { out, err, in: stdin }, machine, env })
+  const code = await run(argv, { streams: { out, err, in: stdin }, machine, endSoon: ofItsOwn, env })
   return { code, out: out.text(), err: err.text() }
+}
+
+/** What listens to signals and may be ended by a timer would end the tests with it. */
+function ofItsOwn(): never {
+  throw new Error('this command belongs in a process of its own (support/process.ts)')
 }
 
 /** The command tree itself, in which no command can hide. */
 export function commandTree(): Command {
   const streams = { out: capture(false), err: capture(false), in: Readable.from([]) }
   return createProgram(
-    { streams, machine: thisMachine, exitWith: () => {} },
+    { streams, machine: thisMachine, exitWith: () => {}, endSoon: () => {} },
     { remark: () => '', json: false },
   ).program
 }
