@@ -8,8 +8,8 @@
 // and that simulate weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down
 // what it takes.
 //
-// --heavy runs what takes seconds of every core for one rule (*.heavy.test.ts), a second build among it. Nothing else
-// runs them.
+// --heavy runs what takes seconds of every core for one rule, a second build among it, and short runs of the commands
+// that search at length: the fuzzer, the simulation, the bench (*.heavy.test.ts). Nothing else runs them.
 //
 // --store postgres runs what needs a PostgreSQL server: *.server.test.ts, which nothing else runs, and the suites of
 // the whole service (test/support/whole-service.ts) once more, with their databases there.
@@ -124,7 +124,7 @@ function sayWhatIsLeftOut(): void {
   if (!canBeOthers()) say('NOT TESTED, because this is not root: what another user may do')
   if (onServer) return
   say(`NOT RUN: ${ofServer.length} files of tests on a PostgreSQL server: npm test -- --store postgres`)
-  say(`NOT RUN: ${heavy.length} files of tests that take seconds of every core: npm test -- --heavy`)
+  say(`NOT RUN: ${heavy.length} files of heavy tests: npm test -- --heavy`)
 }
 
 /** A file of imports for each process, named in the order they are to be started. */

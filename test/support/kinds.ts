@@ -3,7 +3,10 @@
 /** Whether it needs a PostgreSQL server, and so belongs to `npm test -- --store postgres`. */
 export const needsServer = (file: string): boolean => file.endsWith('.server.test.ts')
 
-/** Whether one rule takes seconds of every core, and so belongs to `npm test -- --heavy`, which .ci/run runs. */
+/**
+ * Whether it belongs to `npm test -- --heavy`, which .ci/run runs: it takes seconds of every core for one rule, or it
+ * is a short run of what has a command of its own (fuzz, simulate, bench).
+ */
 export const isHeavy = (file: string): boolean => file.endsWith('.heavy.test.ts')
 
 /** Whether it belongs to `npm run test:fast`: it starts no process, waits for no time limit, and takes no seconds. */
