@@ -8,8 +8,8 @@
 // and that simulate weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down
 // what it takes.
 //
-// --heavy runs what takes seconds of every core for one rule, a second build among it, and short runs of the commands
-// that search at length: the fuzzer, the simulation, the bench (*.heavy.test.ts). Nothing else runs them.
+// --heavy runs what takes seconds of every core for one rule, a second build among it, what drives a browser, and
+// short runs of what has a command of its own, such as the fuzzer (*.heavy.test.ts). Nothing else runs them.
 //
 // --store postgres runs what needs a PostgreSQL server: *.server.test.ts, which nothing else runs, and the suites of
 // the whole service (test/support/whole-service.ts) once more, with their databases there.

@@ -3,50 +3,26 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdtempSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { after, suite, test } from 'node:test'
-import { setTimeout as pause } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
-import SQLite from 'better-sqlite3'
-import type { Account } from '../../src/cli/demo/account.ts'
-import { type NextCommand, nextCommands } from '../../src/cli/demo/next-commands.ts'
+import { suite, test } from 'node:test'
+import { nextCommands } from '../../src/cli/demo/next-commands.ts'
 import { showAccount } from '../../src/cli/demo/show-account.ts'
 import { TRIGGERS } from '../../src/core/execution.ts'
 import { formatUsd, type Usd, usd, ZERO_USD } from '../../src/core/money.ts'
-import type { Fault } from '../../src/store/check.ts'
 import { runHere } from '../support/command.ts'
 import { EXECUTABLE } from '../support/executable.ts'
-import { CACHE, type Started, start } from '../support/process.ts'
+import { CACHE } from '../support/process.ts'
+import { folder, openOnce, type Printed, printedBy, startIn, startInJson } from './demo-runs.ts'
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Only so that a hung process does not hang the suite: several times what a slow machine needs. */
 const KILL_AFTER_MS = 120_000
-const SEED = '7'
 const WIDTH_MAX = 80
 
-const folder = mkdtempSync(join(tmpdir(), 'tranche-test-'))
-after(() => rmSync(folder, { recursive: true, force: true }))
-
-type Demo = Started & { place: string }
-
-/** Starts tranche with a temporary folder of its own, so that what it leaves behind can be seen. */
-function startIn(argv: readonly string[], env: Record<string, string> = {}): Demo {
-  const place = mkdtempSync(join(folder, 'run-'))
-  return { ...start({ after }, argv, { cwd: ROOT, env: { ...env, TMPDIR: place } }), place }
-}
-
-type Printed = Account & { database: string | null; commands: NextCommand[] }
-
-const inJson = startIn(['--json', 'demo', '--seed', SEED, '--keep'])
-
-async function readPrinted(): Promise<Printed> {
-  assert.equal(await inJson.ended, 0, inJson.err())
-  return JSON.parse(inJson.out()) as Printed
-}
+const inJson = startInJson()
+const readPrinted = (): Promise<Printed> => printedBy(inJson)
 
 const total = (amounts: readonly string[]): string =>
   formatUsd(amounts.reduce((sum, amount) => (sum + usd(amount)) as Usd, ZERO_USD))
@@ -116,20 +92,6 @@ suite('demo', { concurrency: true }, () => {
         assert.ok(position >= 0 && position < 1)
       }
     }
-  })
-
-  test('a second process with the same seed tells the same in words, and finds what was tampered with', async () => {
-    // Started here: a story that began earlier may be over before its ledger is looked at.
-    const tampered = startIn(['demo', '--seed', SEED], { FORCE_COLOR: '1' })
-    const fault = await tamperWithTrade(tampered)
-    assert.deepEqual([await tampered.ended, tampered.err()], [1, ''])
-    assert.deepEqual(readdirSync(tampered.place), [], 'nothing is left behind')
-
-    const { database, commands, ...account } = await readPrinted()
-    const expected = { ...account, ledger: { ...account.ledger, ok: false, faults: [fault] } }
-    const options = { commands, out: new PassThrough(), color: true, file: null }
-    assert.equal(tampered.out(), `${await showAccount(expected, options)}\n`)
-    assert.ok(database?.startsWith(inJson.place))
   })
 
   test('its words fit a terminal and promise nothing', async () => {
@@ -213,53 +175,3 @@ suite('demo', { concurrency: true }, () => {
     )
   })
 })
-
-/** A failure that is behind the partner: it will not be confirmed again. */
-const SETTLED_FAILURE = "status = 'failed' and recorded_at < (select max(recorded_at) from trades)"
-
-/** Changes a failed trade, and nothing else, behind the program's back; returns the fault that must be found. */
-async function tamperWithTrade(demo: Demo): Promise<Fault> {
-  const db = await openOnce(demo, SETTLED_FAILURE)
-  const row = db
-    .prepare<[], { execution_id: string; partner_order_id: string }>(
-      `update trades set failure_reason = 'another' where execution_id =
-         (select min(execution_id) from trades where ${SETTLED_FAILURE})
-       returning execution_id, partner_order_id`,
-    )
-    .get()
-  db.close()
-  assert.ok(row)
-  return {
-    kind: 'trade_changed',
-    subject: `trade ${row.execution_id}`,
-    message: `was changed after it was recorded (partner_order_id ${row.partner_order_id})`,
-  }
-}
-
-/** Waits until the demonstration running in this folder has recorded such a trade, and opens its database. */
-async function openOnce(
-  { hasEnded, place, err }: Demo,
-  condition = 'usd_amount is not null',
-): Promise<SQLite.Database> {
-  for (;;) {
-    const [name] = readdirSync(place)
-    const file = join(place, name ?? '', 'tranche.db')
-    if (name !== undefined && existsSync(file)) {
-      const db = new SQLite(file)
-      if (hasTrade(db, condition)) return db
-      db.close()
-    }
-    if (hasEnded()) assert.fail(`it ended early: ${err()}`)
-    await pause(20)
-  }
-}
-
-function hasTrade(db: SQLite.Database, condition: string): boolean {
-  try {
-    return db.prepare(`select 1 from trades where ${condition}`).get() !== undefined
-  } catch (error) {
-    // The schema is still being made.
-    if (error instanceof SQLite.SqliteError) return false
-    throw error
-  }
-}

@@ -56,7 +56,7 @@ suite('supply chain', () => {
     const { main, others } = await bundle(temporaryFolder(t), { remarks: true })
     const found = [...new Set([main, ...Object.values(others)].flatMap(packagesIn))]
     assert.ok(found.length > 40, `${found.length} packages found`)
-    // The viewer is embedded as it comes, gzipped; test/http/docs-page.process.test.ts compares it.
+    // The viewer is embedded as it comes, gzipped; test/http/docs-page.heavy.test.ts compares it.
     assert.deepEqual([...new Set(packages.map(nameOf))].sort(), [...found, VIEWER].sort())
     const notice = readFileSync(join(DIST, 'LICENSES.txt'), 'utf8')
     assert.match(notice, /SmartBear[\s\S]*DOMPurify/, 'whose work is in the viewer')

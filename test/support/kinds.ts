@@ -4,8 +4,8 @@
 export const needsServer = (file: string): boolean => file.endsWith('.server.test.ts')
 
 /**
- * Whether it belongs to `npm test -- --heavy`, which .ci/run runs: it takes seconds of every core for one rule, or it
- * is a short run of what has a command of its own (fuzz, simulate, bench).
+ * Whether it belongs to `npm test -- --heavy`, which .ci/run runs: it takes seconds of every core for one rule, it
+ * drives a browser, or it is a short run of what has a command of its own (fuzz, simulate, bench, audit).
  */
 export const isHeavy = (file: string): boolean => file.endsWith('.heavy.test.ts')
 

@@ -10,7 +10,6 @@ const LOOK_INTO_THE_FILE = [
   'test/billing/closed-months.long.test.ts',
   'test/billing/export.process.test.ts',
   'test/billing/export.test.ts',
-  'test/billing/invoice.process.test.ts',
   'test/billing/invoice.test.ts',
   'test/billing/memory.process.test.ts',
   'test/billing/reconcile.long.test.ts',

@@ -1,0 +1,66 @@
+// The demonstration as tests run it: in a process and a folder of its own, so that what it leaves behind can be seen.
+
+import assert from 'node:assert/strict'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import SQLite from 'better-sqlite3'
+import type { Account } from '../../src/cli/demo/account.ts'
+import type { NextCommand } from '../../src/cli/demo/next-commands.ts'
+import { type Started, start } from '../support/process.ts'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+export const SEED = '7'
+
+export const folder = mkdtempSync(join(tmpdir(), 'tranche-test-'))
+after(() => rmSync(folder, { recursive: true, force: true }))
+
+export type Demo = Started & { place: string }
+
+/** Starts tranche with a temporary folder of its own. */
+export function startIn(argv: readonly string[], env: Record<string, string> = {}): Demo {
+  const place = mkdtempSync(join(folder, 'run-'))
+  return { ...start({ after }, argv, { cwd: ROOT, env: { ...env, TMPDIR: place } }), place }
+}
+
+export type Printed = Account & { database: string | null; commands: NextCommand[] }
+
+/** A whole demonstration with that seed; its database is kept. */
+export const startInJson = (): Demo => startIn(['--json', 'demo', '--seed', SEED, '--keep'])
+
+/** What it has printed by its end. */
+export async function printedBy(demo: Demo): Promise<Printed> {
+  assert.equal(await demo.ended, 0, demo.err())
+  return JSON.parse(demo.out()) as Printed
+}
+
+/** Waits until the demonstration running in this folder has recorded such a trade, and opens its database. */
+export async function openOnce(
+  { hasEnded, place, err }: Demo,
+  condition = 'usd_amount is not null',
+): Promise<SQLite.Database> {
+  for (;;) {
+    const [name] = readdirSync(place)
+    const file = join(place, name ?? '', 'tranche.db')
+    if (name !== undefined && existsSync(file)) {
+      const db = new SQLite(file)
+      if (hasTrade(db, condition)) return db
+      db.close()
+    }
+    if (hasEnded()) assert.fail(`it ended early: ${err()}`)
+    await pause(20)
+  }
+}
+
+function hasTrade(db: SQLite.Database, condition: string): boolean {
+  try {
+    return db.prepare(`select 1 from trades where ${condition}`).get() !== undefined
+  } catch (error) {
+    // The schema is still being made.
+    if (error instanceof SQLite.SqliteError) return false
+    throw error
+  }
+}
