@@ -3,7 +3,7 @@
 /** The most writes that share a commit: enough to spread the cost of a sync. */
 export const COMMIT_SHARE_MAX = 64
 /** How long writes that arrive together wait for more writes: a fraction of a sync, which they then share. */
-const GATHER_MS = 2
+export const GATHER_MS = 2
 /**
  * A call reaches its write after a few turns of the event loop: after so many turns without a new write, the wait ends.
  */
