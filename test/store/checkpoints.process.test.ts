@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import SQLite from 'better-sqlite3'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { startServe } from '../support/process.ts'
@@ -46,6 +47,8 @@ test('so it is under serve, whose end leaves no log', async (t) => {
   const file = join(cwd, 'tranche.db')
   const { url, child, ended } = await startServe(t, [], { cwd })
   const headers = { authorization: `Bearer ${key}` }
+  lengthen(file, 3_000)
+  assert.ok(size(`${file}-wal`) < LONG, 'not for this process to move')
   // One call after the other: each is a commit of its own.
   for (let n = 0; size(`${file}-wal`) < LONG; n++) {
     const body = JSON.stringify({ ...USER, partner_user_id: `user-${n}-${'x'.repeat(200)}` })
@@ -58,3 +61,11 @@ test('so it is under serve, whose end leaves no log', async (t) => {
   assert.equal(await ended, 0)
   assert.deepEqual(beside(file), [false, false, false])
 })
+
+/** Writes so many pages to the log, as another process may, and moves none of them into the file. */
+function lengthen(file: string, pages: number): void {
+  const db = new SQLite(file)
+  db.pragma('wal_autocheckpoint = 0')
+  db.exec(`begin; create table filler (x); insert into filler values (zeroblob(${pages * 4_096})); commit`)
+  db.close()
+}
