@@ -45,18 +45,15 @@ const LOADERS = [
 /** They take next to no processor time, so they may run beside everything else. */
 const WAITING = 3
 
-/** While those wait, others keep the cores busy, and those that start processes wait for them now and then. */
-const AT_ONCE = WAITING + CORES + 1
+/** While those wait, others keep the cores busy, and those that start processes wait for them half of the time. */
+const AT_ONCE = WAITING + 2 * CORES
 
-/**
- * The kinds of test files in the order they are started, and how many processes share the files of each. Quick ones
- * wait as well, for the disk and for the kernel, so one process more than there are cores ends sooner.
- */
+/** The kinds of test files in the order they are started, and how many processes share the files of each. */
 const KINDS: { has: (file: string) => boolean; processes: number }[] = [
   { has: isWaiting, processes: WAITING },
   { has: needsServer, processes: 2 * CORES },
   { has: (file) => file.endsWith('.process.test.ts'), processes: 2 * CORES },
-  { has: (file) => isQuick(file) || isHeavy(file) || file.endsWith('.long.test.ts'), processes: CORES + 1 },
+  { has: (file) => isQuick(file) || isHeavy(file) || file.endsWith('.long.test.ts'), processes: CORES },
 ]
 
 /** What a batch begins with whose databases are to be on a server (test/support/database.ts). */

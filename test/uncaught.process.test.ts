@@ -7,21 +7,21 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from './support/temporary-folder.ts'
 
-/** What a test does, and what is told of it. */
+/** What a test does, and what is told of it. The names are of three kinds, so that each has a process of its own. */
 const TESTS: Record<string, [code: string, told: string]> = {
-  'a rejection': ["await null; Promise.reject(new Error('lost here')); await pause(20)", 'lost here'],
-  'a timer': [
+  'a rejection.test.ts': ["await null; Promise.reject(new Error('lost here')); await pause(20)", 'lost here'],
+  'a timer.wait.test.ts': [
     "await null; setTimeout(() => { throw new Error('lost later') }); await pause(20)",
     'lost later',
   ],
-  'an exit': ['await null; try { process.exit() } catch {}', 'a test ended the process'],
+  'an exit.process.test.ts': ['await null; try { process.exit() } catch {}', 'a test ended the process'],
 }
 
 test('what nobody catches, of a rejection or a timer, and an exit fail the run and are told', (t) => {
   const folder = temporaryFolder(t)
   const imports = `import { test } from 'node:test'\nimport { setTimeout as pause } from 'node:timers/promises'\n`
-  const files = Object.entries(TESTS).map(([what, [code]]) => {
-    const file = join(folder, `${what}.test.mjs`)
+  const files = Object.entries(TESTS).map(([name, [code]]) => {
+    const file = join(folder, name)
     writeFileSync(file, `${imports}test('fine', async () => { ${code} })\n`)
     return file
   })
