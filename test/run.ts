@@ -9,7 +9,7 @@
 // what it takes.
 //
 // --heavy runs what takes seconds of every core for one rule, a second build among it, what drives a browser, and
-// short runs of what has a command of its own, such as the fuzzer (*.heavy.test.ts). Nothing else runs them.
+// short runs of searches that can go on for minutes, such as the fuzzer's (*.heavy.test.ts). Nothing else runs them.
 //
 // --store postgres runs what needs a PostgreSQL server: *.server.test.ts, which nothing else runs, and the suites of
 // the whole service (test/support/whole-service.ts) once more, with their databases there.

@@ -5,7 +5,8 @@ export const needsServer = (file: string): boolean => file.endsWith('.server.tes
 
 /**
  * Whether it belongs to `npm test -- --heavy`, which .ci/run runs: it takes seconds of every core for one rule, it
- * drives a browser, or it is a short run of what has a command of its own (fuzz, simulate, faults, bench, audit).
+ * drives a browser, or it is a short run of a search that can go on for minutes (fuzz, simulate, faults) or of another
+ * command (bench, audit).
  */
 export const isHeavy = (file: string): boolean => file.endsWith('.heavy.test.ts')
 
