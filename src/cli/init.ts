@@ -1,6 +1,7 @@
 // init: sets a server up in one go: user, folders, settings, database, jobs, and the first partner with its key.
 
 import { Command, Option } from 'commander'
+import { refusePartnerName } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { isServer, shownAddress } from '../store/address.ts'
 import type { Cli } from './context.ts'
@@ -77,11 +78,13 @@ async function tellingOfServer<T>(cli: Cli, { database }: Place, work: () => Pro
   return tellingOfWaits(await databaseOf(database, cli.machine), (what) => note(cli, what), work)
 }
 
-/** Throws usage for half a partner. */
+/** Throws usage for half a partner, and for a name that `partner create` would refuse when all else is done. */
 function partnerOf({ partner, name, env }: InitOptions): FirstPartner | null {
   if (partner === undefined && name === undefined) return null
-  if (partner !== undefined && name?.trim()) return { slug: partner, name, environment: env }
-  throw new Problem('usage', '--partner and --name go together.')
+  if (partner === undefined || name === undefined)
+    throw new Problem('usage', '--partner and --name go together.')
+  refusePartnerName(name)
+  return { slug: partner, name, environment: env }
 }
 
 /** Takes the steps that are not taken yet. When one fails, says which were taken before it and how to undo them. */

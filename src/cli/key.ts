@@ -2,11 +2,9 @@
 
 import { Command, Option } from 'commander'
 import { formatInstant, type Instant } from '../core/instant.ts'
-import { type ApiKey, isUsable, type KeyTime } from '../core/key.ts'
+import { type ApiKey, isUsable, type KeyTime, keyLabel } from '../core/key.ts'
 import { revoke, rotate } from '../core/key-rotation.ts'
 import type { Environment } from '../core/partner.ts'
-import { Problem } from '../core/problem.ts'
-import { TEXT_MAX } from '../core/text-lengths.ts'
 import { issueKey } from '../keys.ts'
 import type { Cli } from './context.ts'
 import { duration } from './options/durations.ts'
@@ -32,10 +30,7 @@ export function keyCommand(cli: Cli): Command {
     .action((slug: string, options: CreateOptions) =>
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, slug, options.env)
-        if (options.label && options.label.length > TEXT_MAX) {
-          throw new Problem('usage', `--label takes at most ${TEXT_MAX} characters.`)
-        }
-        const label = options.label ?? null
+        const label = keyLabel(options.label)
         const made = issueKey({ tenant, label, lifetimeMs: options.expiresIn ?? null }, cli.machine)
         const detail = { partner_slug: slug, environment: options.env, label }
         const issued = await store.addKey(

@@ -8,12 +8,12 @@ import {
   MIN_TRANCHE_LEAST,
   type Partner,
   type PartnerStatus,
+  refusePartnerName,
   setHeld,
   setMinTranche,
   setPartnerStatus,
 } from '../core/partner.ts'
-import { Problem } from '../core/problem.ts'
-import { TEXT_MAX } from '../core/text-lengths.ts'
+import { NO_TIER } from '../core/tier.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
 import { dollars, month, slug } from './options/values.ts'
@@ -34,9 +34,7 @@ export function partnerCommand(cli: Cli): Command {
     .requiredOption('--name <text>', 'its name as shown')
     .action(async (partnerSlug: string, { name }: { name: string }) => {
       // Checked before withStore, which makes the database.
-      if (name.trim() === '' || [...name].length > TEXT_MAX) {
-        throw new Problem('usage', `--name takes 1 to ${TEXT_MAX} characters.`)
-      }
+      refusePartnerName(name)
       const create = async (store: Store) => {
         const audit = auditEntry(cli, 'partner.create', partnerSlug, { name })
         await show(cli, store, await store.addPartner({ partnerSlug, name }, audit))
@@ -118,7 +116,7 @@ export function partnerCommand(cli: Cli): Command {
     )
     .action((partnerSlug: string, tier: string, { from }: { from?: string }) =>
       cli.withStore(async (store) => {
-        const override = { partnerSlug, fromMonth: from ?? null, tierName: tier === 'none' ? null : tier }
+        const override = { partnerSlug, fromMonth: from ?? null, tierName: tier === NO_TIER ? null : tier }
         const begins = await store.putTierOverride(
           override,
           auditEntry(cli, 'partner.set-tier', partnerSlug, { tier, from: from ?? null }),
@@ -202,7 +200,7 @@ async function show(cli: Cli, store: Store, partner: Partner): Promise<void> {
     ...shown,
     pending_overrides: pending.map(({ fromMonth, tierName }) => ({ from_month: fromMonth, tier: tierName })),
   }
-  const inWords = pending.map(({ fromMonth, tierName }) => `${tierName ?? 'none'} from ${fromMonth}`)
+  const inWords = pending.map(({ fromMonth, tierName }) => `${tierName ?? NO_TIER} from ${fromMonth}`)
   print(cli, json, () => renderFields({ ...shown, pending_overrides: inWords.join(', ') || null }))
 }
 

@@ -2,16 +2,7 @@
 
 import { Command, Option } from 'commander'
 import { formatUsd, usd } from '../core/money.ts'
-import { Problem } from '../core/problem.ts'
-import {
-  besideVersion,
-  RATE_BPS_MAX,
-  setTier,
-  TIER_NAME_MAX,
-  TIER_NAME_PATTERN,
-  type Tier,
-  type TierTerms,
-} from '../core/tier.ts'
+import { besideVersion, RATE_BPS_MAX, setTier, type Tier, type TierTerms } from '../core/tier.ts'
 import type { Cli } from './context.ts'
 import { dollars, month, wholeNumber } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
@@ -56,12 +47,6 @@ export function tierCommand(cli: Cli): Command {
     )
     .action((name: string, options: SetOptions) =>
       cli.withStore(async (store) => {
-        if (!TIER_NAME_PATTERN.test(name) || name === 'none') {
-          throw new Problem(
-            'usage',
-            `A tier name is 1 to ${TIER_NAME_MAX} lower-case letters, digits and hyphens, and not "none".`,
-          )
-        }
         const given = (text: string | undefined) => (text === undefined ? undefined : usd(text))
         const terms: TierTerms = {
           name,

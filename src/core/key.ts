@@ -2,6 +2,8 @@
 
 import { HOUR_MS, type Instant } from './instant.ts'
 import type { Environment, PartnerStatus, Tenant } from './partner.ts'
+import { Problem } from './problem.ts'
+import { TEXT_MAX } from './text-lengths.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const SECRET_LENGTH = 40
@@ -64,6 +66,13 @@ export const isUsable = ({ revokedAt, expiresAt }: KeyLife, now: Instant): boole
 
 /** What a key is to be: whose, what for, and how long it lives; null for no end. */
 export type KeyTerms = { tenant: Tenant; label: string | null; lifetimeMs: number | null }
+
+/** What a key is said to be for, null where nothing is. Throws usage for more than a label holds. */
+export function keyLabel(given: string | undefined): string | null {
+  if (given && [...given].length > TEXT_MAX)
+    throw new Problem('usage', `--label takes at most ${TEXT_MAX} characters.`)
+  return given ?? null
+}
 
 /** The part of a key that may be shown: the prefix that names its environment, and its last four characters. */
 export function visibleParts(key: string): { prefix: string; lastFour: string } {

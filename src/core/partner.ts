@@ -3,6 +3,7 @@
 import type { Instant } from './instant.ts'
 import { CENT, formatUsd, type Usd, usd } from './money.ts'
 import { Problem } from './problem.ts'
+import { TEXT_MAX } from './text-lengths.ts'
 
 export const ENVIRONMENTS = ['test', 'live'] as const
 export type Environment = (typeof ENVIRONMENTS)[number]
@@ -35,6 +36,13 @@ export type Partner = {
 
 export const PARTNER_SLUG_MAX = 63
 export const PARTNER_SLUG_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{1,${PARTNER_SLUG_MAX - 1}}$`)
+
+/** Throws usage for a name that a partner cannot have. */
+export function refusePartnerName(name: string): void {
+  if (name.trim() === '' || [...name].length > TEXT_MAX)
+    throw new Problem('usage', `--name takes 1 to ${TEXT_MAX} characters.`)
+}
+
 export const MIN_TRANCHE_DEFAULT = usd('5.00')
 /** The smallest minimum there is. */
 export const MIN_TRANCHE_LEAST: Usd = CENT

@@ -17,8 +17,10 @@ export type Tier = {
 /** How the tier of a month was chosen: by name for this partner, or by what it bought. */
 export type TierSource = 'override' | 'volume'
 
-export const TIER_NAME_MAX = 32
-export const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MAX - 1}}$`)
+const TIER_NAME_MAX = 32
+const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MAX - 1}}$`)
+/** Stands for no override where the name of a tier is asked for, so no tier has it. */
+export const NO_TIER = 'none'
 export const RATE_BPS_MAX = 10_000
 
 /** What is given of a tier. Null means the present month; what is left out stays as in the version before. */
@@ -32,6 +34,11 @@ export type TierTerms = Pick<Tier, 'name'> & { fromMonth: string | null; rateBps
  */
 export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instant): Tier {
   const { name } = terms
+  if (!TIER_NAME_PATTERN.test(name) || name === NO_TIER)
+    throw new Problem(
+      'usage',
+      `A tier name is 1 to ${TIER_NAME_MAX} lower-case letters, digits and hyphens, and not "${NO_TIER}".`,
+    )
   const fromMonth = terms.fromMonth ?? monthOf(now)
   refusePastMonth(fromMonth, monthOf(now))
   const before = tiersInForce(versions, fromMonth).find((tier) => tier.name === name)

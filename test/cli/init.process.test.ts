@@ -78,6 +78,7 @@ test('what is in the way is told with the way out, before anything is done', asy
     refused() { state > /mnt/before; "$@" 2>&1 > /dev/null && exit 9; state | diff /mnt/before -; }
     refused "$TRANCHE" --db /srv/x.db init
     refused "$TRANCHE" init --partner acme
+    refused "$TRANCHE" init --scheduler none --partner acme --name "$(printf '%0256d' 0)"
     refused "$TRANCHE" init --price-feed nobody
     ln -s /mnt /var/lib/tranche; refused "$TRANCHE" init; rm /var/lib/tranche
     echo other > /usr/local/bin/tranche; refused "$TRANCHE" init; rm /usr/local/bin/tranche
@@ -102,6 +103,7 @@ test('what is in the way is told with the way out, before anything is done', asy
   const EXPECTED = [
     /^error: For root the database is \/var\/lib\/tranche\/tranche\.db.*leave out --db/,
     /^error: --partner and --name go together\.$/,
+    /^error: --name takes 1 to 255 characters\.$/,
     /^error: Unknown price feed "nobody"/,
     /^error: \/var\/lib\/tranche is a link or a file: move it away/,
     /^error: \/usr\/local\/bin\/tranche is another version: run `install -m 0755 /,

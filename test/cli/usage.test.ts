@@ -39,6 +39,7 @@ const MISTAKES = [
   ['key', 'rotate', 'key_1', '--overlap', 'soon'],
   ['tier', 'set', 'gold'],
   ['tier', 'set', 'GOLD', '--rate-bps', '1'],
+  ['tier', 'set', 'none', '--rate-bps', '1'],
   ['tier', 'set', 'gold', '--rate-bps', '10001'],
   ['tier', 'set', 'gold', '--rate-bps', '1', '--min-volume-usd', '0x10'],
   ['tick', '--price', '0'],

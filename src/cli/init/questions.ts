@@ -1,5 +1,6 @@
 // What init asks on a terminal: only what no flag has said, and again until the answer is usable.
 
+import { refusePartnerName } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { createFeed, FEED_WORDS } from '../../price/feed.ts'
 import type { Cli } from '../context.ts'
@@ -53,8 +54,9 @@ const askPartner = (cli: Cli): Promise<string | undefined> =>
 
 const askName = (cli: Cli, partner: string): Promise<string> =>
   ask(cli, `The name of ${partner} as shown?`, (answer) => {
-    if (answer !== '') return answer
-    throw new Problem('usage', 'A partner has a name.')
+    if (answer === '') throw new Problem('usage', 'A partner has a name.')
+    refusePartnerName(answer)
+    return answer
   })
 
 /** How many useless answers are accepted: at the end of the input, every answer is empty. */
