@@ -1,8 +1,7 @@
 // The demonstration as tests run it: in a process and a folder of its own, so that what it leaves behind can be seen.
 
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdtempSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { after } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -11,12 +10,12 @@ import SQLite from 'better-sqlite3'
 import type { Account } from '../../src/cli/demo/account.ts'
 import type { NextCommand } from '../../src/cli/demo/next-commands.ts'
 import { type Started, start } from '../support/process.ts'
+import { folderOfProcess } from '../support/temporary-folder.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 export const SEED = '7'
 
-export const folder = mkdtempSync(join(tmpdir(), 'tranche-test-'))
-after(() => rmSync(folder, { recursive: true, force: true }))
+export const folder = folderOfProcess()
 
 export type Demo = Started & { place: string }
 

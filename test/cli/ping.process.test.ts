@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { runHere } from '../support/command.ts'
 import { addressIn } from '../support/database.ts'
+import { listen } from '../support/listen.ts'
 import { finish, startServe } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -23,16 +23,12 @@ async function monitor(t: TestContext, answer: Answer = (response) => response.e
     server.emit('kept')
     answer(response)
   })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  t.after(() => {
-    server.closeAllConnections()
-    server.close()
-  })
+  const { port } = await listen(t, server)
   const called = async (number: number): Promise<Call> => {
     while (calls.length < number) await once(server, 'kept')
     return calls[number - 1] as Call
   }
-  return { calls, called, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  return { calls, called, origin: `http://127.0.0.1:${port}` }
 }
 
 test('a tick that went well calls the address, and one that failed its /fail with the reason', async (t) => {

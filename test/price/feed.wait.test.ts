@@ -1,10 +1,10 @@
 // Price feeds against servers that answer as the exchanges do, and as they do on a bad day.
 
 import assert from 'node:assert/strict'
-import { createServer } from 'node:http'
 import { describe, type TestContext, test } from 'node:test'
 import { HOUR_MS } from '../../src/core/instant.ts'
 import { EXCHANGES, type Exchange } from '../../src/price/exchanges.ts'
+import { freePort } from '../support/free-port.ts'
 import { T0 } from '../support/service.ts'
 import { type Answer, json, quoted, read, startTicker, tickersAt } from './ticker.ts'
 
@@ -137,13 +137,7 @@ function slowAnswers(): [string, Answer][] {
   ]
 }
 
-async function closedOrigin(): Promise<string> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`
-}
+const closedOrigin = async (): Promise<string> => `http://127.0.0.1:${await freePort()}`
 
 describe('median', { concurrency: true }, () => {
   type Prices = Partial<Record<Exchange, string>>

@@ -4,10 +4,10 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { suite, type TestContext, test } from 'node:test'
+import { listen } from '../support/listen.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const SCRIPT = join(import.meta.dirname, '../../.ci/audit')
@@ -24,13 +24,12 @@ async function audit(t: TestContext, answer: { status: number; body: object }) {
       const { status, body } = request.url === BULK ? answer : { status: 404, body: {} }
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     })
-  }).listen(0, '127.0.0.1')
-  t.after(() => registry.close())
-  await once(registry, 'listening')
+  })
+  const { port } = await listen(t, registry)
   const child = spawn(SCRIPT, [], {
     env: {
       PATH: process.env.PATH,
-      npm_config_registry: `http://127.0.0.1:${(registry.address() as AddressInfo).port}/`,
+      npm_config_registry: `http://127.0.0.1:${port}/`,
       npm_config_cache: temporaryFolder(t),
       npm_config_update_notifier: 'false',
     },

@@ -1,16 +1,15 @@
 // What goes over the wire, and receivers that misbehave: each costs a failure of its own and no more.
 
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createSecureServer } from 'node:http2'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { signatureOf } from '../../src/webhook/signature.ts'
 import { inParallel } from '../../src/webhook/wake-partners.ts'
 import { makeAuthority } from '../support/certificate.ts'
 import { freePort } from '../support/free-port.ts'
+import { listen } from '../support/listen.ts'
 import { HOST_NAME, startMute, startReceiver } from './receiver.ts'
 import { deliverer, deliveryTo, EARLIEST, SECRET } from './stage.ts'
 
@@ -94,10 +93,8 @@ test('a receiver that would rather speak HTTP/2 is spoken to in HTTP/1.1', async
       response.writeHead(204)
       response.end()
     },
-  ).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.after(() => void server.close())
-  const { port } = server.address() as AddressInfo
+  )
+  const { port } = await listen(t, server)
   const attempt = await deliverer({ caFile: authority.caFile })(toPort(port))
   assert.deepEqual({ attempt, versions }, { attempt: { statusCode: 204, reason: null }, versions: ['1.1'] })
 })
