@@ -12,6 +12,27 @@ const parseJson = JSON.parse as (
   reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
 ) => unknown
 
+/** Digits, their places, and an exponent of at most two digits: no price and no time needs a larger one. */
+const EXPONENT = /^(\d+)(?:\.(\d+))?e([+-]?)0*(\d{1,2})$/i
+
+/**
+ * A number as JSON writes it, without its exponent: the same digits with the point moved. Text to text, so that nothing
+ * is rounded. A number below zero, or one whose exponent is larger, stays as it was written.
+ */
+function withoutExponent(written: string): string {
+  const [, whole = '', places = '', sign, digits] = EXPONENT.exec(written) ?? []
+  if (digits === undefined) return written
+  const by = sign === '-' ? -Number(digits) : Number(digits)
+  const point = Math.max(0, whole.length + by)
+  const all = '0'.repeat(Math.max(0, -by - whole.length)) + whole + places
+  const left = all
+    .slice(0, point)
+    .padEnd(point, '0')
+    .replace(/^0+(?=\d)/, '')
+  const right = all.slice(point)
+  return `${left || '0'}${right && '.'}${right}`
+}
+
 /** A JSON answer with its numbers left as text, and when it was handed out if it says so. */
 export type Answer = { document: unknown; at: Instant | null }
 
@@ -29,7 +50,9 @@ export async function fetchJson(url: URL): Promise<Answer> {
   const text = await readText(body, signal)
   if (statusCode !== 200) throw new Error(`HTTP ${statusCode}`)
   try {
-    const document = parseJson(text, (_, value, { source }) => (typeof value === 'number' ? source : value))
+    const document = parseJson(text, (_, value, { source }) =>
+      typeof value === 'number' && source !== undefined ? withoutExponent(source) : value,
+    )
     return { document, at: servedAt(headers) }
   } catch {
     throw new Error('its answer is not JSON')

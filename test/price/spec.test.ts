@@ -17,6 +17,18 @@ describe('a JSON ticker of anybody', { concurrency: true }, () => {
     ['a number a double cannot hold', '{"p":12345678.123456785}', '#/p', '12345678.12345678'],
     ['trailing zeros and many places', '{"p":64250.500000000000000000001}', '#/p', '64250.5'],
     ['escapes of the pointer', '{"a/b":{"c~d":"1"}}', '#/a~1b/c~0d', '1'],
+    ['an exponent', '{"p":6.42505e4}', '#/p', '64250.5'],
+    ['an exponent with a sign and zeros', '{"p":6.42505E+04}', '#/p', '64250.5'],
+    ['a small number with an exponent', '{"p":0.00642505e0000007}', '#/p', '64250.5'],
+    ['a large one with an exponent below zero', '{"p":642505000000e-7}', '#/p', '64250.5'],
+    [
+      'digits a double cannot hold, with an exponent',
+      '{"p":1.2345678123456785e7}',
+      '#/p',
+      '12345678.12345678',
+    ],
+    ['the least there is, with an exponent', '{"p":1e-8}', '#/p', '0.00000001'],
+    ['the most there is, with an exponent', '{"p":9999999999999999e-8}', '#/p', '99999999.99999999'],
     ['a name of percent-encoded text', '{"last price":"7"}', '#/last%20price', '7'],
     ['an empty name', '{"":"7"}', '#/', '7'],
   ]
@@ -33,7 +45,13 @@ describe('a JSON ticker of anybody', { concurrency: true }, () => {
     ['no such member', '{"a":{}}', '#/a/b', /no "b"/],
     ['an inherited member', '{"a":{}}', '#/a/constructor', /no "constructor"/],
     ['an object where a price should be', '{"a":{"b":{}}}', '#/a/b', /its price is \{\}/],
-    ['a number with an exponent', '{"p":6.4e4}', '#/p', /6\.4e4/],
+    ['a text with an exponent', '{"p":"6.4e4"}', '#/p', /"6\.4e4"/],
+    ['more than there is, with an exponent', '{"p":1e8}', '#/p', /"100000000"/],
+    ['nearly nothing, with an exponent', '{"p":4e-9}', '#/p', /its price is zero/],
+    ['an exponent beyond every price', '{"p":1e999999}', '#/p', /"1e999999"/],
+    ['one as far below', '{"p":1e-999999}', '#/p', /"1e-999999"/],
+    ['one that is longer than a number', `{"p":1e${'9'.repeat(400)}}`, '#/p', /"1e9{20,}/],
+    ['one below zero', '{"p":-6.4e4}', '#/p', /"-6\.4e4"/],
     ['a number below zero', '{"p":-1}', '#/p', /-1/],
     ['true', '{"p":true}', '#/p', /true/],
   ]
@@ -45,6 +63,13 @@ describe('a JSON ticker of anybody', { concurrency: true }, () => {
       assert.match(warnings.join(), why)
     })
   }
+
+  test('a hundred thousand zeros, and an exponent, are read at once', async (t) => {
+    const zeros = '0'.repeat(100_000)
+    const { origin } = await startTicker(t, { body: `{"p":0.${zeros}642505e100005,"q":64250.5${zeros}e0}` })
+    assert.match((await read(`${origin}/x#/p`)).warnings.join(), /e100005/)
+    assert.deepEqual((await read(`${origin}/x#/q`)).observed?.price, quoted('64250.5', '').price)
+  })
 
   test('a path that starts with two slashes stays on its host', async (t) => {
     const { origin, asked } = await startTicker(t, { body: '{"p":"5"}' })
