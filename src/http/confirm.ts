@@ -41,7 +41,8 @@ export const noFillBody = z.object({
   failure_reason: remark({ max: REASON_MAX })
     .meta(
       said(
-        `Why nothing was bought; recommended with failed. Kept to ${REASON_MAX} characters, control characters as spaces.`,
+        `Why nothing was bought; recommended with failed. Kept to ${REASON_MAX} characters: line breaks and tabs stay, ` +
+          'other control characters become spaces.',
         'insufficient funds',
       ),
     )

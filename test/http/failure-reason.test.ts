@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { confirm } from '../../src/core/confirmation.ts'
 import type { Report } from '../../src/core/confirmation-report.ts'
+import { DESCRIPTION } from '../openapi/described.ts'
 import { type Service, startService } from '../support/service.ts'
 import { assertSound, confirmPath, type Json, ledgerOf, sendFirst, succeed, windowsOf } from './steps.ts'
 
@@ -22,6 +23,15 @@ const REASONS: readonly (readonly [what: string, sent: string, kept: string])[] 
   ['half a character', 'a\ud800b\udc00', 'a\ufffdb\ufffd'],
   ['other scripts', 'Jürgen ne peut pas; 資金不足', 'Jürgen ne peut pas; 資金不足'],
 ]
+
+test('the API description says what becomes of it', () => {
+  const { properties } = DESCRIPTION.components.schemas.NoFillConfirmation as {
+    properties: { failure_reason: { description: string } }
+  }
+  const { description } = properties.failure_reason
+  assert.match(description, /2000 characters/)
+  assert.match(description, /line breaks and tabs stay, other control characters become spaces/)
+})
 
 async function reasonOf(service: Service, id: string): Promise<string | null | undefined> {
   const report = (await service.store.findExecution(id))?.trade?.report
