@@ -1,6 +1,6 @@
 // What has to happen before a plan buys again, and who does it: for a partner that asks why nothing is bought.
 
-import type { Instant } from './instant.ts'
+import { type Instant, later } from './instant.ts'
 import type { PlanTerms } from './plan.ts'
 import type { Schedule } from './schedule-state.ts'
 import type { UserStatus } from './user.ts'
@@ -18,7 +18,10 @@ export const NEXT_STEPS = [
   'none',
 ] as const
 
-/** `at` is when the scheduler takes the step at the latest; null where somebody else has to. */
+/**
+ * `at` is when the scheduler takes the step at the latest, and never in the past: what is overdue comes with its next
+ * pass. Null where somebody else has to act.
+ */
 export type NextStep = { step: (typeof NEXT_STEPS)[number]; at: Instant | null }
 
 /** A plan with all that its next step depends on. */
@@ -44,6 +47,6 @@ export function nextStep(plan: PlanState): NextStep {
   if (plan.held) return { step: 'release_hold', at: null }
   if (!window || !schedule) return { step: 'next_window', at: null }
   const isSpent = schedule.fireable < schedule.floor
-  if (isSpent || plan.now >= window.end) return { step: 'next_window', at: window.end }
-  return { step: 'buy', at: schedule.nextRunAt }
+  if (isSpent || plan.now >= window.end) return { step: 'next_window', at: later(window.end, plan.now) }
+  return { step: 'buy', at: later(schedule.nextRunAt, plan.now) }
 }
