@@ -1,5 +1,6 @@
 // Asking a server for JSON: a time limit, a size limit, and numbers that stay the text they were written as.
 
+import { Decimal } from 'decimal.js'
 import type { Instant } from '../core/instant.ts'
 import { servedAt } from './clock-witness.ts'
 
@@ -12,26 +13,12 @@ const parseJson = JSON.parse as (
   reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
 ) => unknown
 
-/** Digits, their places, and an exponent of at most two digits: no price and no time needs a larger one. */
-const EXPONENT = /^(\d+)(?:\.(\d+))?e([+-]?)0*(\d{1,2})$/i
+/** What decimal.js is given: an exponent of at most two digits, because no price and no time needs a larger one. */
+const EXPONENT = /^\d+(?:\.\d+)?e[+-]?0*\d{1,2}$/i
 
-/**
- * A number as JSON writes it, without its exponent: the same digits with the point moved. Text to text, so that nothing
- * is rounded. A number below zero, or one whose exponent is larger, stays as it was written.
- */
-function withoutExponent(written: string): string {
-  const [, whole = '', places = '', sign, digits] = EXPONENT.exec(written) ?? []
-  if (digits === undefined) return written
-  const by = sign === '-' ? -Number(digits) : Number(digits)
-  const point = Math.max(0, whole.length + by)
-  const all = '0'.repeat(Math.max(0, -by - whole.length)) + whole + places
-  const left = all
-    .slice(0, point)
-    .padEnd(point, '0')
-    .replace(/^0+(?=\d)/, '')
-  const right = all.slice(point)
-  return `${left || '0'}${right && '.'}${right}`
-}
+/** A number as JSON writes it, digit for digit, without its exponent. Any other stays as it was written. */
+const withoutExponent = (written: string) =>
+  EXPONENT.test(written) ? new Decimal(written).toFixed() : written
 
 /** A JSON answer with its numbers left as text, and when it was handed out if it says so. */
 export type Answer = { document: unknown; at: Instant | null }
