@@ -58,6 +58,34 @@ export function amountsOf({ report }: Trade, adjustments: readonly Amounts[]): A
   )
 }
 
+/** The orders that an adjustment is about, and what they came to before it and after it. */
+export type AdjustedOrders = { orders: string[]; isFurther: boolean; before: Amounts; after: Amounts }
+
+/**
+ * Which orders of its execution an adjustment is about: a further purchase is an order of its own; the amounts that an
+ * operator gave after one are of all orders together; everything else is about the order of the trade. `earlier` are
+ * the adjustments of the execution before it.
+ */
+export function ordersAdjusted(
+  trade: Trade,
+  earlier: readonly Adjustment[],
+  adjustment: Adjustment,
+): AdjustedOrders {
+  const { partnerOrderId, reportId } = adjustment
+  const isFurther = partnerOrderId !== null
+  const further = earlier.flatMap((one) => one.partnerOrderId ?? [])
+  const isOfAll = reportId === null && further.length > 0
+  const before = isFurther
+    ? { usd: ZERO_USD, btc: 0n as Btc }
+    : amountsOf(trade, isOfAll ? earlier : earlier.filter((one) => one.partnerOrderId === null))
+  return {
+    orders: isFurther ? [partnerOrderId] : [trade.report.partnerOrderId, ...(isOfAll ? further : [])],
+    isFurther,
+    before,
+    after: { usd: (before.usd + adjustment.usd) as Usd, btc: (before.btc + adjustment.btc) as Btc },
+  }
+}
+
 /**
  * Sets a recorded outcome right: `right` is what it should have said. Throws execution_not_found, adjustment_conflict.
  */

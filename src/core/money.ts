@@ -63,8 +63,8 @@ function format(amount: bigint, placesMin: number, places = PLACES): string {
 
 const ZERO = 48
 
-/** The largest whole number of cents not above `amount` (which is never negative). */
-export const floorToCents = (amount: Usd): Usd => (amount - (amount % CENT)) as Usd
+/** The largest whole number of cents not above `amount`. */
+export const floorToCents = (amount: Usd): Usd => (amount - (((amount % CENT) + CENT) % CENT)) as Usd
 
 /** numerator / denominator in units, rounded half-even to whole cents. Neither is negative. */
 export const roundToCents = (numerator: bigint, denominator: bigint): Usd =>

@@ -1,7 +1,8 @@
 // The lines that the total of an invoice is made of, each with its arithmetic, and why it is charged by its tier.
 
-import type { Statement } from '../../core/fees.ts'
-import { formatExact, formatUsd, type Usd } from '../../core/money.ts'
+import { BPS_ONE, type Statement } from '../../core/fees.ts'
+import { floorToCents, formatExact, formatUsd, roundToCents, type Usd } from '../../core/money.ts'
+import { inCents } from './figures.ts'
 
 export type FeeLine = { item: string; arithmetic: string; amount: Usd }
 
@@ -29,17 +30,20 @@ export function feeLines({ tier, activity, fees }: Statement): FeeLine[] {
 /** A dollar has eight places, a basis point four. */
 const PRODUCT_PLACES = 12
 
+/** With the volume to the cent; with all its places where that would come to another fee. */
 function volumeArithmetic(volume: Usd, bps: number, fee: Usd): string {
-  if (volume < 0n) return `${formatUsd(volume)} is below zero and charged as 0.00; nothing is carried over`
-  const exact = formatExact(volume * BigInt(bps), PRODUCT_PLACES)
+  if (volume < 0n) return `${inCents(volume)} is below zero and charged as 0.00; nothing is carried over`
+  const cut = floorToCents(volume)
+  const charged = roundToCents(cut * BigInt(bps), BPS_ONE) === fee ? cut : volume
+  const exact = formatExact(charged * BigInt(bps), PRODUCT_PLACES)
   const rounded = exact === formatUsd(fee) ? '' : ', rounded half-even to the cent'
-  return `${formatUsd(volume)} x ${bps} / 10,000 = ${exact}${rounded}`
+  return `${formatUsd(charged)} x ${bps} / 10,000 = ${exact}${rounded}`
 }
 
 /** Why the month is charged by this tier. */
 export function tierReason({ tenant, tier, tierSource, activity }: Statement): string {
   if (tierSource === 'override') return `set for ${tenant.partnerSlug}, whatever its volume`
-  const volume = `the volume of ${formatUsd(activity.volume)}`
+  const volume = `the volume of ${inCents(activity.volume)}`
   return activity.volume >= tier.minVolume
     ? `${volume} reaches its ${formatUsd(tier.minVolume)} and no higher tier`
     : `${volume} reaches no tier, and this is the lowest`

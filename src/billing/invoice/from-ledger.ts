@@ -1,17 +1,18 @@
 // An invoice drawn from what is on record: the statement of the month, its adjustments, and the checksum of its trades.
 
 import { createHash } from 'node:crypto'
-import type { Usd } from '../../core/money.ts'
+import { type Usd, ZERO_USD } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
-import { adjustmentPages, type ExportScope } from '../export.ts'
+import { type OrdersScope, orderPages } from '../adjusted-orders.ts'
+import type { ExportScope } from '../export.ts'
 import { textOf } from '../export-text.ts'
 import { bill } from '../statement.ts'
 import type { Evidence, Invoice, Parties } from './figures.ts'
-import { adjustmentCells, type Layout, wordsOf } from './printed-lines.ts'
+import { adjustmentCells, type Layout, printedChange, wordsOf } from './printed-lines.ts'
 
 /** The scope is the month of one live tenant. */
 export async function invoiceOf(
-  scope: ExportScope,
+  scope: OrdersScope,
   tenant: Tenant,
   parties: Parties | null,
 ): Promise<Invoice> {
@@ -26,12 +27,13 @@ export async function invoiceOf(
   }
 }
 
-async function sumAdjustments(scope: ExportScope): Promise<Invoice['adjusted']> {
-  const sum = { count: 0, usd: 0n as Usd }
-  for await (const page of adjustmentPages(scope)) {
-    for (const { adjustment } of page) {
+async function sumAdjustments(scope: OrdersScope): Promise<Invoice['adjusted']> {
+  const sum: Invoice['adjusted'] = { count: 0, usd: ZERO_USD, printed: ZERO_USD }
+  for await (const page of orderPages(scope)) {
+    for (const { adjustment, changed } of page) {
       sum.count += 1
       sum.usd = (sum.usd + adjustment.usd) as Usd
+      sum.printed = (sum.printed + printedChange(changed)) as Usd
     }
   }
   return sum
@@ -56,11 +58,11 @@ async function evidenceOf({ store, period, filter }: ExportScope, slug: string):
 }
 
 /** The invoice as a page, in pieces. */
-export async function* pageOf(scope: ExportScope, invoice: Invoice, layout: Layout): AsyncGenerator<string> {
+export async function* pageOf(scope: OrdersScope, invoice: Invoice, layout: Layout): AsyncGenerator<string> {
   const words = wordsOf(invoice)
   const hasAdjustments = invoice.adjusted.count > 0
   yield layout.head(words, hasAdjustments)
-  for await (const page of adjustmentPages(scope))
+  for await (const page of orderPages(scope))
     yield page.map((line) => layout.adjustment(adjustmentCells(line))).join('')
-  yield layout.foot(words, hasAdjustments)
+  yield layout.foot(hasAdjustments)
 }

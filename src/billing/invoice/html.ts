@@ -22,7 +22,7 @@ h2 { font-size: 11pt; font-weight: 600; margin: 5mm 0 1mm; break-after: avoid; }
 table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: 0.9mm 3mm 0.9mm 0; border-bottom: 0.5pt solid #d5d9de; }
 th { font-weight: 600; font-size: 8.5pt; color: #5b6470; }
-tr, section, footer { break-inside: avoid; }
+tr, section, .fees { break-inside: avoid; }
 .amount { text-align: right; padding-right: 0; padding-left: 3mm; white-space: nowrap; }
 .facts th { width: 38mm; font-weight: 400; font-size: inherit; }
 .total td { border-bottom: 0; border-top: 1pt solid #1c1f24; font-weight: 600; font-size: 12pt; padding-top: 2.4mm; }
@@ -30,8 +30,9 @@ tr, section, footer { break-inside: avoid; }
 .small { font-size: 9pt; }
 td:first-child { white-space: nowrap; }
 code { font: 8pt/1.4 "DejaVu Sans Mono", Menlo, Consolas, "Liberation Mono", monospace; }
-footer { margin-top: 5mm; padding-top: 2.5mm; border-top: 0.5pt solid #d5d9de; font-size: 9pt; color: #3d444d; }
-footer p { margin: 0 0 1mm; }
+section > p { margin: 0 0 1mm; }
+.terms { margin-top: 2mm; font-size: 9pt; color: #3d444d; }
+.terms p { margin: 0 0 1mm; }
 @page { size: A4; margin: 16mm 18mm 18mm; }
 @media print { body { padding: 0; max-width: none; } }
 @media print, (min-width: 600px) { .small td:nth-child(3) { min-width: 32mm; } }
@@ -46,49 +47,46 @@ export const HTML: Layout = {
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${htmlText(`${words.title} ${words.number}`)}</title>
+<title>${htmlText(words.number === null ? words.name : `${words.title} ${words.number}`)}</title>
 <style>${STYLE}${pageNumbers(words)}</style>
 </head>
 <body>
-<header><h1>${htmlText(words.title)}</h1><p>${htmlText(words.number)}</p></header>
+<header><h1>${htmlText(words.title)}</h1><p>${htmlText(words.number ?? '')}</p></header>
 ${words.warning === null ? '' : `<p class="warning">${htmlText(words.warning)}</p>\n`}<div class="parties">
 ${words.parties.map(party).join('\n')}
 </div>
 ${facts(words.facts)}
-<h2>Fees</h2>
+<div class="fees"><h2>Fees</h2>
 <table>
 ${row(['Item', 'Arithmetic', 'USD'], 'th', 1)}
 ${words.fees.map((cells) => row(cells, 'td', 1)).join('\n')}
 <tr class="total"><td colspan="2">${htmlText(words.total[0])}</td><td class="amount">${htmlText(words.total[1])}</td></tr>
 </table>
+<div class="terms">
+${words.terms.map((line) => `<p>${htmlText(line)}</p>`).join('\n')}
+</div></div>
 <h2>Volume</h2>
 <table>
 ${words.volume.map((cells, at) => row(cells, 'td', 1, at === words.volume.length - 1 ? 'sum' : '')).join('\n')}
 </table>
+<section><h2>${htmlText(words.evidence.heading)}</h2>
+<p>${htmlText(words.evidence.text)}</p>
+${words.evidence.facts.length === 0 ? '' : facts(words.evidence.facts, 'code')}
+</section>
 <h2>${htmlText(words.adjustments.heading)}</h2>
 ${hasAdjustments ? `<table class="small">\n<thead>${row(words.adjustments.columns, 'th', 2)}</thead>` : `<p>${words.adjustments.none}</p>`}
 `,
 
   adjustment: (cells) => `${row(cells, 'td', 2)}\n`,
 
-  foot: (
-    words,
-    hasAdjustments,
-  ) => `${hasAdjustments ? '</table>\n' : ''}<section><h2>${htmlText(words.evidence.heading)}</h2>
-<p>${htmlText(words.evidence.text)}</p>
-${words.evidence.facts.length === 0 ? '' : facts(words.evidence.facts, 'code')}
-</section>
-<footer>
-${words.notes.map((note) => `<p>${htmlText(note)}</p>`).join('\n')}
-</footer>
-</body>
+  foot: (hasAdjustments) => `${hasAdjustments ? '</table>\n' : ''}</body>
 </html>
 `,
 }
 
-/** At the foot of every printed page. A number is a slug and a month: it needs no escape in CSS. */
-const pageNumbers = ({ number }: Words): string =>
-  `@page { @bottom-left { content: "${number}"; font: 8pt sans-serif; color: #5b6470; }
+/** At the foot of every printed page. A name is made of a slug and a month: it needs no escape in CSS. */
+const pageNumbers = ({ name }: Words): string =>
+  `@page { @bottom-left { content: "${name}"; font: 8pt sans-serif; color: #5b6470; }
   @bottom-right { content: counter(page) " / " counter(pages); font: 8pt sans-serif; color: #5b6470; } }
 `
 

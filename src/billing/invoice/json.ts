@@ -3,7 +3,7 @@
 import { formatInstant } from '../../core/instant.ts'
 import { formatBtc, formatUsd } from '../../core/money.ts'
 import { feeLines, tierReason } from './fee-lines.ts'
-import { dateOf, fillsOf, type Invoice, numberOf, type Party } from './figures.ts'
+import { dateOf, fillsOf, type Invoice, numberOf, type Party, termsOf } from './figures.ts'
 
 /** The invoice for programs, without its adjustments, which follow one by one. */
 export function invoiceJson(invoice: Invoice) {
@@ -19,7 +19,7 @@ export function invoiceJson(invoice: Invoice) {
     currency: 'USD' as const,
     final: period.final,
     covers_until: formatInstant(period.end),
-    issuer: parties && { ...partyJson(parties.issuer), notes: parties.issuer.notes },
+    issuer: parties && { ...partyJson(parties.issuer), notes: termsOf(invoice) },
     partner: parties && partyJson(parties.partner),
     pricing_tier: tier.name,
     pricing_tier_source: statement.tierSource,

@@ -6,29 +6,27 @@ import type { Layout, Words } from './printed-lines.ts'
 export const MARKDOWN: Layout = {
   head: (words, hasAdjustments) =>
     [
-      `# ${escaped(words.title)} ${escaped(words.number)}`,
+      `# ${[words.title, words.number ?? ''].map(escaped).join(' ').trimEnd()}`,
       ...(words.warning === null ? [] : [`**${escaped(words.warning)}**`]),
       ...words.parties.map(
         ({ heading, lines }) => `**${heading}**\\\n${lines.map(escapedLine).join('\\\n')}`,
       ),
       table(['', ''], words.facts),
       '## Fees',
-      `${table(['Item', 'Arithmetic', 'USD'], words.fees)}\n| **Total** |  | ${escaped(words.total[1])} |`,
+      `${table(['Item', 'Arithmetic', 'USD'], words.fees)}\n| **${words.total[0]}** |  | ${escaped(words.total[1])} |`,
+      words.terms.map(escapedLine).join('\n\n'),
       '## Volume',
       table(['', 'USD'], words.volume),
+      `## ${words.evidence.heading}`,
+      words.evidence.text,
+      ...(words.evidence.facts.length === 0 ? [] : [evidence(words)]),
       `## ${words.adjustments.heading}`,
       hasAdjustments ? tableHead(words.adjustments.columns) : `${words.adjustments.none}\n`,
     ].join('\n\n'),
 
   adjustment: (cells) => `\n${row(cells)}`,
 
-  foot: (words, hasAdjustments) =>
-    `${hasAdjustments ? '\n\n' : '\n'}${[
-      `## ${words.evidence.heading}`,
-      words.evidence.text,
-      ...(words.evidence.facts.length === 0 ? [] : [evidence(words)]),
-      words.notes.map(escapedLine).join('\n\n'),
-    ].join('\n\n')}\n`,
+  foot: (hasAdjustments) => (hasAdjustments ? '\n' : ''),
 }
 
 /** As code, so that it can be copied: a slug and a checksum hold nothing that ends it. */

@@ -1,13 +1,12 @@
 // billing invoice: one partner's month as a page that can be sent.
 
-import { adjustmentPages, type ExportScope } from '../../billing/export.ts'
+import { type OrdersScope, orderLineJson, orderPages } from '../../billing/adjusted-orders.ts'
 import { type Invoice, numberOf } from '../../billing/invoice/figures.ts'
 import { invoiceOf, pageOf } from '../../billing/invoice/from-ledger.ts'
 import { HTML } from '../../billing/invoice/html.ts'
 import { invoiceJson } from '../../billing/invoice/json.ts'
 import { MARKDOWN } from '../../billing/invoice/markdown.ts'
 import type { Layout } from '../../billing/invoice/printed-lines.ts'
-import { adjustmentLineJson } from '../../billing/trade-rows.ts'
 import { formatUsd } from '../../core/money.ts'
 import { periodOf } from '../../core/month.ts'
 import { Problem } from '../../core/problem.ts'
@@ -56,17 +55,21 @@ export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptio
   const total = formatUsd(statement.fees.total)
   const done = { file: output, invoice_number: number, total_fee_usd: total, final: period.final }
   if (cli.globals().json) print(cli, done, () => '')
-  else note(cli, `Invoice ${number} of ${total} USD in ${output}.`)
+  else
+    note(
+      cli,
+      `${number === null ? 'Provisional invoice' : `Invoice ${number}`} of ${total} USD in ${output}.`,
+    )
 }
 
 const LAYOUTS: Record<Exclude<InvoiceFormat, 'json'>, Layout> = { html: HTML, md: MARKDOWN }
 
-async function* jsonOf(scope: ExportScope, invoice: Invoice): AsyncGenerator<string> {
+async function* jsonOf(scope: OrdersScope, invoice: Invoice): AsyncGenerator<string> {
   yield `${JSON.stringify(invoiceJson(invoice)).slice(0, -1)},"adjustments":[`
   let separator = ''
-  for await (const page of adjustmentPages(scope)) {
+  for await (const page of orderPages(scope)) {
     for (const line of page) {
-      yield separator + JSON.stringify(adjustmentLineJson(line))
+      yield separator + JSON.stringify(orderLineJson(line))
       separator = ','
     }
   }
