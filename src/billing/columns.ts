@@ -1,5 +1,5 @@
-// The columns of the reports, which are the members of the billing answers too. Frozen: scripts and ledgers read
-// them by name and by place. New ones come last.
+// The columns of the reports, which are the members of the billing answers too. Frozen: the
+// checksums of closed months are filed. A new column is a new version of the report, under a name of its own.
 
 import type { CsvColumn } from './csv.ts'
 

@@ -23,6 +23,10 @@ const COLUMNS = {
   trades:
     'recorded_at,partner_slug,environment,partner_user_id,partner_plan_id,execution_id,partner_order_id,status,' +
     'usd_amount,btc_amount,execution_price,partner_fee_usd,executed_at,failure_reason',
+  adjustments:
+    'recorded_at,partner_slug,environment,partner_user_id,partner_plan_id,execution_id,partner_order_id,adjustment,' +
+    'usd_difference,btc_difference,reason,original_recorded_at,original_status,original_order_id,' +
+    'original_usd_amount,original_btc_amount',
 }
 const REPORTS = ['summary', 'users', 'trades'] as const
 
@@ -47,6 +51,11 @@ test('columns, their order and the names in JSON are frozen', async (t) => {
     assert.ok(rows.length > 0)
     for (const row of rows) assert.equal(Object.keys(row).join(','), COLUMNS[report])
   }
+  // Every report there is: one that a new version joins has its columns here as well.
+  assert.deepEqual(
+    Object.entries(EXPORTS).map(([report, { columns }]) => [report, csvHeader(columns).trimEnd()]),
+    Object.entries(COLUMNS),
+  )
 })
 
 test('the billing answers of the API have the members of the reports, in the same order', () => {

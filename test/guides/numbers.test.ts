@@ -131,6 +131,26 @@ test('the limit on connections is the one that is kept', () => {
   assert.ok(GUIDES.get('docs/operations.md')?.includes(most), most)
 })
 
+test('all texts say the same of a new column: a report keeps its own, and the column is in a new version', () => {
+  const texts = [
+    'README.md',
+    'docs/architecture.md',
+    'docs/billing.md',
+    'docs/compatibility.md',
+    'docs/decisions/0058-reports-that-were-filed-keep-their-columns.md',
+    'src/billing/columns.ts',
+  ]
+  for (const file of texts) {
+    const text = readFileSync(join(ROOT, file), 'utf8').replace(/\s+(?:\/\/ )?/g, ' ')
+    assert.match(text, /new column (?:is|makes) a new version/, file)
+    assert.doesNotMatch(
+      text,
+      /columns? (?:is|are) (?:only ever )?added at the end|may add columns|new ones come/i,
+      file,
+    )
+  }
+})
+
 test('a number is read as a figure, a word or an ordinal', () => {
   assert.deepEqual(['64', '0.5', '1,000', 'ten', 'Fifty', 'tenth', 'many'].map(numberOf), [
     64,
