@@ -8,10 +8,11 @@ import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import { openAnswer } from './answer-headers.ts'
 import { authenticate, isUseStale } from './auth.ts'
-import { hasArrived, readBody, readQuery } from './body-and-query.ts'
+import { checkBody, hasArrived, readObject, readQuery } from './body-and-query.ts'
 import { createCallLog } from './call-log.ts'
 import { CALLS_PER_KEY_MAX, createTurns, type Turn } from './calls-at-once.ts'
 import { DOCS_PATHS, type DocsPath, readDocs } from './docs-page.ts'
+import { type Ignored, ignoredMembers, ignoredParameters, tellIgnored } from './ignored-fields.ts'
 import { createRateLimit } from './key-rate-limit.ts'
 import { getDescription } from './openapi/get-description.ts'
 import type { Ops } from './ops/endpoints.ts'
@@ -81,11 +82,13 @@ export function createApp(options: AppOptions): H3 {
     const requestId = openAnswer(event, machine.uuid)
     const { headers } = event.res
     headers.set('content-type', 'application/json')
-    const trail: Trail = { caller: null, turn: null }
+    const trail: Trail = { caller: null, turn: null, ignored: [] }
     const answered = flaw ? Promise.reject(flaw) : call(event, { routes, headers, trail })
     const outcome = await answered.catch(refusalOf)
     trail.turn?.leave()
     for (const [name, value] of Object.entries(outcome.headers)) headers.set(name, value)
+    const ignored = tellIgnored(trail.ignored)
+    if (ignored !== null) headers.set('x-ignored-fields', ignored)
     const line = {
       request_id: requestId,
       method: event.req.method,
@@ -94,6 +97,7 @@ export function createApp(options: AppOptions): H3 {
       environment: trail.caller?.key.tenant.environment ?? null,
       status: outcome.status,
       duration_ms: Math.round((performance.now() - started) * 100) / 100,
+      ...(ignored !== null && { ignored_fields: ignored }),
     }
     logCall(line, outcome.bug)
     ops?.noteRequest(line)
@@ -115,10 +119,11 @@ export function createApp(options: AppOptions): H3 {
     if (trail.turn.ready) await trail.turn.ready
     if (isUseStale(caller, now)) noteUse(store, caller)
     const route = routeFor(event.req.method, routes)
+    if (event.url.search !== '') trail.ignored = ignoredParameters(route, event.url.searchParams)
     const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
     // A body takes as long as its sender likes, and the key may have ended meanwhile.
     const mustWait = trail.turn.ready !== null || (route.body !== null && !hasArrived(event.req))
-    const body = route.body ? await readBody(event.req, route.body) : undefined
+    const body = await readBody(event, route, trail)
     if (mustWait) await authenticate(store, authorization)
     const checked: Call<unknown> = {
       store,
@@ -156,7 +161,7 @@ const NOTE_AGAIN_MS = 60_000
 
 const NOT_GET = new Refusal(405, 'Method Not Allowed', { allow: 'GET' })
 
-type Trail = { caller: KeySeen | null; turn: Turn | null }
+type Trail = { caller: KeySeen | null; turn: Turn | null; ignored: Ignored[] }
 type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }
 type Outcome = { status: number; text: string; headers: Record<string, string>; bug: unknown }
 
@@ -165,6 +170,14 @@ function routeFor(method: string, routes: readonly Route[]): Route {
   const route = routes.find((candidate) => candidate.method === method)
   if (route) return route
   throw new Refusal(405, 'Method Not Allowed', { allow: routes.map(({ method }) => method).join(', ') })
+}
+
+/** Reads and checks the body of a call, and notes what of it is ignored, also when the rest is refused. */
+async function readBody(event: H3Event, route: Route, trail: Trail): Promise<unknown> {
+  if (!route.body) return undefined
+  const json = await readObject(event.req)
+  trail.ignored = [...trail.ignored, ...ignoredMembers(route, json)]
+  return checkBody(json, route.body)
 }
 
 function refusalOf(error: unknown): Outcome {

@@ -15,11 +15,8 @@ export async function readText(request: H3Event['req']): Promise<string> {
   return decode(await readBytes(request))
 }
 
-/** Reads and checks a JSON body. Throws a Refusal: 413, 415, 400 (not UTF-8), 422. */
-export async function readBody<T extends z.ZodType>(
-  request: H3Event['req'],
-  schema: T,
-): Promise<z.output<T>> {
+/** Reads a JSON object. Throws a Refusal: 413, 415, 400 (not UTF-8), 422. */
+export async function readObject(request: H3Event['req']): Promise<object> {
   const text = await readText(request)
   if (text.trim() === '') throw invalid([{ type: 'missing', loc: ['body'], msg: 'Field required' }])
   const json = parseJson(text)
@@ -27,6 +24,11 @@ export async function readBody<T extends z.ZodType>(
     const msg = 'Input should be a valid dictionary or object to extract fields from'
     throw invalid([{ type: 'model_attributes_type', loc: ['body'], msg }])
   }
+  return json
+}
+
+/** Checks a body. Throws a Refusal: 422. */
+export function checkBody<T extends z.ZodType>(json: object, schema: T): z.output<T> {
   const parsed = schema.safeParse(json)
   if (parsed.success) return parsed.data
   throw invalid(parsed.error.issues.map((issue) => detailOf(issue, 'body')))

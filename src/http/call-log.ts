@@ -22,6 +22,8 @@ export type CallLine = {
   environment: string | null
   status: number
   duration_ms: number
+  /** What it sent and its route does not know, as the header of its answer names it. */
+  ignored_fields?: string
 }
 
 export type CallLog = (line: CallLine, bug: unknown) => void

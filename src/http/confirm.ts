@@ -84,6 +84,8 @@ export const postConfirm = route({
   method: 'POST',
   path: '/partner/v1/executions/:execution_id/confirm',
   body: confirmBody,
+  // Those of every status: the contract wants some of them ignored, and they are no mistake.
+  fields: Object.keys({ ...fillBody.shape, ...noFillBody.shape }),
   answer: confirmedAnswer,
   handle: async ({ store, tenant, params, body: report }) => {
     const executionId = params.execution_id ?? ''

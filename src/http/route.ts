@@ -60,6 +60,10 @@ export type Route = {
   path: string
   body: z.ZodType | null
   query: z.ZodType | null
+  /** The members of a body that it knows. */
+  fields: ReadonlySet<string>
+  /** The parameters of a query that it knows. */
+  parameters: ReadonlySet<string>
   /** The shape of its answer, with 200. */
   answer: z.ZodType
   /** Its answer when that is the same for everyone, with or without a key; null when it has to be computed. */
@@ -71,6 +75,8 @@ type RouteOptions<B extends z.ZodType, Q extends z.ZodType, A extends z.ZodType>
   method: string
   path: string
   body?: B
+  /** The members of a body whose schema is no object, because it depends on one of them. */
+  fields?: readonly string[]
   query?: Q
   answer: A
   handle: (call: Call<z.output<B>, z.output<Q>>) => Promise<z.output<A>>
@@ -86,6 +92,11 @@ export const route = <
   ...options,
   body: options.body ?? null,
   query: options.query ?? null,
+  fields: new Set(options.fields ?? membersOf(options.body)),
+  parameters: new Set(membersOf(options.query)),
   text: null,
   handle: options.handle as Route['handle'],
 })
+
+const membersOf = (schema: z.ZodType | undefined): string[] =>
+  schema && 'shape' in schema ? Object.keys((schema as z.ZodObject).shape) : []

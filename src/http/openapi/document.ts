@@ -140,7 +140,7 @@ const REFUSAL_HEADERS: Record<number, Record<string, string>> = {
 }
 
 function headersOf(more: Record<string, string> = {}): Json {
-  const all = { 'X-Request-Id': 'RequestId', ...more }
+  const all = { 'X-Request-Id': 'RequestId', 'X-Ignored-Fields': 'IgnoredFields', ...more }
   return Object.fromEntries(
     Object.entries(all).map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
   )

@@ -38,6 +38,19 @@ export const HEADERS = {
     required: true,
     schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
   },
+  IgnoredFields: {
+    description:
+      'Names of what you sent and this route does not know: members of the body, and `?name` for parameters of the ' +
+      'query. They were ignored; one of them may be misspelt. Absent when there are none. Percent-encoded except for ' +
+      'letters, digits and `-._~`. An empty name is `""`, `*` ends a name that is cut, `+N` means N more.',
+    required: false,
+    schema: {
+      type: 'string',
+      maxLength: 1_024,
+      pattern: '^[A-Za-z0-9._~%?*"+-]+(, [A-Za-z0-9._~%?*"+-]+)*$',
+    },
+    example: 'stauts, start%20date, ?limt',
+  },
   DueRemaining: {
     description:
       'How many are still due after this page: above 0, poll again at once. Some services count no further than 10,000.',
