@@ -55,7 +55,8 @@ suite('serve and its operators', { concurrency: 4 }, () => {
 
   test('--ops-token-file: a file without a token stops it, one with a token is what opens', async (t) => {
     const cwd = temporaryFolder(t)
-    for (const wrong of ['secret', 'sse_live_0123456789abcdef', `${'a'.repeat(20)} b`]) {
+    const weak = ['a'.repeat(32), '0110'.repeat(8), 'passwordpassword', '1234567890123456']
+    for (const wrong of ['secret', 'sse_live_0123456789abcdef', `${'a'.repeat(20)} b`, ...weak]) {
       writeFileSync(join(cwd, 'wrong'), `${wrong}\n`)
       const refused = await serveRefused(cwd, '--ops-token-file', join(cwd, 'wrong'))
       assert.equal(refused.code, 2)
@@ -65,7 +66,7 @@ suite('serve and its operators', { concurrency: 4 }, () => {
     const open = await serveRefused(cwd, '--ops-listen', '0.0.0.0:0')
     assert.equal(open.code, 2)
     assert.match(open.err, /--ops-listen 0\.0\.0\.0.* needs --ops-token-file/)
-    const token = 'opensesame-opensesame'
+    const token = 'opensesame-7c1f0a94b3'
     writeFileSync(join(cwd, 'token'), `${token}\n`)
     const argv = ['--ops-token-file', 'token', '--ops-listen', '0.0.0.0:0']
     const served = await startServe(t, argv, { cwd, env: { TRANCHE_OPS_LISTEN: 'off' } })
@@ -78,9 +79,9 @@ suite('serve and its operators', { concurrency: 4 }, () => {
     }
     for (let i = 0; i < 25; i++)
       await fetch(`${served.url}/metrics`, { headers: { authorization: `Bearer ${i}` } })
-    await served.line('too many wrong ops tokens')
-    assert.equal((await fetch(`${served.url}/metrics`, { headers })).status, 401)
-    assert.equal((await fetch(`${opsUrl}/metrics`, { headers })).status, 200)
+    await served.line('somebody may be guessing the ops token')
+    for (const url of [served.url, opsUrl])
+      assert.equal((await fetch(`${url}/metrics`, { headers })).status, 200)
     assert.ok(!served.err().includes(token))
     served.child.kill('SIGTERM')
     assert.equal(await served.ended, 0)

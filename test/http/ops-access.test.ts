@@ -162,7 +162,7 @@ test('which addresses are this machine', () => {
 const callFrom = (remoteAddress: string, given: string): H3Event => {
   const node = { req: { socket: { remoteAddress } } }
   const headers = new Headers({ authorization: `Bearer ${given}` })
-  return { req: { headers, runtime: { node } } } as unknown as H3Event
+  return { req: { headers, runtime: { node } }, url: new URL('http://service/') } as unknown as H3Event
 }
 
 test('a token is compared by its digest, in a time that tells nothing', (t) => {
@@ -190,33 +190,58 @@ test('a token is compared by its digest, in a time that tells nothing', (t) => {
   assert.ok(admits(callFrom('127.0.0.1', 'wrong'), 'api'))
 })
 
-test('guessing is bounded: after so many wrong tokens none from there is checked for a minute', () => {
-  let [now, locked] = [T0, 0]
-  const onLocked = () => {
-    locked += 1
+test('whoever guesses keeps nobody out: the right token is let in, however many wrong ones came', () => {
+  let [now, warned] = [T0, 0]
+  const onManyWrong = () => {
+    warned += 1
   }
-  const { admits } = createAccess({ clock: () => now, token: TOKEN, onLocked })
-  const tries = (from: string, given: string, door: 'api' | 'ops' = 'api') =>
-    admits(callFrom(from, given), door)
+  const { admits, signIn } = createAccess({ clock: () => now, token: TOKEN, onManyWrong })
+  const tries = (from: string, given: string) => admits(callFrom(from, given), 'api')
+  const enters = (from: string, given: string) => signIn(callFrom(from, given), 'api', given).outcome
   const guess = (from: string) => {
     for (let i = 0; i < WRONG_TOKENS_MAX; i++) assert.ok(!tries(from, `guess-${i}`))
   }
   // A partner's key sent along does not count as a guess.
   for (let i = 0; i < 100; i++) assert.ok(!tries('192.0.2.1', 'sse_live_x'))
-  assert.ok(tries('192.0.2.1', TOKEN))
+  assert.equal(enters('192.0.2.1', 'guess'), 'wrong')
   guess('192.0.2.1')
-  assert.ok(!tries('192.0.2.1', TOKEN))
-  assert.ok(tries('192.0.2.2', TOKEN), 'others are not kept out')
+  assert.equal(enters('192.0.2.1', 'guess'), 'too many')
+  assert.equal(warned, 1)
+  assert.ok(tries('192.0.2.1', TOKEN))
+  assert.equal(enters('192.0.2.1', TOKEN), 'signed in')
+  assert.equal(enters('192.0.2.1', 'guess'), 'too many', 'the right one in between forgives nothing')
+  assert.equal(enters('192.0.2.2', 'guess'), 'wrong', 'others are not told to wait')
   guess('2001:db8::1')
-  assert.ok(!tries('2001:db8::2', TOKEN), 'who has a network has all its addresses')
+  assert.equal(enters('2001:db8::2', 'guess'), 'too many', 'who has a network has all its addresses')
   guess('127.0.0.1')
-  assert.ok(!tries('::1', TOKEN))
-  assert.ok(tries('127.0.0.1', TOKEN, 'ops'), 'the other listener is not kept shut by it')
-  assert.equal(locked, 3)
+  assert.equal(enters('::1', 'guess'), 'too many')
+  assert.ok(tries('::1', TOKEN))
+  assert.equal(signIn(callFrom('127.0.0.1', 'guess'), 'ops', 'guess').outcome, 'wrong')
+  assert.equal(warned, 1, 'one warning a minute, whoever guesses')
   now = (now + MINUTE_MS) as typeof now
-  for (const from of ['192.0.2.1', '2001:db8::2', '::1']) assert.ok(tries(from, TOKEN))
+  for (const from of ['192.0.2.1', '2001:db8::2', '::1']) assert.equal(enters(from, 'guess'), 'wrong')
   // More networks than are told apart share one count.
   for (let i = 0; i < 10_100; i++) tries(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`, 'guess')
-  assert.ok(!tries('192.0.2.1', TOKEN))
-  assert.equal(locked, 4)
+  assert.equal(enters('192.0.2.3', 'guess'), 'too many')
+  assert.ok(tries('192.0.2.3', TOKEN))
+  assert.equal(warned, 2)
+})
+
+test('wrong tokens at /readyz, which proxies forward, do not blind the monitoring', async (t) => {
+  const { url, opsUrl } = await startMonitored(t, { token: TOKEN })
+  for (const path of ['/readyz', '/healthz', '/metrics', '/ops'])
+    for (let i = 0; i <= WRONG_TOKENS_MAX; i++) {
+      const authorization = `Bearer guess-${i}`
+      const answers = await Promise.all([url, opsUrl].map((at) => seen(at + path, { authorization })))
+      // What is public stays public, and a guess is answered alike however many came before.
+      const status = path === '/readyz' || path === '/healthz' ? 200 : 401
+      assert.deepEqual(
+        answers.map((answer) => answer.status),
+        [status, status],
+        path,
+      )
+    }
+  for (const at of [url, opsUrl])
+    for (const path of PLAIN) assert.equal((await fetch(at + path, { headers: BEARER })).status, 200, path)
+  assert.deepEqual(await get(`${url}/readyz`, BEARER), [200, { ready: true }])
 })

@@ -45,7 +45,7 @@ export async function opsOf(
     metrics,
     exposition: EXPOSITION_TYPE,
     token,
-    onLocked: () => log.warn({}, 'too many wrong ops tokens: none from there is checked for a minute'),
+    onManyWrong: () => log.warn({}, 'somebody may be guessing the ops token: many wrong ones in a minute'),
   })
   return { ops, metrics }
 }

@@ -6,12 +6,12 @@ import type { H3Event } from 'h3'
 import ipaddr from 'ipaddr.js'
 import { HOUR_MS, type Instant, SECOND_MS } from '../../core/instant.ts'
 import { networkOf } from '../listen/network.ts'
-import { createAttempts } from './wrong-tokens.ts'
+import { createWrongTokens } from './wrong-tokens.ts'
 
 /** The listener that a call came through: that of the partner API, or the one of operations. */
 export type Door = 'api' | 'ops'
-/** `locked`: too many wrong tokens came from there, and for the rest of the minute none is checked. */
-export type SignIn = { outcome: 'wrong' | 'locked' } | { outcome: 'signed in'; cookie: string }
+/** `too many`: this one is wrong, and so were too many before it from the same network, in the same minute. */
+export type SignIn = { outcome: 'wrong' | 'too many' } | { outcome: 'signed in'; cookie: string }
 
 export type Access = {
   /** Whether the caller may see everything. */
@@ -26,7 +26,8 @@ export type AccessOptions = {
   clock: () => Instant
   /** Null: nobody is admitted at the API's listener, and everybody on this machine at the other. */
   token: string | null
-  onLocked?: (() => void) | undefined
+  /** Called when a network sends too many wrong tokens, at most once a minute. */
+  onManyWrong?: (() => void) | undefined
 }
 
 /** How the API's own keys begin. No ops token may begin like that. */
@@ -34,28 +35,30 @@ export const KEY_START = 'sse_'
 export const COOKIE = 'tranche_ops'
 const SIGNED_IN_MS = 12 * HOUR_MS
 
-export function createAccess({ clock, token, onLocked }: AccessOptions): Access {
+export function createAccess({ clock, token, onManyWrong }: AccessOptions): Access {
   const digest = token === null ? null : sha256(token)
-  const attempts = createAttempts(clock, onLocked)
+  const wrongTokens = createWrongTokens(clock, onManyWrong)
   const seal = (expires: string): string =>
     createHmac('sha256', token ?? '')
       .update(`${COOKIE} ${expires}`)
       .digest('base64url')
 
-  function isToken(event: H3Event, door: Door, given: string): boolean | 'locked' {
+  /**
+   * The comparison comes before any count. Otherwise strangers could keep the right token out: behind a proxy on this
+   * machine they share a count with the monitoring.
+   */
+  function judge(event: H3Event, door: Door, given: string): 'right' | 'wrong' | 'too many' {
     // A partner's client that sends its key along with everything is not guessing.
-    if (given.startsWith(KEY_START)) return false
+    if (given.startsWith(KEY_START)) return 'wrong'
+    if (digest !== null && timingSafeEqual(sha256(given), digest)) return 'right'
     const whose = `${door} ${networkOf(socketOf(event)?.remoteAddress) ?? 'here'}`
-    if (attempts.areUp(whose)) return 'locked'
-    const isRight = digest !== null && timingSafeEqual(sha256(given), digest)
-    if (!isRight) attempts.noteWrong(whose)
-    return isRight
+    return wrongTokens.areTooMany(whose) ? 'too many' : 'wrong'
   }
 
   function admits(event: H3Event, door: Door): boolean {
     if (digest === null) return door === 'ops'
     const given = /^Bearer (\S+)$/.exec(event.req.headers.get('authorization') ?? '')?.[1]
-    return given !== undefined && isToken(event, door, given) === true
+    return given !== undefined && judge(event, door, given) === 'right'
   }
 
   function hasCookie({ req }: H3Event): boolean {
@@ -71,8 +74,8 @@ export function createAccess({ clock, token, onLocked }: AccessOptions): Access 
     admits,
     admitsBrowser: (event, door) => (digest !== null && hasCookie(event)) || admits(event, door),
     signIn(event, door, given) {
-      const right = isToken(event, door, given)
-      if (right !== true) return { outcome: right === false ? 'wrong' : 'locked' }
+      const judged = judge(event, door, given)
+      if (judged !== 'right') return { outcome: judged }
       const expires = String(clock() + SIGNED_IN_MS)
       return { outcome: 'signed in', cookie: cookieOf(event, `${expires}.${seal(expires)}`, SIGNED_IN_MS) }
     },

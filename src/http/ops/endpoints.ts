@@ -17,8 +17,8 @@ export type OpsOptions = {
   exposition: string
   /** Null: at the API's listener, nobody sees more than whether it is ready. */
   token: string | null
-  /** Called when so many wrong tokens came that none is checked for a while. */
-  onLocked?: () => void
+  /** Called when a network sends too many wrong tokens, at most once a minute. */
+  onManyWrong?: () => void
 }
 
 export type Ops = Pick<Metrics, 'noteRequest'> & {

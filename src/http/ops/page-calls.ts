@@ -65,11 +65,14 @@ export function createPages(access: Access, clock: () => Instant) {
     const signedIn = access.signIn(event, door, form.get('token') ?? '')
     if (signedIn.outcome === 'signed in')
       return { ...away, headers: { ...away.headers, 'set-cookie': signedIn.cookie } }
-    const [status, words] =
-      signedIn.outcome === 'wrong'
-        ? [401, 'That is not the ops token.']
-        : [429, 'Too many wrong tokens came from your network. Try again in a minute.']
-    return page(status, pageOf({ title: 'sign in', signOut: false }, signInForm(words)))
+    if (signedIn.outcome === 'too many') {
+      const { headers, ...putOff } = page(
+        429,
+        pageOf({ title: 'sign in', signOut: false }, signInForm(TOO_MANY)),
+      )
+      return { ...putOff, headers: { ...headers, 'retry-after': '60' } }
+    }
+    return page(401, pageOf({ title: 'sign in', signOut: false }, signInForm('That is not the ops token.')))
   }
 
   /** Null for what is not there. */
@@ -124,6 +127,8 @@ export function createPages(access: Access, clock: () => Instant) {
 const OPENING = html`<section><p>The database is not open yet.</p></section>`
 const unusable = (why: string): Html =>
   html`<section><p>The database cannot be used at present.</p><p>${why}</p></section>`
+const TOO_MANY =
+  'That is not the ops token, and too many wrong ones came from your network. Wait a minute before you try another.'
 const NOTHING = html`<section><p>There is nothing here of that name.</p></section>`
 
 const page = (status: number, body: Html): OpsAnswer => ({
