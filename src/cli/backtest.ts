@@ -34,7 +34,7 @@ function chartFile(text: string): string {
 
 async function run(cli: Cli, file: string, { frequency, tranches, chart }: Options): Promise<void> {
   const { backtest } = await import('../engine/backtest/replay-windows.ts')
-  const { BLOCKS_MIN, blocksOf, reportOf } = await import('../engine/backtest/savings-report.ts')
+  const { BLOCKS_MIN, reportOf } = await import('../engine/backtest/savings-report.ts')
   const history = await readHistory(cli, file)
   const layout = tranches === undefined ? null : layoutOf(tranches)
   const runs = (frequency ? [frequency] : FREQUENCIES).map((each) => {
@@ -49,13 +49,9 @@ async function run(cli: Cli, file: string, { frequency, tranches, chart }: Optio
     await writeChart(chart, drawBacktest(runs, history))
     note(cli, `The chart is in ${chart}.`)
   }
-  for (const { results, report } of runs) {
-    const { count, days } = blocksOf(results, report.frequency)
-    if (count < BLOCKS_MIN)
-      note(
-        cli,
-        `Few ${days}-day blocks (${count}): do not rely on the intervals of ${report.frequency} windows.`,
-      )
+  for (const { frequency: each, blocks, block_days: days } of reports) {
+    if (blocks < BLOCKS_MIN)
+      note(cli, `Few ${days}-day blocks (${blocks}): do not rely on the intervals of ${each} windows.`)
   }
   print(cli, frequency ? reports[0] : reports, () => `${table}\n\n${READING}`)
 }

@@ -35,6 +35,8 @@ describe('--json', () => {
     assert.deepEqual(Object.keys(report).sort(), [
       ...[
         'baselines',
+        'block_days',
+        'blocks',
         'drift_bp',
         'file',
         'frequency',
@@ -47,6 +49,7 @@ describe('--json', () => {
     assert.deepEqual([report.file, report.frequency], [file, 'weekly'])
     // The 26 days less an hour after the first fourteen hold 19 days of starts: every seven hours, both ends included.
     assert.equal(report.windows, Math.floor(((40 - 14 - 7) * 24 - 1) / 7) + 1)
+    assert.deepEqual([report.blocks, report.block_days], [1, 60])
     assert.deepEqual(Object.keys(report.baselines), ['lump', 'clock', 'minimum'])
     for (const summary of [report, ...Object.values<Record<string, unknown>>(report.baselines)]) {
       for (const name of SUMMARY) {

@@ -22,17 +22,18 @@ import {
 import { FAILSAFE_LEAD_MIN_MS, PASS_GAPS_SEEN } from '../../src/core/failsafe-start.ts'
 import { EXTRA_SPACING_MS, EXTRA_TRANCHES_MAX } from '../../src/core/failsafe-tries.ts'
 import { FREQUENCIES, WINDOW_MS } from '../../src/core/frequency.ts'
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/core/instant.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, SECOND_MS } from '../../src/core/instant.ts'
 import { LEASE_MS } from '../../src/core/lease.ts'
 import { PRICE_LIVE_MS } from '../../src/core/live-price.ts'
-import { formatUsd } from '../../src/core/money.ts'
+import { formatUsd, price, priceAsNumber, usd } from '../../src/core/money.ts'
 import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
 import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/scheduler-lateness.ts'
 import { GAP_MAX_MS, HALF_LIFE_HOURS, SIGMA_DEFAULT, SPACING_MIN_MS } from '../../src/core/volatility.ts'
 import { WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
 import { FAILURES_TO_PAUSE } from '../../src/core/webhook-pause.ts'
 import { EXACT_PLANS_MAX } from '../../src/engine/sandbox.ts'
-import { slotMsOf } from '../../src/engine/slot-reserve/slots.ts'
+import { reservationPrice } from '../../src/engine/slot-reserve/reservation-price.ts'
+import { layout, slotMsOf } from '../../src/engine/slot-reserve/slots.ts'
 import { BODY_BYTES_MAX } from '../../src/http/body-and-query.ts'
 import { PARTNERS_NAMED } from '../../src/http/metrics/named-partners.ts'
 import { PROBE_TIMEOUT_MS } from '../../src/http/ops/readiness.ts'
@@ -118,12 +119,40 @@ for (const [what, number, guides] of SAID) {
   })
 }
 
-test('the table of windows and slots is the one that is played', () => {
+const ENGINE = GUIDES.get('docs/engine.md') ?? ''
+
+test('the table of windows, slots and units is the one that is played', () => {
+  assert.ok(ENGINE.includes('| frequency | window | slot | slots | units in a slot | units |'))
   for (const frequency of FREQUENCIES) {
-    const [windowMs, slotMs] = [WINDOW_MS[frequency], slotMsOf(WINDOW_MS[frequency])]
-    const row = `| ${frequency} | ${windowMs / HOUR_MS} h | ${slotMs / HOUR_MS} h | ${windowMs / slotMs} |`
-    assert.ok(GUIDES.get('docs/engine.md')?.includes(row), row)
+    const windowEnd = WINDOW_MS[frequency] as Instant
+    const slotMs = slotMsOf(windowEnd)
+    const plenty = {
+      windowStart: 0 as Instant,
+      windowEnd,
+      budget: usd('1000000'),
+      floor: MIN_TRANCHE_DEFAULT,
+    }
+    const { slots, unitsPerSlot } = layout(plenty)
+    const cells = [frequency, `${windowEnd / HOUR_MS} h`, `${slotMs / HOUR_MS} h`, slots, unitsPerSlot]
+    const row = `| ${[...cells, slots * unitsPerSlot].join(' | ')} |`
+    assert.ok(ENGINE.includes(row), row)
   }
+})
+
+test('the formula of the reservation price is the one that is played, with m from 0', () => {
+  const formula = 'Of `k` units, numbered from `m = 0`, unit `m` fires at the first price at or below'
+  assert.ok(ENGINE.includes(formula) && ENGINE.includes('`ref exp(hw (1 - 2 (1 + 1/k)^(m-k)))`'))
+  const [ref, hw] = [price('50000'), 0.03]
+  for (const k of [1, 2, 3])
+    for (let m = 0; m < k; m++) {
+      const wanted = 50_000 * Math.exp(hw * (1 - 2 * (1 + 1 / k) ** (m - k)))
+      const played = priceAsNumber(reservationPrice({ price: ref, halfWidth: hw }, m, k))
+      assert.ok(Math.abs(played - wanted) < 0.001, `unit ${m} of ${k}: ${played}, not ${wanted}`)
+    }
+  // "one fires at once, and one fires if the price falls by about a third of the band"
+  const [first, second] = [0, 1].map((m) => reservationPrice({ price: ref, halfWidth: hw }, m, 2))
+  assert.ok((first ?? 0n) >= ref)
+  assert.ok(Math.abs(1 - priceAsNumber(second ?? ref) / 50_000 - hw / 3) < 0.001)
 })
 
 test('the limit on connections is the one that is kept', () => {

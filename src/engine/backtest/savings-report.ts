@@ -21,6 +21,9 @@ export type BacktestReport = Summary & {
   file: string
   frequency: Frequency
   windows: number
+  /** The independent pieces that the intervals rest on, and the days of each. */
+  blocks: number
+  block_days: number
   drift_bp: number
   skill_bp: number
   skill_bp_ci95: [number, number]
@@ -47,6 +50,7 @@ export function reportOf(
   of: { file: string; frequency: Frequency; history: History },
 ): BacktestReport {
   const { file, frequency, history } = of
+  const blocks = blocksOf(results, frequency)
   const blockOf = (i: number): number => blockAt(results[i]?.start ?? 0, BLOCK_DAYS[frequency])
   const summary = (cost: (window: WindowResult) => number): Summary => summarise(results, cost, blockOf)
   const drifts = driftSavings(results, history)
@@ -55,6 +59,8 @@ export function reportOf(
     file,
     frequency,
     windows: results.length,
+    blocks: blocks.count,
+    block_days: blocks.days,
     ...summary((window) => window.cost),
     drift_bp: mean(drifts),
     skill_bp: mean(skills),
