@@ -41,13 +41,19 @@ function findMigrations(at: string): Migration[] {
   })
 }
 
-/** The guides, the decisions, and the pages beside them that they link to. */
-const PAGES = ['docs/**/*.md', 'deploy/README.md', 'README.md', 'CHANGELOG.md']
+/** The guides, the decisions, the pages beside them that they link to, and the programs that they tell one to copy. */
+const PAGES = [
+  'docs/**/*.md',
+  'docs/examples/*/*.{ts,mts,py,json}',
+  'deploy/README.md',
+  'README.md',
+  'CHANGELOG.md',
+]
 
 /** The asset with all pages. Compressed, and unpacked only for somebody who reads one. */
 export const PAGES_ASSET = 'pages.json.br'
 
-/** The pages as Markdown, by their paths in the source. */
+/** The pages as Markdown and the programs as they are, by their paths in the source. */
 export function readPages(): Record<string, string> {
   const packed = embedded(PAGES_ASSET)
   if (!packed) return findPages(join(import.meta.dirname, '..'))

@@ -1,12 +1,20 @@
 // docs: the guides, read from the executable itself; also as man pages, together with those of the commands.
 
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { lstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Argument, Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
 import { quoted } from '../core/shell-word.ts'
 import type { Cli } from './context.ts'
-import { findPages, findTopic, isListed, topicNames } from './docs/pages.ts'
+import {
+  findExamples,
+  findPages,
+  findTopic,
+  isGuide,
+  isListed,
+  sampleFiles,
+  topicNames,
+} from './docs/pages.ts'
 import { HELP_COLUMNS } from './shared/help-text.ts'
 import { page as throughPager } from './terminal/pager.ts'
 import { createPaint } from './terminal/paint.ts'
@@ -24,13 +32,17 @@ export function docsCommand(cli: Cli, program: Command): Command {
       new Option('--pager <command>', 'what shows a topic on a terminal').env('PAGER').default('less'),
     )
     .option('--man <folder>', 'write the guides and the help of all commands into it, as man pages')
-    .action((asked: string | undefined, { pager, man }: { pager: string; man?: string }) => {
-      if (man !== undefined && asked !== undefined)
-        throw new Problem('usage', 'Name a topic or --man, not both.')
+    .option('--examples <folder>', 'write the sample programs of the guides into it')
+    .action((asked: string | undefined, { pager, man, examples }: Options) => {
+      if ([asked, man, examples].filter((given) => given !== undefined).length > 1)
+        throw new Problem('usage', 'Name a topic, --man or --examples, and only one of them.')
       if (man !== undefined) return writeManPages(cli, program, man)
+      if (examples !== undefined) return writeExamples(cli, examples)
       return asked === undefined ? list(cli) : show(cli, asked, pager)
     })
 }
+
+type Options = { pager: string; man?: string; examples?: string }
 
 function list(cli: Cli): void {
   const topics = findPages()
@@ -42,11 +54,12 @@ function list(cli: Cli): void {
 
 /** As it is for a file or a program; for a person at a terminal, laid out and page by page. */
 async function show(cli: Cli, asked: string, pager: string): Promise<void> {
-  const pages = findPages()
+  const pages = [...findPages(), ...findExamples()]
   const page = findTopic(pages, asked)
   const { topic, title, text } = page
   const { out } = cli.streams
   if (cli.globals().json || !out.isTTY) return print(cli, { topic, title, text }, () => text.trimEnd())
+  if (!isGuide(page)) return throughPager(out, text, pager)
   const { screenText } = await import('./docs/screen-text.ts')
   const paint = createPaint(out, cli.globals().color)
   await throughPager(out, `${screenText(page, pages, paint, out.columns || HELP_COLUMNS)}\n`, pager)
@@ -56,14 +69,8 @@ async function writeManPages(cli: Cli, program: Command, folder: string): Promis
   const { manPages } = await import('./docs/man-pages.ts')
   const files = manPages(program, findPages()).map(({ name, section, text }) => {
     const file = join(folder, `man${section}`, `${name}.${section}`)
-    try {
-      mkdirSync(dirname(file), { recursive: true })
-      // An existing page is replaced, not written into: it may be a link to something that root must not lose.
-      rmSync(file, { force: true })
-      writeFileSync(file, text, { flag: 'wx' })
-    } catch (error) {
-      throw new Problem('storage_failed', `${file} could not be written (${(error as Error).message}).`)
-    }
+    // An existing page is replaced, not written into: it may be a link to something that root must not lose.
+    writeNew(file, text, { replace: true })
     return file
   })
   print(
@@ -71,4 +78,31 @@ async function writeManPages(cli: Cli, program: Command, folder: string): Promis
     { folder, files },
     () => `${files.length} man pages are in ${folder}: man -M ${quoted(folder)} tranche`,
   )
+}
+
+/** They are meant to be changed, so none that exists is replaced. */
+function writeExamples(cli: Cli, folder: string): void {
+  const samples = sampleFiles().map(({ name, text }) => ({ file: join(folder, name), text }))
+  for (const { file } of samples) if (lstatSync(file, { throwIfNoEntry: false })) throw taken(file)
+  for (const { file, text } of samples) writeNew(file, text, { replace: false })
+  const files = samples.map(({ file }) => file)
+  const readme = quoted(join(folder, 'README.md'))
+  print(
+    cli,
+    { folder, files },
+    () => `${files.length} files are in ${quoted(folder)}; ${readme} says how to start them.`,
+  )
+}
+
+const taken = (file: string): Problem =>
+  new Problem('file_exists', `${file} already exists, and nothing was written: name another folder.`)
+
+function writeNew(file: string, text: string, { replace }: { replace: boolean }): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true })
+    if (replace) rmSync(file, { force: true })
+    writeFileSync(file, text, { flag: 'wx' })
+  } catch (error) {
+    throw new Problem('storage_failed', `${file} could not be written (${(error as Error).message}).`)
+  }
 }

@@ -30,6 +30,37 @@ test('the executable has every page that the source has, and writes the same man
   assert.deepEqual(await finish(t, asked, { cwd }), await runHere(asked))
 })
 
+/** The files of docs/examples by their paths in it, with their texts. */
+function sampleFiles(folder: string): Record<string, string> {
+  const names = globSync('{*.md,*/*.{ts,mts,py,json}}', { cwd: folder }).sort()
+  return Object.fromEntries(names.map((name) => [name, readFileSync(join(folder, name), 'utf8')]))
+}
+const SAMPLES = join(import.meta.dirname, '../../docs/examples')
+
+test('the executable alone has the programs that its guides tell one to copy: printed, and written', async (t) => {
+  const cwd = temporaryFolder(t)
+  const samples = sampleFiles(SAMPLES)
+  assert.ok(Object.keys(samples).length >= 9)
+  for (const [name, text] of Object.entries(samples)) {
+    if (name === 'README.md') continue
+    assert.deepEqual(await finish(t, ['docs', `examples/${name}`], { cwd }), { code: 0, out: text, err: '' })
+  }
+  const said = await finish(t, ['docs', '--examples', 'mine'], { cwd })
+  const count = Object.keys(samples).length
+  assert.deepEqual(said, {
+    code: 0,
+    out: `${count} files are in mine; mine/README.md says how to start them.\n`,
+    err: '',
+  })
+  assert.deepEqual(sampleFiles(join(cwd, 'mine')), samples)
+  // Somebody has put a venue in: nothing is written over it.
+  writeFileSync(join(cwd, 'mine/python/partner.py'), 'my venue')
+  const again = await finish(t, ['docs', '--examples', 'mine'], { cwd })
+  assert.deepEqual([again.code, again.out], [5, ''])
+  assert.match(again.err, /^error: mine\/\S+ already exists/)
+  assert.equal(readFileSync(join(cwd, 'mine/python/partner.py'), 'utf8'), 'my venue')
+})
+
 test('a man page takes the place of a link and is not written through it', async (t) => {
   const folder = temporaryFolder(t)
   const precious = join(folder, 'precious')

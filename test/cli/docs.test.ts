@@ -5,7 +5,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { anchors, blocksOf, plainText } from '../../src/cli/docs/markdown.ts'
-import { findPages, findTopic, linkOf } from '../../src/cli/docs/pages.ts'
+import { findExamples, findPages, findTopic, linkOf } from '../../src/cli/docs/pages.ts'
 import { screenText } from '../../src/cli/docs/screen-text.ts'
 import { runHere } from '../support/command.ts'
 
@@ -49,6 +49,28 @@ test('a topic is found by its beginning, by its file, and with a section as a li
   assert.match(out, /^### The drill\n/)
   const whole = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
   assert.ok(whole.includes(out.trimEnd()) && out.match(/^#{1,3} /gm)?.length === 1, out)
+})
+
+test('a sample program is a topic: found by its path, shown as it is, and linked to by its name', async () => {
+  const name = 'examples/python/partner.py'
+  const source = readFileSync(join(ROOT, 'docs', name), 'utf8')
+  for (const asked of [name, `docs/${name}`, 'examples/python/part'])
+    assert.deepEqual(await runHere(['docs', asked]), { code: 0, out: source, err: '' }, asked)
+  assert.deepEqual(JSON.parse((await runHere(['docs', name, '--json'])).out), {
+    topic: name,
+    title: `docs/${name}`,
+    text: source,
+  })
+  const several = await runHere(['docs', 'examples/python'])
+  assert.match(several.err, /may be any of examples\/python\/paper_venue\.py, .*wake_up\.py\./)
+  assert.match((await runHere(['docs', `${name}#venue`])).err, /has no sections/)
+  const all = [...PAGES, ...findExamples()]
+  assert.deepEqual(linkOf(findTopic(all, 'examples'), 'python/partner.py', all), { kind: 'topic', name })
+  for (const options of [
+    [name, '--examples', 'x'],
+    ['--man', 'x', '--examples', 'x'],
+  ])
+    assert.equal((await runHere(['docs', ...options])).code, 2)
 })
 
 test('an unknown topic is a usage error that names the known ones', async () => {

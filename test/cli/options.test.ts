@@ -137,6 +137,7 @@ const ROWS: Record<string, Row> = {
   'status --every': time(TIMER_DAYS),
   'docs --pager': anyWords('less', 'cat'),
   'docs --man': anyWords('man'),
+  'docs --examples': anyWords('examples'),
   'health --url': anyWords('http://127.0.0.1:8080'),
   'health --port': whole(1, 65_535),
 }

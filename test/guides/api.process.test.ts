@@ -1,7 +1,7 @@
 // The partner developer's guide, run as a reader would paste it: the sandbox, curl, TypeScript and Python.
 
 import assert from 'node:assert/strict'
-import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { compile } from '../openapi/compile.ts'
@@ -26,7 +26,6 @@ async function workshop(t: TestContext): Promise<string> {
   writeFileSync(join(folder, 'client.ts'), program)
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
   writeFileSync(join(folder, 'tranche.d.ts'), await TYPES)
-  cpSync(join(ROOT, 'docs/examples'), join(folder, 'examples'), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   return folder
 }

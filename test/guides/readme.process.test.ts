@@ -46,7 +46,7 @@ test('the five-minute path works by copy and paste', async (t) => {
   assert.match(out, /^ok$/m)
   assert.match(out, /^acme live +0 /m)
   assert.match(out, /users, trades and summary agree \(live, 1 partner, 0 trades\)/)
-  assert.match(err, /^Invoice .* of 0\.00 USD in acme-.*\.html\.$/m)
+  assert.match(err, /^Provisional invoice of 0\.00 USD in acme-.*\.html\.$/m)
   assert.doesNotMatch(out, /Internal Server Error|"detail"/)
 })
 

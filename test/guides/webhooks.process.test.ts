@@ -154,7 +154,6 @@ test("wake-ups on a machine of one's own, by copy and paste: a laptop in two com
   // In one go: a port that is given out may have another one's digits in it, such as 39443.
   const ported = (text: string) =>
     text.replaceAll(/8080|9000|9443/g, (port) => String(ports[port as unknown as keyof typeof ports]))
-  cpSync(join(EXAMPLES, 'typescript/wake-up.mts'), join(folder, 'wake-up.mts'))
   for (const file of ['receiver.mts', 'front.ts'])
     writeFileSync(join(folder, file), ported(blockOf('ts', `// ${file}`)))
   const script = `trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n${blocksOf(section, 'sh').join('\n')}\nwait`

@@ -17,11 +17,37 @@ export type Page = {
 
 /** All pages, by topic. */
 export function findPages(): Page[] {
-  const pages = Object.entries(readPages()).map(([path, text]) => {
+  const pages = filesWhere(isMarkdown).map(([path, text]) => {
     return { topic: topicOf(path), path, title: plainText(headingOf(text)), text }
   })
   return pages.sort((a, b) => (a.topic < b.topic ? -1 : 1))
 }
+
+/** The programs that the guides tell one to copy: shown as they are, and not in the list of topics. */
+export const findExamples = (): Page[] =>
+  filesWhere((path) => !isMarkdown(path)).map(([path, text]) => ({
+    topic: topicOf(path),
+    path,
+    title: path,
+    text,
+  }))
+
+/** What belongs together in a folder of one's own: the programs, and the page that says how to start them. */
+export const sampleFiles = (): { name: string; text: string }[] =>
+  filesWhere((path) => path.startsWith(EXAMPLES)).map(([path, text]) => ({
+    name: path.slice(EXAMPLES.length),
+    text,
+  }))
+
+const EXAMPLES = 'docs/examples/'
+
+const filesWhere = (wanted: (path: string) => boolean): [path: string, text: string][] =>
+  Object.entries(readPages()).filter(([path]) => wanted(path))
+
+const isMarkdown = (path: string): boolean => path.endsWith('.md')
+
+/** Whether a page is laid out for a terminal, and not shown as it is. */
+export const isGuide = ({ path }: Page): boolean => isMarkdown(path)
 
 /** What the list of topics has: all but the single decisions, which have a list of their own. */
 export const isListed = ({ topic }: Page): boolean => !topic.includes('/')
@@ -39,6 +65,7 @@ export function findTopic(pages: readonly Page[], asked: string): Page {
   const [name = '', anchor] = asked.split('#')
   const page = pageNamed(pages, name.replace(/^docs\/(?=.)/, ''))
   if (anchor === undefined) return page
+  if (!isGuide(page)) throw new Problem('usage', `${page.topic} has no sections.`)
   const part = anchors(page.text).find((one) => one.anchor === anchor)
   if (!part) {
     const known = anchors(page.text).map((one) => one.anchor)

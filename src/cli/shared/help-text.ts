@@ -203,8 +203,14 @@ const HELP: Record<string, Help> = {
   health: { examples: ['health', 'health --ready'], exits: '0 it is up (--ready: ready), 1 it is not.' },
   migrate: { examples: ['migrate --status'], exits: '12 the database is newer than this program.' },
   docs: {
-    examples: ['docs operations', 'docs levers#a-key-has-leaked', 'docs --man ~/.local/share/man'],
-    exits: '2 there is no such topic.',
+    examples: [
+      'docs operations',
+      'docs levers#a-key-has-leaked',
+      'docs --man ~/.local/share/man',
+      'docs examples/python/partner.py > partner.py',
+      'docs --examples examples',
+    ],
+    exits: '2 there is no such topic, 5 a file of the examples exists.',
   },
   openapi: { examples: ['openapi > openapi.json'] },
   completion: { examples: ['completion bash > ~/.local/share/bash-completion/completions/tranche'] },
