@@ -1,7 +1,7 @@
 // Reconciling a month: the same figures by three ways, and every trade against its execution.
 
 import { counted } from '../core/counted.ts'
-import { formatBtc, formatUsd, type Usd } from '../core/money.ts'
+import { type Btc, formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { FixedPeriod } from '../core/report-period.ts'
 import type { CheckStore, Fault } from '../store/check.ts'
@@ -13,24 +13,55 @@ const TRADES_PER_READ = 2_000
 
 type Sums = { trades: number; volume: bigint; btc: bigint; fees: bigint }
 
-export type Reconciled = { tenants: number; trades: number; findings: Fault[] }
+/** One month: what its trades come to, and where the other figures say something else. */
+export type ReconciledMonth = {
+  month: string
+  final: boolean
+  trades: number
+  volume: Usd
+  btc: Btc
+  findings: Fault[]
+}
 
-/** Proves users = trades = summary for every tenant, and that trades and executions answer one to one. */
+/** `faults` concern the whole file, whatever the months. */
+export type Reconciled = { tenants: number; months: ReconciledMonth[]; faults: Fault[] }
+
+/** Proves users = trades = summary for every tenant and month, and that trades and executions answer one to one. */
 export async function reconcile(
   store: BillingStore & CheckStore,
-  period: FixedPeriod,
+  periods: readonly FixedPeriod[],
   filter: TenantFilter,
 ): Promise<Reconciled> {
   const tenants = await store.listTenants(filter, null)
+  const faults = (await store.findFaults()).filter((finding) => ONE_TO_ONE.includes(finding.kind))
+  const months: ReconciledMonth[] = []
+  for (const period of periods) months.push(await reconcileMonth(store, { tenants, period, filter }))
+  return { tenants: tenants.length, months, faults }
+}
+
+async function reconcileMonth(
+  store: BillingStore,
+  { tenants, period, filter }: { tenants: readonly Tenant[]; period: FixedPeriod; filter: TenantFilter },
+): Promise<ReconciledMonth> {
   const byTrades = await sumTrades(store, period, filter)
-  const findings: Fault[] = (await store.findFaults()).filter((finding) => ONE_TO_ONE.includes(finding.kind))
-  let trades = 0
+  const sum = { trades: 0, volume: 0n, btc: 0n }
+  const findings: Fault[] = []
   for (const tenant of tenants) {
     const sums = byTrades.get(tenant.tenantId) ?? NOTHING
-    trades += sums.trades
+    sum.trades += sums.trades
+    sum.volume += sums.volume
+    sum.btc += sums.btc
     findings.push(...(await compare(store, { tenant, period, sums })))
   }
-  return { tenants: tenants.length, trades, findings }
+  const { trades, volume, btc } = sum
+  return {
+    month: period.month,
+    final: period.final,
+    trades,
+    volume: volume as Usd,
+    btc: btc as Btc,
+    findings,
+  }
 }
 
 /**
@@ -128,4 +159,4 @@ const same = (a: Sums, b: Sums): boolean =>
   a.trades === b.trades && a.volume === b.volume && a.btc === b.btc && a.fees === b.fees
 
 const inWords = (sums: Sums): string =>
-  `${counted(Number(sums.trades), 'trade')}, ${formatUsd(sums.volume as Usd)} USD, ${formatBtc(sums.btc as never)} BTC`
+  `${counted(Number(sums.trades), 'trade')}, ${formatUsd(sums.volume as Usd)} USD, ${formatBtc(sums.btc as Btc)} BTC`

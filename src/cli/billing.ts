@@ -1,24 +1,18 @@
 // billing: what a month costs, shown, exported, invoiced and proved.
 
 import { Command, Option } from 'commander'
-import { counted } from '../core/counted.ts'
 import { monthOf } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import type { Fault } from '../store/check.ts'
 import type { TenantFilter } from '../store/partners.ts'
 import type { Store } from '../store/store.ts'
 import type { ExportOptions } from './billing/export-file.ts'
 import type { InvoiceFormat, InvoiceOptions } from './billing/invoice.ts'
-import { fixPeriodFor, noteStage } from './billing/month-not-final.ts'
 import { addMonthOptions, type MonthOptions, monthOption, monthsOf, namesMonths } from './billing/months.ts'
-import { timeFor } from './billing/time-of-report.ts'
+import { timeFor, warnOfSandboxes } from './billing/time-of-report.ts'
 import type { Cli } from './context.ts'
 import { environmentOption, slug } from './options/values.ts'
-import { EXIT } from './shared/exit-codes.ts'
 import { partnerNamed } from './shared/find-partner.ts'
-import { note, print } from './terminal/print.ts'
-import { type Column, renderTable } from './terminal/table.ts'
 
 type Whose = { partner?: string; env: Environment }
 type Scope = Whose & MonthOptions
@@ -31,7 +25,7 @@ export function billingCommand(cli: Cli): Command {
     .action((scope: Scope) =>
       cli.withStore(async (store) => {
         const { showMonths } = await import('./billing/show.ts')
-        await showMonths(cli, store, await resolved(store, scope))
+        await showMonths(cli, store, await resolved(cli, store, scope))
       }),
     )
 
@@ -43,13 +37,19 @@ export function billingCommand(cli: Cli): Command {
     .action((scope: Scope) =>
       cli.withStore(async (store) => {
         const { listAdjustments } = await import('./billing/adjustments.ts')
-        await listAdjustments(cli, store, await resolved(store, scope))
+        await listAdjustments(cli, store, await resolved(cli, store, scope))
       }),
     )
 
-  scoped(billing.command('reconcile').addOption(monthOption().makeOptionMandatory()))
+  scoped(addMonthOptions(billing.command('reconcile')))
     .description('prove that users, trades and summary agree; exits 3 when they do not')
-    .action((scope: Whose & { month: string }) => cli.withStore((store) => prove(cli, store, scope)))
+    .action((scope: Scope) => {
+      requireMonths(scope)
+      return cli.withStore(async (store) => {
+        const { proveMonths } = await import('./billing/reconcile.ts')
+        await proveMonths(cli, store, await resolved(cli, store, scope))
+      })
+    })
 
   return billing
 }
@@ -73,13 +73,13 @@ function addExport(cli: Cli, billing: Command): void {
     .option('--force', 'replace the file if it exists')
     .option('--bom', 'begin with a byte order mark, for spreadsheets')
     .action((given: Scope & Given<ExportOptions>) => {
-      if (!namesMonths(given)) throw new Problem('usage', 'Give --month, --from or --year-to-date.')
+      requireMonths(given)
       return cli.withStore(async (store) => {
         const options = outputOptions(cli, given, 'csv')
         if (given.bom && options.format === 'json')
           throw new Problem('usage', 'JSON has no byte order mark: --bom goes with --format csv.')
         const { exportMonths } = await import('./billing/export-file.ts')
-        await exportMonths(cli, { store, ...(await resolved(store, given)), options })
+        await exportMonths(cli, { store, ...(await resolved(cli, store, given)), options })
       }, EXPORT_MEMORY)
     })
 }
@@ -149,31 +149,14 @@ async function filterOf(store: Store, { partner, env }: Whose): Promise<TenantFi
 }
 
 /** Whose months a command line names, and which: the present month is that of the environment it is about. */
-async function resolved(store: Store, scope: Scope) {
+async function resolved(cli: Cli, store: Store, scope: Scope) {
   const filter = await filterOf(store, scope)
   const present = async () => monthOf(await timeFor(store, filter))
-  return { filter, months: await monthsOf(scope, present) }
+  const months = await monthsOf(scope, present)
+  await warnOfSandboxes(cli, store, { filter, months })
+  return { filter, months }
 }
 
-async function prove(cli: Cli, store: Store, scope: Whose & { month: string }): Promise<void> {
-  const { reconcile } = await import('../billing/reconcile.ts')
-  const filter = await filterOf(store, scope)
-  const period = await fixPeriodFor(cli, store, { month: scope.month, filter })
-  noteStage(cli, period)
-  const { findings, ...counts } = await reconcile(store, period, filter)
-  const table = findings.length === 0 ? '' : await renderTable(FINDING_COLUMNS, findings)
-  const ok = findings.length === 0
-  print(cli, { ok, month: scope.month, final: period.final, ...counts, findings }, () => {
-    if (!ok) return table
-    return `${scope.month}: users, trades and summary agree (${scope.env}, ${counted(counts.tenants, 'partner')}, ${counted(counts.trades, 'trade')}).`
-  })
-  if (ok) return
-  note(cli, 'tranche check says more about the ledger.')
-  cli.exitWith(EXIT.found)
+function requireMonths(given: MonthOptions): void {
+  if (!namesMonths(given)) throw new Problem('usage', 'Give --month, --from or --year-to-date.')
 }
-
-const FINDING_COLUMNS: Column<Fault>[] = [
-  { title: 'WHAT', of: (row) => row.kind },
-  { title: 'WHERE', of: (row) => row.subject },
-  { title: 'FOUND', of: (row) => row.message },
-]

@@ -85,9 +85,124 @@ test('show says for several months what it says of each, and adds them up', asyn
   assert.deepEqual(rows, single)
   const table = await office.read('billing show --from 2026-11')
   assert.match(table, /^2026-11 to 2027-02, so far, until 2027-02-10T/)
-  assert.match(table, /\n {9}TOTAL +8 +8 +92046\.00 /)
+  // Each partner's total, and that of all.
+  const totals = table.split('\n').filter((line) => line.startsWith('TOTAL'))
+  assert.deepEqual(
+    totals.map((line) => line.split(/ {2,}/).slice(0, 5)),
+    [
+      ['TOTAL', 'acme live', '4', '4', '46023.00'],
+      ['TOTAL', 'bolt live', '4', '4', '46023.00'],
+      ['TOTAL', '8', '8', '92046.00', '0.08000000'],
+    ],
+  )
+  const ofOne = await office.read('billing show --from 2026-11 --partner acme')
+  assert.equal(ofOne.match(/^TOTAL +acme live +4 +4 +46023\.00 /gm)?.length, 1)
+  assert.equal(ofOne.match(/TOTAL/g)?.length, 1)
   assert.doesNotMatch(await office.read('billing show --month 2026-11 --partner acme'), /TOTAL|MONTH/)
   assert.match(await office.read('billing show --from 2026-11 --to 2026-12'), /^2026-11 to 2026-12, final\n/)
+})
+
+test('the adjustments of a range are one table, each with its month', async (t) => {
+  const office = await winter(t)
+  const trades = JSON.parse(await office.read('execution list --env live --status filled --json'))
+  const adjust = (at: number, usd: string) =>
+    office.read(`trade adjust ${trades[at].execution_id} --usd ${usd} --btc 0.01 --reason wrong`)
+  await adjust(0, '1.00')
+  office.setClock(utc(2027, 2, 10))
+  await adjust(1, '123456.78901234')
+  const table = await office.read('billing adjustments --from 2027-01')
+  const lines = table.trimEnd().split('\n')
+  assert.equal(lines.length, 3, table)
+  const [titles = '', ...rows] = lines
+  assert.match(titles, /^MONTH +NO +RECORDED /)
+  assert.deepEqual(
+    rows.map((row) => row.slice(0, 7)),
+    ['2027-02', '2027-03'],
+  )
+  // One table: what is under a title begins, or ends, where the title does.
+  const at = titles.indexOf('EXECUTION')
+  for (const row of rows) assert.equal(row.slice(at, at + 5), 'exec_', table)
+  const end = titles.indexOf('USD') + 3
+  for (const row of rows) assert.match(row.slice(0, end), /-?\d+\.\d{2,8}$/, table)
+  const [row] = JSON.parse(await office.read('billing adjustments --from 2027-01 --json'))
+  assert.deepEqual(
+    [row.orders.length, row.usd_amount, row.original_usd_amount],
+    [1, '1.00', row.usd_amount_before],
+  )
+  assert.doesNotMatch(await office.read('billing adjustments --month 2027-02'), /MONTH/)
+})
+
+test('reconcile proves a range month by month, and adds it up', async (t) => {
+  const office = await winter(t)
+  const words = await office.read('billing reconcile --from 2026-12 --to 2027-01')
+  assert.equal(
+    words,
+    [
+      '2026-12: users, trades and summary agree (live, 2 partners, 2 trades).',
+      '2027-01: users, trades and summary agree (live, 2 partners, 2 trades).',
+      '2026-12 to 2027-01: 2 months agree (live, 2 partners, 4 trades, 46023.00 USD).\n',
+    ].join('\n'),
+  )
+  const json = JSON.parse(await office.read('billing reconcile --from 2026-12 --json'))
+  assert.deepEqual(
+    { ...json, months: json.months.map(({ month, ok, final, trades }: Row) => [month, ok, final, trades]) },
+    {
+      ok: true,
+      month: null,
+      from: '2026-12',
+      to: '2027-02',
+      final: false,
+      tenants: 2,
+      trades: 6,
+      volume_usd: '72036.00',
+      volume_btc: '0.06000000',
+      findings: [],
+      months: [
+        ['2026-12', true, true, 2],
+        ['2027-01', true, true, 2],
+        ['2027-02', true, false, 2],
+      ],
+    },
+  )
+  const one = JSON.parse(await office.read('billing reconcile --month 2026-12 --json'))
+  assert.deepEqual([one.month, one.trades, one.months.length], ['2026-12', 2, 1])
+  office.sql(
+    "update trades set usd_amount = usd_amount - 1 where partner_order_id = (select min(partner_order_id) from trades where status = 'filled')",
+  )
+  const found = await office.tranche('billing reconcile --from 2026-11 --to 2027-01 --json')
+  assert.equal(found.code, 3)
+  const { ok, findings } = JSON.parse(found.out)
+  assert.equal(ok, false)
+  // What concerns the whole file is said once, not once a month.
+  assert.equal(findings.filter(({ kind }: Row) => kind === 'trade_changed').length, 1)
+  assert.equal((await office.tranche('billing reconcile --from 2026-11 --to 2027-01')).code, 3)
+  for (const wrong of ['', '--month 2026-12 --from 2026-11', '--to 2026-12'])
+    assert.equal((await office.tranche(`billing reconcile ${wrong}`.trim())).code, 2, wrong)
+})
+
+type Row = Record<string, unknown>
+
+test('a report of all test environments says which sandboxes are ahead, and where their months are', async (t) => {
+  const office = await openOffice(t, utc(2026, 9, 10), ['acme', 'bolt'])
+  await office.read('sandbox advance acme 40d --price 64000')
+  const said = /acme test is 40 d ahead, in 2026-11: .*--partner acme/
+  for (const argv of [
+    'show',
+    'export --month 2026-10',
+    'reconcile --month 2026-11',
+    'adjustments',
+    'show --month 2026-11',
+  ]) {
+    const { code, err } = await office.tranche(`billing ${argv} --env test`)
+    assert.deepEqual([code, said.test(err), err.match(/ahead/g)?.length], [0, true, 1], `${argv}: ${err}`)
+    const json = await office.tranche(`billing ${argv} --env test --json`)
+    assert.match(json.err, said)
+  }
+  for (const argv of ['show', 'show --env test --partner acme', 'show --env test --partner bolt'])
+    assert.doesNotMatch((await office.tranche(`billing ${argv}`)).err, /ahead/, argv)
+  assert.match(await office.read('billing show --env test --partner acme'), /^2026-11, so far/)
+  // A month that was over before the sandbox went ahead is whole.
+  assert.doesNotMatch((await office.tranche('billing export --month 2026-09 --env test')).err, /ahead/)
 })
 
 test('a month in words that do not go together is refused before anything is read', async (t) => {
@@ -103,7 +218,7 @@ test('a month in words that do not go together is refused before anything is rea
     '--from 2000-01 --to 2010-01',
     '--from 0001-01',
   ])
-    for (const command of ['show', 'export', 'adjustments']) {
+    for (const command of ['show', 'export', 'adjustments', 'reconcile']) {
       const { code, out, err } = await office.tranche(`billing ${command} ${words}`)
       assert.deepEqual([code, out], [2, ''], `${command} ${words}`)
       assert.match(err, /^error: .*--(from|to|month|year-to-date)/)

@@ -35,8 +35,14 @@ export async function showMonths(
       shown.push({ ...json, per_user_usd: formatUsd(statement.tier.perActiveUser) })
     }
   }
-  const columns = months.length > 1 ? [MONTH, ...COLUMNS] : COLUMNS
-  const table = shown.length === 0 ? 'no partners' : await renderTable(columns, withTotals(shown))
+  const isRange = months.length > 1
+  const table =
+    shown.length === 0
+      ? 'no partners'
+      : await renderTable(
+          isRange ? [MONTH, ...COLUMNS] : COLUMNS,
+          isRange ? withTotalsOfRange(shown) : withTotals(shown),
+        )
   print(cli, statements, () => `${titleOf(periods)}\n\n${table}`)
 }
 
@@ -48,10 +54,25 @@ function titleOf(periods: readonly Covered[]): string {
   return `${months}, ${last.final ? 'final' : until}`
 }
 
-function withTotals(shown: Shown[]): Shown[] {
-  if (shown.length < 2) return shown
-  const totals = createTotals(Object.keys(shown[0] ?? {}) as (keyof Shown)[])
-  return [...totals.adding(shown), totals.row()]
+const withTotals = (shown: Shown[]): Shown[] => (shown.length < 2 ? shown : [...shown, totalOf(shown)])
+
+/** Of several months: a total for each partner, and where there are several of them, one of all. */
+function withTotalsOfRange(shown: Shown[]): Shown[] {
+  const byPartner = Map.groupBy(shown, ({ partner_slug, environment }) => `${partner_slug} ${environment}`)
+  const ofPartners = [...byPartner.values()].flatMap((rows) => {
+    const [{ partner_slug, environment } = NOBODY] = rows
+    return { ...totalOf(rows), partner_slug, environment, month: TOTAL }
+  })
+  const ofAll = ofPartners.length < 2 ? [] : [{ ...totalOf(shown), partner_slug: '', month: TOTAL }]
+  return [...shown, ...ofPartners, ...ofAll]
+}
+
+const NOBODY = { partner_slug: null, environment: null }
+
+function totalOf(rows: Shown[]): Shown {
+  const totals = createTotals(Object.keys(rows[0] ?? {}) as (keyof Shown)[])
+  for (const _ of totals.adding(rows));
+  return totals.row()
 }
 
 const MONTH: Column<Shown> = { title: 'MONTH', of: (row) => row.month ?? '' }
@@ -59,7 +80,7 @@ const MONTH: Column<Shown> = { title: 'MONTH', of: (row) => row.month ?? '' }
 const COLUMNS: Column<Shown>[] = [
   {
     title: 'PARTNER',
-    of: (row) => (row.environment === null ? TOTAL : `${row.partner_slug} ${row.environment}`),
+    of: (row) => (row.environment === null ? row.partner_slug : `${row.partner_slug} ${row.environment}`),
   },
   { title: 'TRADES', of: (row) => row.trade_count, right: true },
   { title: 'USERS', of: (row) => row.active_users, right: true },

@@ -171,7 +171,7 @@ const HELP: Record<string, Help> = {
   },
   'billing adjustments': { examples: ['billing adjustments --month 2026-01'] },
   'billing reconcile': {
-    examples: ['billing reconcile --month 2026-01'],
+    examples: ['billing reconcile --month 2026-01', 'billing reconcile --from 2026-01 --to 2026-03'],
     exits: '3 the reports do not agree.',
   },
   status: { examples: ['status', 'status --json'] },
