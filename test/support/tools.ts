@@ -21,6 +21,7 @@ export const TOOLS = [
   'postgres',
   'promtool',
   'rsyslogd',
+  'sslscan',
   'systemd-analyze',
   'zsh',
 ] as const

@@ -1,4 +1,8 @@
-// The certificate that a server shows its clients: one that it is given, or one that is made for a first try.
+// What a server shows its clients over TLS: a certificate, which it is given or which is made for a first try, and the
+// ciphers that they may choose from.
+
+import { constants } from 'node:crypto'
+import type { SecureContextOptions } from 'node:tls'
 
 /** PEM texts. */
 export type Certificate = { cert: string; key: string }
@@ -8,14 +12,37 @@ export type Tls = Certificate | { selfSignedFor: readonly string[] } | null
 /** How long a certificate that was made for a first try is valid. */
 const SELF_SIGNED_DAYS = 7
 
+/**
+ * TLS 1.3 as OpenSSL has it; of TLS 1.2, only what has forward secrecy and authenticated encryption. Every client that
+ * speaks TLS 1.2 today has one of them.
+ */
+const CIPHERS = [
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'TLS_AES_128_GCM_SHA256',
+  ...['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'CHACHA20-POLY1305'].flatMap((cipher) => [
+    `ECDHE-ECDSA-${cipher}`,
+    `ECDHE-RSA-${cipher}`,
+  ]),
+]
+
 /** In the form that listhen takes. */
 export function certificateOf(tls: NonNullable<Tls>) {
   if ('selfSignedFor' in tls) return { domains: [...tls.selfSignedFor], validityDays: SELF_SIGNED_DAYS }
-  return secureContextOf(tls)
+  return inPem(tls)
 }
 
-/** In the form that Node and listhen accept. Throws when one of them is not PEM. */
-export const secureContextOf = ({ cert, key }: Certificate): Certificate => ({
+/** All that a server of Node is to show, in the form that it takes. Throws when one of the texts is not PEM. */
+export const secureContextOf = (certificate: Certificate): SecureContextOptions => ({
+  ...inPem(certificate),
+  minVersion: 'TLSv1.2',
+  ciphers: CIPHERS.join(':'),
+  honorCipherOrder: true,
+  // A handshake costs the server more than the client, and one connection needs one only.
+  secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+})
+
+const inPem = ({ cert, key }: Certificate): Certificate => ({
   cert: fromFirstBlock(cert),
   key: fromFirstBlock(key),
 })

@@ -2,7 +2,7 @@
 
 import type { RequestListener, Server } from 'node:http'
 import type { Server as TlsServer } from 'node:https'
-import { certificateOf, type Tls } from './certificate.ts'
+import { certificateOf, secureContextOf, type Tls } from './certificate.ts'
 
 export type OpenServer = {
   server: Server | TlsServer
@@ -32,6 +32,8 @@ export async function makeServer(handle: RequestListener, tls: Tls): Promise<Ope
   for (const event of ['connection', 'secureConnection', 'request'])
     dropFollowers(server, event, tls !== null)
   await new Promise((resolve) => server.close(resolve))
+  // listhen takes no ciphers.
+  if (https !== false && 'setSecureContext' in server) server.setSecureContext(secureContextOf(https))
   return { server, cert: https === false ? null : https.cert }
 }
 
