@@ -9,7 +9,13 @@ import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import type { ListedExecution } from '../store/executions.ts'
 import type { Cli } from './context.ts'
-import { type adjustmentJson, executionJson, type Outcome, showJson } from './execution/json.ts'
+import {
+  type adjustmentJson,
+  executionJson,
+  type KeptJson,
+  type Outcome,
+  showJson,
+} from './execution/json.ts'
 import { addLateFillCommands } from './execution/late-fills.ts'
 import { environmentOption, reasonOption, slug, time, wholeNumber } from './options/values.ts'
 import { auditEntry } from './shared/audit-entry.ts'
@@ -110,14 +116,20 @@ export function executionCommand(cli: Cli): Command {
 }
 
 async function show(cli: Cli, row: ListedExecution, outcome: Outcome): Promise<void> {
-  const { trade, adjustments, ...rest } = showJson(row, outcome)
-  const table = adjustments.length === 0 ? '' : `\n\n${await renderTable(ADJUSTMENT_COLUMNS, adjustments)}`
+  const { trade, adjustments, late_fills, ...rest } = showJson(row, outcome)
+  const tables = [
+    await tableOf(ADJUSTMENT_COLUMNS, adjustments),
+    await tableOf(LATE_FILL_COLUMNS, late_fills),
+  ].join('')
   print(
     cli,
-    { ...rest, trade, adjustments },
-    () => `${renderFields({ ...rest, ...prefixed('trade_', trade ?? {}) })}${table}`,
+    { ...rest, trade, adjustments, late_fills },
+    () => `${renderFields({ ...rest, ...prefixed('trade_', trade ?? {}) })}${tables}`,
   )
 }
+
+const tableOf = async <T>(columns: Column<T>[], rows: T[]): Promise<string> =>
+  rows.length === 0 ? '' : `\n\n${await renderTable(columns, rows)}`
 
 const prefixed = (prefix: string, fields: object): Record<string, string | null> =>
   Object.fromEntries(Object.entries(fields).map(([name, value]) => [prefix + name, value]))
@@ -140,4 +152,16 @@ const ADJUSTMENT_COLUMNS: Column<ReturnType<typeof adjustmentJson>>[] = [
   { title: 'BTC', of: (row) => row.btc_difference, right: true },
   { title: 'RECORDED', of: (row) => row.recorded_at },
   { title: 'REASON', of: (row) => row.reason },
+]
+
+const LATE_FILL_COLUMNS: Column<KeptJson>[] = [
+  { title: 'REPORT', of: (row) => row.report_id, right: true },
+  { title: 'ORDER', of: (row) => row.partner_order_id },
+  { title: 'USD', of: (row) => row.usd_amount, right: true },
+  { title: 'BTC', of: (row) => row.btc_amount, right: true },
+  { title: 'REFUSED', of: (row) => row.reason },
+  { title: 'RECEIVED', of: (row) => row.received_at },
+  { title: 'ACCEPTED', of: (row) => row.accepted_at },
+  { title: 'DECIDED', of: (row) => row.decided_at },
+  { title: 'DECISION', of: (row) => row.decision_reason },
 ]

@@ -25,7 +25,14 @@ export type ExecutionSeen = {
 }
 
 export type Confirmation = Recorded | { kind: 'replayed'; report: Report } | Refused
-export type Recorded = { kind: 'recorded'; execution: Execution; window: Window; trade: Trade }
+export type Recorded = {
+  kind: 'recorded'
+  execution: Execution
+  window: Window
+  trade: Trade
+  /** The same report as it was kept while the execution was pending, if nobody has decided on it: its number. */
+  settles: number | null
+}
 /** Refused, but money may have moved. */
 export type Refused = {
   kind: 'refused'
@@ -37,8 +44,8 @@ export type Refused = {
 }
 
 /**
- * Decides a confirmation. Throws a Problem: execution_not_found, execution_pending, and for what is not a fill the same
- * ones that a fill is refused with: execution_cancelled, execution_recorded, order_id_taken. An identical report is
+ * Decides a confirmation. Throws a Problem: execution_not_found, and for what is not a fill the same ones that a fill
+ * is refused with: execution_pending, execution_cancelled, execution_recorded, order_id_taken. An identical report is
  * always answered from the record, and so is one that an operator accepted.
  */
 export function confirm(seen: ExecutionSeen, report: Report, now: Instant): Confirmation {
@@ -54,6 +61,7 @@ export function confirm(seen: ExecutionSeen, report: Report, now: Instant): Conf
       execution: { ...execution, status: report.status },
       window: settle(window, execution.amount, spentBy(report)),
       trade: tradeOf(seen, execution, report, now),
+      settles: known && known.decidedAt === null ? known.reportId : null,
     }
   }
   const reason = KEPT_FOR.find((code) => code === problem.code)
@@ -67,8 +75,7 @@ function refusalOf(seen: ExecutionSeen, execution: Execution, report: Report): P
   if (seen.trade) return alreadyRecorded(seen.trade)
   switch (execution.status) {
     case 'pending':
-      // It was never handed out: whatever was bought, it was not this.
-      return new Problem('execution_pending', 'Execution cannot be confirmed while pending; poll due first.')
+      return confirmedWhilePending(report)
     case 'cancelled':
       return cancelledBeforeConfirmed(execution, report)
     case 'sent':
@@ -89,11 +96,26 @@ const alreadyRecorded = ({ report }: Trade): Problem =>
       `${report.partnerOrderId}; it cannot be re-confirmed with different values.`,
   )
 
+/** It was never handed out. What was bought all the same is money that moved. */
+function confirmedWhilePending(report: Report): Problem {
+  const fate = !isFill(report)
+    ? ''
+    : report.usdAmount > LEDGER_MAX
+      ? `; ${NOT_KEPT}`
+      : '; a purchase is kept as a late fill'
+  return new Problem(
+    'execution_pending',
+    `Execution cannot be confirmed while pending; poll due first${fate}.`,
+  )
+}
+
+const NOT_KEPT = 'an amount like this cannot be kept: ask the operator'
+
 function cancelledBeforeConfirmed(execution: Execution, report: Report): Problem {
   const fate = !isFill(report)
     ? 'nothing was bought, and nothing is recorded.'
     : report.usdAmount > LEDGER_MAX
-      ? 'an amount like this cannot be kept: ask the operator.'
+      ? `${NOT_KEPT}.`
       : 'a reported fill is kept for the operator to decide on.'
   return new Problem(
     'execution_cancelled',

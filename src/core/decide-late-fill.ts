@@ -9,6 +9,7 @@ import type { Instant } from './instant.ts'
 import type { LateFill } from './keep-late-fill.ts'
 import { type Btc, lesser, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
+import { sameReport } from './same-report.ts'
 import type { Trade } from './trade.ts'
 import { tradeOf } from './trade.ts'
 import { adjustSpent, settle, type Window } from './window.ts'
@@ -21,14 +22,17 @@ export type Acceptance = Recorded | ({ kind: 'adjusted' } & Correction)
 /** An execution, and the report that is meant; null stands for its only undecided one, or for all of them. */
 export type LateFillIds = { executionId: string; reportId: number | null }
 
+/** What an operator decides on, and why, if a reason was given. */
+export type LateFillDecision = LateFillIds & { reason?: string | undefined }
+
 /** Records a late fill. Throws execution_not_found, late_fill_conflict, order_id_taken, adjustment_conflict. */
 export function acceptLate(seen: LateFillSeen, late: LateFill, now: Instant): Acceptance {
   const { execution, window, trade } = seen
   const { report, reportId } = late
   if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
   if (late.acceptedAt !== null) throw conflict(`Report ${reportId} has been accepted already.`)
-  if (execution.deliveredCount === 0) {
-    throw conflict(`Execution ${execution.executionId} was never delivered, so it cannot have been filled.`)
+  if (trade && sameReport(trade.report, report)) {
+    throw conflict(`Report ${reportId} is on record: the partner sent it again, and it was confirmed.`)
   }
   const taken = orderTaken(seen.orderHeldBy, report)
   if (taken) throw taken
@@ -39,6 +43,7 @@ export function acceptLate(seen: LateFillSeen, late: LateFill, now: Instant): Ac
     execution: { ...execution, status: report.status },
     window: entered(window, { reservation: execution.amount, isReserved: isOpen(execution) }, report),
     trade: tradeOf(seen, execution, report, now),
+    settles: null,
   }
 }
 

@@ -14,8 +14,12 @@ export const KEPT_FOR = [
   'execution_recorded',
   'order_id_taken',
   'amount_over_reservation',
+  'execution_pending',
 ] as const satisfies readonly ProblemCode[]
 export type KeptFor = (typeof KEPT_FOR)[number]
+
+/** Stands for an operator's words where a partner sent a kept report again, and it was recorded then. */
+export const RECORDED_SINCE = 'the same report was recorded'
 
 export type LateFill = {
   reportId: number
@@ -24,8 +28,13 @@ export type LateFill = {
   receivedAt: Instant
   /** When an operator recorded it. */
   acceptedAt: Instant | null
-  /** When an operator was done with it: accepted it, dismissed it, or adjusted its execution. */
+  /**
+   * When it was done with: an operator accepted it, dismissed it, or adjusted its execution, or the same report was
+   * recorded.
+   */
   decidedAt: Instant | null
+  /** Why, in the words of the operator, if there were any. */
+  decisionReason: string | null
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Adjustment } from '../core/adjustment.ts'
 import type { Confirmation, ExecutionSeen } from '../core/confirmation.ts'
 import type { Execution, ExecutionStatus } from '../core/execution.ts'
 import type { Instant } from '../core/instant.ts'
+import type { LateFill } from '../core/keep-late-fill.ts'
 import type { Caller, Tenant } from '../core/partner.ts'
 import type { Trade } from '../core/trade.ts'
 import type { Window } from '../core/window.ts'
@@ -29,6 +30,8 @@ export type ExecutionRecord = {
   window: Window
   trade: Trade | null
   adjustments: Adjustment[]
+  /** The reports of fills that were refused and kept, oldest first. */
+  lateFills: LateFill[]
 }
 
 export interface ExecutionStore {

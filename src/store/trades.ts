@@ -1,7 +1,7 @@
 // Trades after the fact: an operator adjusts one, or decides on a report that was refused and kept.
 
 import type { Correction, TradeSeen } from '../core/adjustment.ts'
-import type { Acceptance, LateFillIds, LateFillSeen } from '../core/decide-late-fill.ts'
+import type { Acceptance, LateFillDecision, LateFillSeen } from '../core/decide-late-fill.ts'
 import type { Instant } from '../core/instant.ts'
 import type { LateFill } from '../core/keep-late-fill.ts'
 import type { AuditEntry } from './audit.ts'
@@ -10,6 +10,9 @@ import type { PageRequest } from './paging.ts'
 
 /** `unkept` is the number of further reports of its execution, which were counted but not kept. */
 export type ListedLateFill = LateFill & { execution: ListedExecution; unkept: number }
+
+/** When a late fill was done with, and why if anybody said so. */
+export type Decided = { now: Instant; reason: string | null }
 
 export interface TradeStore {
   /**
@@ -26,11 +29,11 @@ export interface TradeStore {
    * none is named and not exactly one is undecided.
    */
   acceptLateReport(
-    ids: LateFillIds,
+    ids: LateFillDecision,
     decide: (seen: LateFillSeen, late: LateFill, now: Instant) => Acceptance,
     audit: (made: Acceptance, late: LateFill) => AuditEntry,
   ): Promise<Acceptance>
   /** Settles late fills without recording them: the one named, or all of an execution. Throws late_fill_not_found. */
-  dismissLateReports(ids: LateFillIds, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
+  dismissLateReports(ids: LateFillDecision, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
   listLateFills(page: PageRequest): Promise<ListedLateFill[]>
 }

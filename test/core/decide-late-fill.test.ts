@@ -184,6 +184,7 @@ function take(book: Book, { kind, page: number, order, cents }: Step): string {
           receivedAt: NOW,
           acceptedAt: null,
           decidedAt: null,
+          decisionReason: null,
         })
       }
       return answer.kind

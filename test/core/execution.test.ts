@@ -73,6 +73,7 @@ const lateFill = (report: Fill, reportId: number): LateFill => ({
   receivedAt: NOW,
   acceptedAt: null,
   decidedAt: null,
+  decisionReason: null,
 })
 
 const codeOf = (act: () => Confirmation): string => {
@@ -87,7 +88,7 @@ const codeOf = (act: () => Confirmation): string => {
 
 // Columns: filled, partial, failed, cancelled. A fill that is refused is kept, whatever it is refused for.
 const CONFIRMED: Record<ExecutionStatus, (ProblemCode | 'recorded' | 'replayed' | `kept ${KeptFor}`)[]> = {
-  pending: Array(4).fill('execution_pending'),
+  pending: ['kept execution_pending', 'kept execution_pending', 'execution_pending', 'execution_pending'],
   sent: Array(4).fill('recorded'),
   filled: ['replayed', 'kept execution_recorded', 'execution_recorded', 'execution_recorded'],
   partial: ['kept execution_recorded', 'replayed', 'execution_recorded', 'execution_recorded'],
@@ -143,11 +144,25 @@ test('what was accepted is answered from the record, whatever the trade says', (
   )
 })
 
+test('what was kept while an execution was pending is settled once the same report is recorded, and by no other', () => {
+  const settledBy = (said: Report, known: Partial<LateFill> = {}) => {
+    const late = { ...lateFill(FILL, 7), reason: 'execution_pending' as const, ...known }
+    const answer = confirm({ ...seenIn('sent'), lateFills: [late] }, said, NOW)
+    assert.ok(answer.kind === 'recorded')
+    return answer.settles
+  }
+  assert.equal(settledBy(FILL), 7)
+  assert.equal(settledBy({ ...FILL, usdAmount: usd('8') }), null, 'the order came to something else')
+  assert.equal(settledBy({ ...FILL, partnerOrderId: 'o2' }), null, 'a purchase of its own')
+  assert.equal(settledBy(FILL, { decidedAt: NOW }), null, 'decided already')
+})
+
 test('the refusal of a late failure speaks of no kept fill', () => {
-  assert.throws(
-    () => confirm(seenIn('cancelled'), FAILED, NOW),
-    (error) => error instanceof Problem && !/kept/.test(error.message),
-  )
+  for (const status of ['cancelled', 'pending'] as const)
+    assert.throws(
+      () => confirm(seenIn(status), FAILED, NOW),
+      (error) => error instanceof Problem && !/kept/.test(error.message),
+    )
 })
 
 test('a confirmation is refused before it can spend more than was reserved, or another order', () => {

@@ -52,7 +52,18 @@ test('each refusal of a confirmation says what it is about', async (t) => {
   const cases: [string, Json, number, RegExp[]][] = [
     ['exec_nowhere', fill('x', '1.00'), 404, [/^Execution not found\.$/]],
     [a.toUpperCase(), fill('x', '1.00'), 404, [/^Execution not found\.$/]],
-    [pending, fill('x', '1.00'), 409, [/cannot be confirmed while pending; poll due first/]],
+    [
+      pending,
+      fill('x', '1.00'),
+      409,
+      [/^Execution cannot be confirmed while pending; poll due first; a purchase is kept as a late fill\.$/],
+    ],
+    [
+      pending,
+      { partner_order_id: 'x', status: 'failed' },
+      409,
+      [/^Execution cannot be confirmed while pending; poll due first\.$/],
+    ],
     [a, fill('order-a', '9.99'), 409, [/filled/, /order-a/, /different values/]],
     [a, fill('order-z', '10.00'), 409, [/filled/, /order-a/]],
     [b, fill('order-a', '10.00'), 409, [/order-a/, new RegExp(a)]],

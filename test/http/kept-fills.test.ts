@@ -2,12 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS } from '../../src/core/instant.ts'
 import { formatUsd } from '../../src/core/money.ts'
-import { quoted } from '../../src/core/shell-word.ts'
 import { command, shell } from '../levers/steps.ts'
-import { fill, type Service, startService } from '../support/service.ts'
-import { assertSound, confirmPath, type Json, PRICE, poll, sendFirst, succeed, windowsOf } from './steps.ts'
+import { fill, startService } from '../support/service.ts'
+import { lateFills, nextPending, waiting } from './kept-steps.ts'
+import { assertSound, confirmPath, type Json, poll, sendFirst, succeed, windowsOf } from './steps.ts'
 
 const FAILED = { partner_order_id: 'o1', status: 'failed' }
 const CANCELLED = { partner_order_id: 'o1', status: 'cancelled' }
@@ -109,18 +108,6 @@ for (const [what, { first, said, answer, reason, accepted }] of Object.entries(R
   })
 }
 
-const lateFills = async (service: Service): Promise<Json[]> =>
-  JSON.parse(await shell(service, ['--json', 'execution', 'late-fills']))
-
-/** How many reports wait for a decision, as status and check say. */
-async function waiting(service: Service): Promise<[status: number, check: number]> {
-  const status = JSON.parse(await shell(service, ['--json', 'status']))
-  const { findings } = JSON.parse(await shell(service, ['--json', 'check']))
-  const found = findings.find(({ kind }: Json) => kind === 'late_fills')
-  assert.equal(found?.mend, found && `tranche --db ${quoted(service.file)} execution late-fills`)
-  return [status.late_fills_undecided, Number(/^\d+/.exec(found?.message ?? '0')?.[0])]
-}
-
 test('an order another execution holds: kept, and never recorded twice', async (t) => {
   const service = await startService(t, { environment: 'live' })
   const sent = await sendFirst(service, ['p', 'q'])
@@ -157,17 +144,16 @@ test('the order of an accepted further purchase is held like that of a trade', a
   await assertSound(service)
 })
 
-test('a report of failure, and one on what was never handed out, is refused and not kept', async (t) => {
+test('a report of failure is refused and not kept', async (t) => {
   const service = await startService(t, { environment: 'live' })
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''
   await succeed(service, 'POST', confirmPath(id), fill('o1', '10.00'))
   assert.equal((await service.call('POST', confirmPath(id), FAILED)).status, 409)
-  service.advance(DAY_MS - 60_000)
-  await service.tick(PRICE)
-  const filter = { slug: null, environment: null, status: 'pending', stuck: false } as const
-  const [pending] = await service.store.listExecutions(filter, { after: null, limit: 1 })
-  const refused = await service.call('POST', confirmPath(pending?.executionId ?? ''), fill('o2', '1.00'))
-  assert.match(refused.body.detail, /cannot be confirmed while pending/)
+  const pending = await nextPending(service)
+  assert.equal(
+    (await service.call('POST', confirmPath(pending), { ...FAILED, partner_order_id: 'o2' })).status,
+    409,
+  )
   assert.deepEqual(await lateFills(service), [])
   assert.equal((await poll(service)).size, 1, 'it is handed out as ever')
 })

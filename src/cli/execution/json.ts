@@ -4,12 +4,13 @@ import { type Adjustment, amountsOf, type Correction } from '../../core/adjustme
 import { isFill, type Report } from '../../core/confirmation-report.ts'
 import { idempotencyKey } from '../../core/idempotency-key.ts'
 import { formatInstant } from '../../core/instant.ts'
+import type { LateFill } from '../../core/keep-late-fill.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../core/money.ts'
 import type { Trade } from '../../core/trade.ts'
 import type { ListedExecution } from '../../store/executions.ts'
 import type { ListedLateFill } from '../../store/trades.ts'
 
-export type Outcome = { trade: Trade | null; adjustments: Adjustment[] }
+export type Outcome = { trade: Trade | null; adjustments: Adjustment[]; lateFills: LateFill[] }
 
 export const executionJson = (row: ListedExecution) => ({
   execution_id: row.executionId,
@@ -26,7 +27,7 @@ export const executionJson = (row: ListedExecution) => ({
   trigger: row.firing.trigger,
 })
 
-export const showJson = (row: ListedExecution, { trade, adjustments }: Outcome) => ({
+export const showJson = (row: ListedExecution, { trade, adjustments, lateFills }: Outcome) => ({
   ...executionJson(row),
   cancelled_at: row.cancelledAt === null ? null : formatInstant(row.cancelledAt),
   cancel_reason: row.cancelReason,
@@ -38,6 +39,7 @@ export const showJson = (row: ListedExecution, { trade, adjustments }: Outcome) 
   ...adjustedJson(trade, adjustments),
   trade: trade && tradeJson(trade),
   adjustments: adjustments.map(adjustmentJson),
+  late_fills: lateFills.map(keptJson),
 })
 
 /** What an execution comes to after its adjustments; nothing where there are none. */
@@ -88,6 +90,22 @@ export const tradeJson = (trade: Trade) => ({
   recorded_at: formatInstant(trade.recordedAt),
 })
 
+/** A report that was refused and kept, and what was decided on it. */
+const keptJson = (late: LateFill) => {
+  const { status, failure_reason: _, ...report } = reportJson(late.report)
+  return {
+    report_id: late.reportId,
+    reported_status: status,
+    ...report,
+    received_at: formatInstant(late.receivedAt),
+    accepted_at: late.acceptedAt === null ? null : formatInstant(late.acceptedAt),
+    reason: late.reason,
+    decided_at: late.decidedAt === null ? null : formatInstant(late.decidedAt),
+    decision_reason: late.decisionReason,
+  }
+}
+export type KeptJson = ReturnType<typeof keptJson>
+
 export const lateJson = (row: ListedLateFill) => {
   const { status, ...report } = reportJson(row.report)
   return {
@@ -107,5 +125,6 @@ export const lateJson = (row: ListedLateFill) => {
     reason: row.reason,
     decided_at: row.decidedAt === null ? null : formatInstant(row.decidedAt),
     unkept_reports: row.unkept,
+    decision_reason: row.decisionReason,
   }
 }

@@ -4,7 +4,7 @@
 import type { Command } from 'commander'
 import { type Acceptance, acceptLate } from '../../core/decide-late-fill.ts'
 import type { Cli } from '../context.ts'
-import { reasonOption, wholeNumber } from '../options/values.ts'
+import { optionalReason, reasonOption, wholeNumber } from '../options/values.ts'
 import { auditEntry } from '../shared/audit-entry.ts'
 import { confirmOnTerminal } from '../terminal/ask.ts'
 import { print, printList } from '../terminal/print.ts'
@@ -16,7 +16,8 @@ REASON says why a report was refused:
   execution_cancelled      the execution was cancelled by then
   execution_recorded       another outcome is on record
   amount_over_reservation  it is above what was reserved
-  order_id_taken           another execution holds its order id`
+  order_id_taken           another execution holds its order id
+  execution_pending        the execution had not been handed out yet`
 
 export function addLateFillCommands(cli: Cli, execution: Command): void {
   execution
@@ -39,12 +40,13 @@ export function addLateFillCommands(cli: Cli, execution: Command): void {
     .description('record a late fill: the partner really bought, whatever the reservation was')
     .argument('<execution-id>')
     .addOption(reportOption(execution))
-    .action(async (executionId: string, { report }: { report?: number }) => {
+    .addOption(optionalReason('why, for anyone who looks at it later'))
+    .action(async (executionId: string, { report, reason }: { report?: number; reason?: string }) => {
       await confirmOnTerminal(cli, `Record the late fill of ${executionId}? It will be billed.`)
       await cli.withStore(async (store) => {
-        const ids = { executionId, reportId: report ?? null }
+        const ids = { executionId, reportId: report ?? null, reason }
         const made = await store.acceptLateReport(ids, acceptLate, (_, { reportId }) =>
-          auditEntry(cli, 'execution.accept-late', executionId, { report_id: reportId }),
+          auditEntry(cli, 'execution.accept-late', executionId, { report_id: reportId, reason }),
         )
         const json = acceptanceJson(executionId, made)
         print(cli, json, () => renderFields(json))
@@ -62,7 +64,8 @@ export function addLateFillCommands(cli: Cli, execution: Command): void {
     .action(async (executionId: string, { report, reason }: { report?: number; reason: string }) => {
       await confirmOnTerminal(cli, `Dismiss what was reported of ${executionId}? It will not be billed.`)
       await cli.withStore(async (store) => {
-        const dismissed = await store.dismissLateReports({ executionId, reportId: report ?? null }, (late) =>
+        const ids = { executionId, reportId: report ?? null, reason }
+        const dismissed = await store.dismissLateReports(ids, (late) =>
           auditEntry(cli, 'execution.dismiss-late', executionId, {
             report_ids: late.map(({ reportId }) => reportId),
             reason,
@@ -89,6 +92,8 @@ const acceptanceJson = (executionId: string, made: Acceptance) =>
 const COLUMNS: Column<ReturnType<typeof lateJson>>[] = [
   { title: 'REPORT', of: (row) => row.report_id, right: true },
   { title: 'EXECUTION', of: (row) => row.execution_id },
+  { title: 'PARTNER', of: (row) => row.partner_slug },
+  { title: 'ENV', of: (row) => row.environment },
   { title: 'PLAN', of: (row) => row.partner_plan_id },
   { title: 'ORDER', of: (row) => row.partner_order_id },
   { title: 'USD', of: (row) => row.usd_amount, right: true },

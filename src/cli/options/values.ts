@@ -46,8 +46,10 @@ export function amount(text: string): string {
 }
 
 /** A required --reason: one line of text. */
-export const reasonOption = (what: string) =>
-  new Option('--reason <text>', what).makeOptionMandatory().argParser((text: string): string => {
+export const reasonOption = (what: string) => optionalReason(what).makeOptionMandatory()
+
+export const optionalReason = (what: string) =>
+  new Option('--reason <text>', what).argParser((text: string): string => {
     const reason = text.trim()
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
     if (reason !== '' && [...reason].length <= REASON_MAX && !/[\u0000-\u001f\u007f]/.test(reason))

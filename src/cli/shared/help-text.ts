@@ -96,7 +96,10 @@ const HELP: Record<string, Help> = {
   'execution show': { examples: ['execution show exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'] },
   'execution late-fills': { examples: ['execution late-fills'] },
   'execution accept-late': {
-    examples: ['execution accept-late exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'],
+    examples: [
+      'execution accept-late exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d',
+      'execution accept-late exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --reason "seen on the statement of the venue"',
+    ],
     exits: '5 it is accepted already, or there are several reports to choose from.',
   },
   'execution dismiss-late': {

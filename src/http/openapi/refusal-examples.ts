@@ -134,8 +134,8 @@ export const CONFIRM_REFUSALS: readonly RefusalExample[] = [
   refusal(
     409,
     'pending',
-    'It was never handed out',
-    'Execution cannot be confirmed while pending; poll due first.',
+    'It has not been handed out yet; a reported fill is kept',
+    'Execution cannot be confirmed while pending; poll due first; a purchase is kept as a late fill.',
   ),
   refusal(
     409,

@@ -73,7 +73,8 @@ export const TABLES: readonly Table[] = [
     'late_reports',
     'report_id',
     `report_id execution_id:text tenant_id fingerprint:text partner_order_id:text status:text usd_amount btc_amount
-     execution_price partner_fee_usd executed_at failure_reason:text received_at accepted_at reason:text decided_at`,
+     execution_price partner_fee_usd executed_at failure_reason:text received_at accepted_at reason:text decided_at
+     decision_reason:text`,
   ),
   table(
     'adjustments',

@@ -12,6 +12,7 @@ export type LateFillRow = ReportRow & {
   received_at: bigint
   accepted_at: bigint | null
   decided_at: bigint | null
+  decision_reason: string | null
 }
 export const lateFillOf = (row: LateFillRow): LateFill => ({
   reportId: Number(row.report_id),
@@ -20,4 +21,5 @@ export const lateFillOf = (row: LateFillRow): LateFill => ({
   receivedAt: instant(row.received_at),
   acceptedAt: instantOrNull(row.accepted_at),
   decidedAt: instantOrNull(row.decided_at),
+  decisionReason: row.decision_reason,
 })

@@ -20,17 +20,20 @@ export const LIST_LATE_REPORTS = `
   select l.*, e.unkept_reports from late_reports l join executions e on e.execution_id = l.execution_id
   where l.report_id > :after order by l.report_id limit :limit`
 
-export const ACCEPT_REPORT = 'update late_reports set accepted_at = :now where report_id = :report_id'
+/** One that was dismissed and is accepted after all has its last reason. */
+export const ACCEPT_REPORT = `
+  update late_reports set accepted_at = :now,
+    decision_reason = case when decided_at is null then decision_reason else :reason end
+  where report_id = :report_id`
 
-export const DECIDE_ORDER = `
-  update late_reports set decided_at = :now
-  where execution_id = :execution_id and partner_order_id = :order and decided_at is null`
+const DECIDE = `update late_reports set decided_at = :now, decision_reason = :reason
+  where decided_at is null and`
 
-export const DECIDE_REPORT =
-  'update late_reports set decided_at = :now where report_id = :report_id and decided_at is null'
+export const DECIDE_ORDER = `${DECIDE} execution_id = :execution_id and partner_order_id = :order`
 
-export const DECIDE_REPORTS =
-  'update late_reports set decided_at = :now where execution_id = :execution_id and decided_at is null'
+export const DECIDE_REPORT = `${DECIDE} report_id = :report_id`
+
+export const DECIDE_REPORTS = `${DECIDE} execution_id = :execution_id`
 
 export const COUNT_NO_REPORTS =
   'update executions set unkept_reports = 0 where execution_id = :execution_id and unkept_reports > 0'

@@ -80,7 +80,7 @@ export function reportOf(body: ConfirmBody): Report {
   }
 }
 
-const same = (a: Report, b: Report): boolean =>
+export const same = (a: Report, b: Report): boolean =>
   (['order', 'status', 'executedAt', 'usd', 'btc', 'price', 'fee', 'reason'] as const).every(
     (name) => a[name] === b[name],
   )
@@ -97,6 +97,8 @@ export function confirm(state: State, tenant: Tenant, id: string, body: ConfirmB
   const refusal = refusalOf(execution, report)
   if (!refusal) {
     record(state, execution, report)
+    // What was kept of it while it was pending tells of this very purchase.
+    for (const one of late) if (same(one.report, report)) one.decided = true
     return ok(answer)
   }
   if (refusal.keptFor && isFill(report)) keep(state, execution, { report, reason: refusal.keptFor })
@@ -112,7 +114,10 @@ function refusalOf(execution: Execution, report: Report): Refusal | null {
     return { expected, keptFor: 'execution_recorded' }
   }
   if (status === 'pending') {
-    return { expected: refusedNaming(409, 'cannot be confirmed while pending', 'poll'), keptFor: null }
+    return {
+      expected: refusedNaming(409, 'cannot be confirmed while pending', 'poll'),
+      keptFor: 'execution_pending',
+    }
   }
   if (status === 'cancelled') {
     const expected = refusedNaming(409, execution.id, 'cancelled before it was confirmed')

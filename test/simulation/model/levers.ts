@@ -1,6 +1,6 @@
 // What an operator does in the model: partners, keys, tiers, and the levers on executions and users.
 
-import { holderOf, recordingTime } from './executions.ts'
+import { holderOf, recordingTime, same } from './executions.ts'
 import { freeSlot, nextSlot } from './firing.ts'
 import { change, close, open, settle } from './ledger.ts'
 import { follow } from './left-behind.ts'
@@ -238,7 +238,8 @@ function chosen({ late }: Execution, number: number | null): Late | string {
 export function acceptLate(state: State, execution: Execution, number: number | null): Refusal {
   const late = chosen(execution, number)
   if (typeof late === 'string') return late
-  if (late.accepted || execution.deliveries === 0) return 'late_fill_conflict'
+  const { trade } = execution
+  if (late.accepted || (trade && same(trade.report, late.report))) return 'late_fill_conflict'
   const { order } = late.report
   if (holderOf(execution, order)) return 'order_id_taken'
   const refusal = execution.trade ? acceptBeside(state, execution, late) : acceptFirst(state, execution, late)

@@ -171,6 +171,7 @@ export const atomicityContract: Contract = {
             execution: { ...execution, status: 'partial' },
             window: { ...window, reserved: usd('0'), spent: usd('4') },
             trade: { executionId: execution.executionId, recordedAt: T0, report: said },
+            settles: null,
           }
         }),
       ),

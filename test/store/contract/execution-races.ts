@@ -7,7 +7,7 @@ import { acceptLate } from '../../../src/core/decide-late-fill.ts'
 import type { Execution } from '../../../src/core/execution.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
-import { AUDIT, type Contract, link, poll, sendPlan, tick } from '../world.ts'
+import { AUDIT, allExecutions, type Contract, link, poll, sendPlan, tick } from '../world.ts'
 import { adjustOn, confirmOn, during, kindsOf, ledgerOf, PLANS, race, refusal } from './race.ts'
 
 export const executionRaceContract: Contract = {
@@ -159,6 +159,24 @@ export const executionRaceContract: Contract = {
       }
     },
   ),
+
+  'an execution that is polled for while an operator accepts a report of it is not handed out afterwards':
+    race(
+      async ({ world, here, there }) => {
+        const pending = await allExecutions(here)
+        assert.equal(pending.length, PLANS)
+        for (const one of pending) await confirmOn(here, world, one, one.executionId)
+        const accept = ({ executionId }: Execution) =>
+          there.acceptLateReport({ executionId, reportId: null }, acceptLate, () => AUDIT)
+        const polled = pending.map(() => poll(here, world.acme, 1))
+        await Promise.all([...polled, ...pending.map(accept)])
+        world.advance(HOUR_MS)
+        assert.deepEqual(await poll(here, world.acme), [])
+        const filled = await allExecutions(here)
+        assert.ok(filled.every(({ status }) => status === 'filled'))
+      },
+      { delivered: false },
+    ),
 
   'a plan that is changed while it is confirmed keeps both': race(async (hosts, due) => {
     const { world, here, there } = hosts

@@ -206,19 +206,6 @@ export const executionContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'a report on an execution that was never delivered is kept, and cannot be accepted': async (t, open) => {
-    const world = await openWorld(t, open)
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world, { delivered: false })
-    await sendPlan(store, acme, { status: 'cancelled' })
-    await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
-    // Kept, because money may have moved; but what nobody was ever told to buy becomes no trade.
-    assert.equal((await report(store, acme, executionId, filled(usd('10')))).kind, 'refused')
-    await assert.rejects(accept(world, executionId), problem('late_fill_conflict'))
-    assert.equal((await store.findExecution(executionId))?.execution.status, 'cancelled')
-    assert.deepEqual(await store.findFaults(), [])
-  },
-
   'a late fill never spends what its window has given to other tranches since': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme } = world

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { adjust } from '../../../src/core/adjustment.ts'
 import { acceptLate } from '../../../src/core/decide-late-fill.ts'
-import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { KEPT_REPORTS_MAX } from '../../../src/core/keep-late-fill.ts'
 import { btc, type Usd, usd } from '../../../src/core/money.ts'
 import {
@@ -31,6 +31,9 @@ const lateFills = async ({ store }: World) =>
     late.decidedAt !== null,
     late.acceptedAt !== null,
   ])
+
+const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
+  store.acceptLateReport({ executionId, reportId }, acceptLate, () => AUDIT)
 
 const adjustTo = ({ store }: World, executionId: string, amount: string) =>
   store.adjustTrade(
@@ -90,6 +93,85 @@ export const lateFillContract: Contract = {
     assert.deepEqual(
       await lateFills(world),
       ['9', '8', '7'].map((amount) => [usd(amount), true, false]),
+    )
+  },
+
+  'a report on a pending execution is kept, settled when the same one is recorded, and by no other': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world, { delivered: false })
+    const said = filled(usd('9'), 'o1')
+    const other = filled(usd('8'), 'o2')
+    for (const one of [said, said, other, filled(usd('7'), 'o1')])
+      assert.equal((await report(store, acme, executionId, one)).kind, 'refused')
+    const decided = async () =>
+      (await store.listLateFills({ after: null, limit: 10 })).map((late) => [
+        late.reason,
+        late.report.usdAmount,
+        late.acceptedAt,
+        late.decidedAt,
+      ])
+    const kept = [usd('9'), usd('8'), usd('7')].map((amount) => ['execution_pending', amount, null, null])
+    assert.deepEqual(await decided(), kept)
+    assert.equal((await poll(store, acme)).length, 1)
+    world.advance(MINUTE_MS)
+    assert.equal((await report(store, acme, executionId, said)).kind, 'recorded')
+    assert.deepEqual(await decided(), [['execution_pending', usd('9'), null, world.now()], ...kept.slice(1)])
+    await assert.rejects(accept(world, executionId, 1), problem('late_fill_conflict'))
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'an execution whose report is accepted while it is pending is filled, and never handed out': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId, amount } = await firstTranche(world, { delivered: false })
+    await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
+    await report(store, acme, executionId, filled(amount, 'o1'))
+    const made = await accept(world, executionId)
+    assert.ok(made.kind === 'recorded')
+    const { window } = (await store.findExecution(executionId)) ?? {}
+    assert.deepEqual([window?.reserved, window?.spent, window?.excess], [0n, amount, 0n])
+    assert.deepEqual(await poll(store, acme), [])
+    world.advance(HOUR_MS)
+    assert.deepEqual(await poll(store, acme), [])
+    const found = await store.findExecution(executionId)
+    assert.deepEqual([found?.execution.status, found?.execution.deliveredCount], ['filled', 0])
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'a report on an execution that was cancelled before it was delivered is kept, and can be accepted': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world, { delivered: false })
+    await sendPlan(store, acme, { status: 'cancelled' })
+    assert.equal((await report(store, acme, executionId, filled(usd('10')))).kind, 'refused')
+    assert.equal((await accept(world, executionId)).kind, 'recorded')
+    assert.equal((await store.findExecution(executionId))?.execution.status, 'filled')
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'an operator says why a late fill was accepted or dismissed, and it is on record': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world, { delivered: false })
+    for (const order of ['o1', 'o2', 'o3']) await report(store, acme, executionId, filled(usd('1'), order))
+    const own = (reportId: number, reason: string) => ({ executionId, reportId, reason })
+    await store.dismissLateReports(own(1, 'an error of typing'), () => AUDIT)
+    await store.dismissLateReports(own(2, 'not bought'), () => AUDIT)
+    await store.acceptLateReport(own(1, 'bought after all'), acceptLate, () => AUDIT)
+    await accept(world, executionId, 3)
+    assert.deepEqual(
+      (await store.findExecution(executionId))?.lateFills.map(({ decisionReason }) => decisionReason),
+      ['bought after all', 'not bought', null],
     )
   },
 

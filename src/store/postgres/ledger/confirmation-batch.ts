@@ -96,4 +96,5 @@ const keptLate = ({ report, reason }: Refused, now: Instant): LateFill => ({
   receivedAt: now,
   acceptedAt: null,
   decidedAt: null,
+  decisionReason: null,
 })

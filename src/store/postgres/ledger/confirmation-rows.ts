@@ -3,6 +3,7 @@
 
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Instant } from '../../../core/instant.ts'
+import { RECORDED_SINCE } from '../../../core/keep-late-fill.ts'
 import { unreserved, type Window } from '../../../core/window.ts'
 import { tradeDigest } from '../../digests.ts'
 import { reportParams } from '../../rows/confirmation-report.ts'
@@ -128,6 +129,9 @@ export async function writeBatch(
     recorded.length > 0 && tx.run(SETTLE, { tenant, ...arraysOf(SETTLED, settled) }),
     recorded.length > 0 && tx.run(INSERT_TRADES, { tenant, ...arraysOf(TRADED, traded) }),
     lateReports.keep(tx, tenantId, refused, now),
+    ...recorded.map(
+      ({ settles }) => settles !== null && lateReports.decide(tx, settles, { now, reason: RECORDED_SINCE }),
+    ),
   ])
 }
 

@@ -6,10 +6,11 @@ import { Problem } from '../../../core/problem.ts'
 import type { ExecutionRecord, ListedExecution } from '../../executions.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { type ListedExecutionRow, listedExecution } from '../../rows/execution.ts'
+import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import { type WindowRow, windowOf } from '../../rows/window.ts'
 import { SELECT_LISTED_EXECUTION } from '../../sql/executions.ts'
-import { ADJUSTMENTS, TRADE } from '../../sql/trades-and-late-fills.ts'
+import { ADJUSTMENTS, LATE_REPORTS, TRADE } from '../../sql/trades-and-late-fills.ts'
 import { type Connection, ofTenant, type WriteTx } from '../server/connection.ts'
 import type { Times } from '../server/month-gate.ts'
 import type { Tx } from '../server/pipeline.ts'
@@ -25,6 +26,7 @@ const WINDOW_OF = query<WindowRow>(
 )
 const TRADE_OF = query<TradeRow>(TRADE)
 const ADJUSTMENTS_OF = query<AdjustmentRow>(ADJUSTMENTS)
+const LATE_FILLS_OF = query<LateFillRow>(LATE_REPORTS)
 
 /** Those that there are, in no order. */
 const executions = async (tx: Tx, ids: readonly string[]): Promise<ListedExecution[]> =>
@@ -32,11 +34,12 @@ const executions = async (tx: Tx, ids: readonly string[]): Promise<ListedExecuti
 
 async function find(tx: Tx, executionId: string): Promise<ExecutionRecord | null> {
   const own = { execution_id: executionId }
-  const [[execution], window, trade, adjustments] = await Promise.all([
+  const [[execution], window, trade, adjustments, lateFills] = await Promise.all([
     executions(tx, [executionId]),
     tx.get(WINDOW_OF, own),
     tx.get(TRADE_OF, own),
     tx.all(ADJUSTMENTS_OF, own),
+    tx.all(LATE_FILLS_OF, own),
   ])
   if (!execution) return null
   if (!window) throw new Error(`execution ${executionId} has no window`)
@@ -45,6 +48,7 @@ async function find(tx: Tx, executionId: string): Promise<ExecutionRecord | null
     window: windowOf(window),
     trade: trade ? tradeOf(trade) : null,
     adjustments: adjustments.map(adjustmentOf),
+    lateFills: lateFills.map(lateFillOf),
   }
 }
 

@@ -14,6 +14,7 @@ import {
   DECIDE_REPORTS,
   LATE_REPORTS,
 } from '../../sql/trades-and-late-fills.ts'
+import type { Decided } from '../../trades.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, type Columns, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
@@ -72,24 +73,27 @@ export const lateReports = {
   },
 
   /** Notes that one was recorded, which settles all reports of the same order. */
-  async accept(tx: Tx, executionId: string, { reportId, report }: LateFill, now: Instant): Promise<void> {
+  async accept(tx: Tx, executionId: string, { reportId, report }: LateFill, decided: Decided): Promise<void> {
     await Promise.all([
-      tx.run(ACCEPT, { report_id: reportId, now }),
-      tx.run(OF_ORDER, { execution_id: executionId, order: report.partnerOrderId, now }),
+      tx.run(ACCEPT, { report_id: reportId, ...decided }),
+      tx.run(OF_ORDER, { execution_id: executionId, order: report.partnerOrderId, ...decided }),
     ])
   },
 
-  async decide(tx: Tx, reportId: number, now: Instant): Promise<void> {
-    await tx.run(DECIDE, { report_id: reportId, now })
+  async decide(tx: Tx, reportId: number, decided: Decided): Promise<void> {
+    await tx.run(DECIDE, { report_id: reportId, ...decided })
   },
 
   /**
    * Notes that an operator has settled an execution: the reports that were kept and those that were only counted.
    * Returns whether there were any.
    */
-  async decideAll(tx: Tx, executionId: string, now: Instant): Promise<{ counted: boolean }> {
+  async decideAll(tx: Tx, executionId: string, decided: Decided): Promise<{ counted: boolean }> {
     const own = { execution_id: executionId }
-    const [, cleared] = await Promise.all([tx.run(DECIDE_ALL, { ...own, now }), tx.run(COUNT_NONE, own)])
+    const [, cleared] = await Promise.all([
+      tx.run(DECIDE_ALL, { ...own, ...decided }),
+      tx.run(COUNT_NONE, own),
+    ])
     return { counted: cleared > 0 }
   },
 }

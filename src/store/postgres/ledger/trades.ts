@@ -45,7 +45,7 @@ export function createTradeStore(connection: Connection): TradeStore {
           await Promise.all([
             insert(tx, made.adjustment),
             ledger.write(tx, made.window),
-            lateReports.decideAll(tx, executionId, now),
+            lateReports.decideAll(tx, executionId, { now, reason: made.adjustment.reason }),
             addAudit(tx, entryOf(made), times.real),
           ])
           return made
@@ -53,7 +53,7 @@ export function createTradeStore(connection: Connection): TradeStore {
       }),
 
     async acceptLateReport(ids, decide, entryOf) {
-      const { executionId } = ids
+      const { executionId, reason = null } = ids
       chosen(ids, await connection.look((tx) => lateReports.of(tx, executionId)))
       return writeRecord(connection, executionId, {
         // Orders are compared across trades and adjustments, which no index can do, so nobody else may add one
@@ -70,7 +70,7 @@ export function createTradeStore(connection: Connection): TradeStore {
             batch.take(made, now)
             await writeBatch(tx, tenantId, batch, now)
           } else await Promise.all([insert(tx, made.adjustment), ledger.write(tx, made.window)])
-          await lateReports.accept(tx, executionId, late, now)
+          await lateReports.accept(tx, executionId, late, { now, reason })
           await addAudit(tx, entryOf(made, late), times.real)
           return made
         },
@@ -80,12 +80,12 @@ export function createTradeStore(connection: Connection): TradeStore {
     dismissLateReports: (ids, entryOf) =>
       writeRecord(connection, ids.executionId, {
         async work(tx, { execution }, times) {
-          const { executionId, reportId } = ids
-          const now = times.of(execution.tenant.tenantId)
+          const { executionId, reportId, reason = null } = ids
+          const decided = { now: times.of(execution.tenant.tenantId), reason }
           const late = await lateReports.of(tx, executionId)
-          const counted = reportId === null && (await lateReports.decideAll(tx, executionId, now)).counted
+          const counted = reportId === null && (await lateReports.decideAll(tx, executionId, decided)).counted
           const dismissed = undecided(ids, late, counted)
-          if (reportId !== null) await lateReports.decide(tx, reportId, now)
+          if (reportId !== null) await lateReports.decide(tx, reportId, decided)
           await addAudit(tx, entryOf(dismissed), times.real)
           return dismissed
         },

@@ -38,6 +38,9 @@ export const migrationStates = (db: Database): MigrationState[] =>
 function applyPending(db: Database, now: Instant): string[] {
   const done: string[] = []
   db.exec('begin immediate')
+  // A migration that only allows more edits the text of the schema, as SQLite's manual tells: a table with all that
+  // refers to it stays where it is.
+  db.unsafeMode(true)
   try {
     // Read again under the lock: another process may have been first.
     const applied = readApplied(db)
@@ -52,6 +55,8 @@ function applyPending(db: Database, now: Instant): string[] {
     db.exec('commit')
   } finally {
     if (db.inTransaction) db.exec('rollback')
+    db.pragma('writable_schema = off')
+    db.unsafeMode(false)
   }
   return done
 }

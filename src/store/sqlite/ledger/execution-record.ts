@@ -5,9 +5,10 @@ import { Problem } from '../../../core/problem.ts'
 import type { ExecutionRecord, ListedExecution } from '../../executions.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { type ListedExecutionRow, listedExecution } from '../../rows/execution.ts'
+import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
 import { SELECT_LISTED_EXECUTION } from '../../sql/executions.ts'
-import { ADJUSTMENTS, TRADE } from '../../sql/trades-and-late-fills.ts'
+import { ADJUSTMENTS, LATE_REPORTS, TRADE } from '../../sql/trades-and-late-fills.ts'
 import type { Database } from '../file/connection.ts'
 import type { Ledger } from './windows-and-schedules.ts'
 
@@ -20,6 +21,7 @@ export function createRecords(db: Database, ledger: Ledger) {
     ),
     trade: db.prepare<object, TradeRow>(TRADE),
     adjustments: db.prepare<object, AdjustmentRow>(ADJUSTMENTS),
+    lateFills: db.prepare<object, LateFillRow>(LATE_REPORTS),
   }
 
   const records = {
@@ -35,7 +37,8 @@ export function createRecords(db: Database, ledger: Ledger) {
       if (!window) throw new Error(`execution ${executionId} has no window`)
       const trade = sql.trade.get({ execution_id: executionId })
       const adjustments = sql.adjustments.all({ execution_id: executionId }).map(adjustmentOf)
-      return { execution, window, trade: trade ? tradeOf(trade) : null, adjustments }
+      const lateFills = sql.lateFills.all({ execution_id: executionId }).map(lateFillOf)
+      return { execution, window, trade: trade ? tradeOf(trade) : null, adjustments, lateFills }
     },
 
     /** Throws execution_not_found. */

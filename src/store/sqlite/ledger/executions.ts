@@ -2,6 +2,7 @@
 
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
+import { RECORDED_SINCE } from '../../../core/keep-late-fill.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { SEAL, type SealRow, sealIn } from '../../copying/read-seal.ts'
 import { sealedProblem } from '../../copying/seal-words.ts'
@@ -97,7 +98,11 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
     changeExecution: (tenant, ids, decide) =>
       time.write(tenant, (now) => {
         const confirmation = decide(confirmations.seen(tenant, ids), now)
-        if (confirmation.kind === 'recorded') confirmations.record(tenant, confirmation)
+        if (confirmation.kind === 'recorded') {
+          confirmations.record(tenant, confirmation)
+          if (confirmation.settles !== null)
+            lateReports.decide(confirmation.settles, { now, reason: RECORDED_SINCE })
+        }
         if (confirmation.kind === 'refused') lateReports.keep(tenant, confirmation, now)
         return confirmation
       }),

@@ -15,6 +15,7 @@ import {
   DECIDE_REPORTS,
   LATE_REPORTS,
 } from '../../sql/trades-and-late-fills.ts'
+import type { Decided } from '../../trades.ts'
 import type { Database } from '../file/connection.ts'
 
 export type LateReports = ReturnType<typeof createLateReports>
@@ -59,19 +60,19 @@ export function createLateReports(db: Database) {
     },
 
     /** Notes that one was recorded, which settles all reports of the same order. */
-    accept(executionId: string, { reportId, report }: LateFill, now: Instant): void {
-      sql.accept.run({ report_id: reportId, now })
-      sql.decideOrder.run({ execution_id: executionId, order: report.partnerOrderId, now })
+    accept(executionId: string, { reportId, report }: LateFill, decided: Decided): void {
+      sql.accept.run({ report_id: reportId, ...decided })
+      sql.decideOrder.run({ execution_id: executionId, order: report.partnerOrderId, ...decided })
     },
 
-    decide: (reportId: number, now: Instant) => sql.decide.run({ report_id: reportId, now }),
+    decide: (reportId: number, decided: Decided) => sql.decide.run({ report_id: reportId, ...decided }),
 
     /**
      * Notes that an operator has settled an execution: the reports that were kept and those that were only counted.
      * Returns whether there were any.
      */
-    decideAll(executionId: string, now: Instant): { counted: boolean } {
-      sql.decideAll.run({ execution_id: executionId, now })
+    decideAll(executionId: string, decided: Decided): { counted: boolean } {
+      sql.decideAll.run({ execution_id: executionId, ...decided })
       return { counted: sql.countNone.run({ execution_id: executionId }).changes > 0 }
     },
   }

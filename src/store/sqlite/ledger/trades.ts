@@ -2,7 +2,6 @@
 
 import type { Adjustment } from '../../../core/adjustment.ts'
 import { chosen, undecided } from '../../../core/decide-late-fill.ts'
-import type { Instant } from '../../../core/instant.ts'
 import { adjustmentDigest } from '../../digests.ts'
 import { adjustmentParams } from '../../rows/adjustment.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
@@ -43,14 +42,14 @@ export function createTradeStore(connection: Connection, parts: Parts): TradeSto
         const made = decide({ ...record, latestId: latestId(), latestRecordedAt }, now)
         insert(made.adjustment)
         ledger.write(made.window)
-        lateReports.decideAll(executionId, now)
+        lateReports.decideAll(executionId, { now, reason: made.adjustment.reason })
         audit.add(entryOf(made), real)
         return made
       }),
 
     acceptLateReport: (ids, decide, entryOf) =>
       write((real) => {
-        const { executionId } = ids
+        const { executionId, reason = null } = ids
         const late = chosen(ids, lateReports.of(executionId))
         const { execution, adjustments } = records.get(executionId)
         const now = time.of(execution.tenant.tenantId, real)
@@ -62,20 +61,20 @@ export function createTradeStore(connection: Connection, parts: Parts): TradeSto
           insert(made.adjustment)
           ledger.write(made.window)
         }
-        lateReports.accept(executionId, late, now)
+        lateReports.accept(executionId, late, { now, reason })
         audit.add(entryOf(made, late), real)
         return made
       }),
 
     dismissLateReports: (ids, entryOf) =>
       write((real) => {
-        const { executionId, reportId } = ids
+        const { executionId, reportId, reason = null } = ids
         const { execution } = records.get(executionId)
-        const now: Instant = time.of(execution.tenant.tenantId, real)
+        const decided = { now: time.of(execution.tenant.tenantId, real), reason }
         const late = lateReports.of(executionId)
-        const counted = reportId === null && lateReports.decideAll(executionId, now).counted
+        const counted = reportId === null && lateReports.decideAll(executionId, decided).counted
         const dismissed = undecided(ids, late, counted)
-        if (reportId !== null) lateReports.decide(reportId, now)
+        if (reportId !== null) lateReports.decide(reportId, decided)
         audit.add(entryOf(dismissed), real)
         return dismissed
       }),
