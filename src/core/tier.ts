@@ -17,8 +17,8 @@ export type Tier = {
 /** How the tier of a month was chosen: by name for this partner, or by what it bought. */
 export type TierSource = 'override' | 'volume'
 
-const TIER_NAME_MAX = 32
-const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MAX - 1}}$`)
+export const TIER_NAME_MAX = 32
+export const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MAX - 1}}$`)
 /** Stands for no override where the name of a tier is asked for, so no tier has it. */
 export const NO_TIER = 'none'
 export const RATE_BPS_MAX = 10_000

@@ -12,7 +12,10 @@ import { FieldError, field, said } from './fields.ts'
 import { cursor, limit, ofItsMonth, PAGE_DEFAULT, type Places, wrap } from './paging.ts'
 import { type CallStore, route } from './route.ts'
 
-export const month = field({ type: 'string', pattern: MONTH_PATTERN.source }, (input) => {
+/** How a month is written. */
+const MONTH_TEXT = { pattern: MONTH_PATTERN.source, maxLength: 7 }
+
+export const month = field({ type: 'string', ...MONTH_TEXT }, (input) => {
   const known = typeof input === 'string' && isMonth(input)
   return known ? periodOf(input) : new FieldError('value_error', 'Value error, month must be written YYYY-MM')
 })

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { type Instant, parseInstant } from '../core/instant.ts'
 import { DECIMAL_PATTERN, formatUsd, type Usd } from '../core/money.ts'
 import { cut, ID_MAX, TEXT_MAX } from '../core/text-lengths.ts'
+import { BODY_BYTES_MAX } from './body-and-query.ts'
 
 /** A refusal of one field: pydantic's error type and message. */
 export class FieldError {
@@ -32,13 +33,19 @@ export function field<T>(schema: z.core.JSONSchema.BaseSchema, parse: (input: un
     .meta(schema)
 }
 
+/** Text without control characters, as the API description has it. */
+export const oneLine = (max: number) => ({ minLength: 1, maxLength: max, pattern: WITHOUT_CONTROLS })
+const WITHOUT_CONTROLS = '^[^\\u0000-\\u001f\\u007f-\\u009f]+$'
+
 /** Text of 1 to `max` characters, without control characters. Never trimmed. */
 export const text = ({ max = TEXT_MAX } = {}) =>
-  field({ type: 'string', minLength: 1, maxLength: max }, (input) => parseText(input, { max }))
+  field({ type: 'string', ...oneLine(max) }, (input) => parseText(input, { max }))
 
 /** Text that is taken whatever it holds, and kept as far as it can be shown. */
 export const remark = ({ max }: { max: number }) =>
-  field({ type: 'string' }, (input) => (typeof input === 'string' ? showable(input, max) : notText))
+  field({ type: 'string', maxLength: BODY_BYTES_MAX }, (input) =>
+    typeof input === 'string' ? showable(input, max) : notText,
+  )
 
 /**
  * What the API description says about a field: its text, and an example as it is sent. Under a name of our own, because
@@ -51,7 +58,7 @@ export const id = () => text({ max: ID_MAX })
 
 /** An id that has to fit in a path: every URL parser removes the segments `.` and `..`. */
 export const pathId = () =>
-  field({ type: 'string', minLength: 1, maxLength: ID_MAX, not: { enum: ['.', '..'] } }, (input) => {
+  field({ type: 'string', ...oneLine(ID_MAX), not: { enum: ['.', '..'] } }, (input) => {
     if (input !== '.' && input !== '..') return parseText(input, { max: ID_MAX })
     return new FieldError('value_error', 'Value error, must not be "." or ".."')
   })
@@ -71,7 +78,7 @@ export type DecimalBounds<T extends bigint> = { placesMax?: number; above?: T; a
 
 /** A decimal string within bounds, read by `read` (which rounds), bounded after rounding. */
 export const decimal = <T extends bigint>(read: (text: string) => T, bounds: DecimalBounds<T>) =>
-  field({ type: 'string', pattern: patternOf(bounds) }, (input): T | FieldError => {
+  field({ type: 'string', ...writtenIn(bounds) }, (input): T | FieldError => {
     if (typeof input !== 'string') return notText
     if (!DECIMAL_PATTERN.test(input))
       return new FieldError('decimal_parsing', 'Input should be a valid decimal')
@@ -108,15 +115,17 @@ function shown(bound: bigint, placesMax?: number): string {
   return placesMax === undefined ? text.replace(/\.00$/, '') : text
 }
 
-/** The pattern within these bounds. A sign is part of it only where a zero may be written -0. */
-function patternOf({ placesMax = 18, above, atLeast }: DecimalBounds<bigint>): string {
+/** How a number within these bounds is written. A sign is part of it only where a zero may be written -0. */
+function writtenIn({ placesMax = 18, above, atLeast }: DecimalBounds<bigint>) {
   const positive = above !== undefined || (atLeast !== undefined && atLeast > 0n)
-  return `^${positive ? '' : '-?'}\\d{1,18}(\\.\\d{1,${placesMax}})?$`
+  const pattern = `^${positive ? '' : '-?'}\\d{1,18}(\\.\\d{1,${placesMax}})?$`
+  return { pattern, maxLength: (positive ? 0 : 1) + 18 + 1 + placesMax }
 }
 
 /** An instant of the years 1 to 9999; one later than `limit.atMost` is refused in the words of `limit.beyond`. */
 export const datetime = (limit?: { atMost: Instant; beyond: string }) =>
-  field({ type: 'string', format: 'date-time' }, (input): Instant | FieldError => {
+  // Digits below a millisecond are cut, however many there are.
+  field({ type: 'string', format: 'date-time', maxLength: BODY_BYTES_MAX }, (input): Instant | FieldError => {
     if (typeof input !== 'string') return new FieldError('datetime_type', 'Input should be a valid datetime')
     const parsed = parseInstant(input)
     if (parsed.ok && limit && parsed.at > limit.atMost)

@@ -6,6 +6,13 @@ import { FieldError, field } from './fields.ts'
 
 export const PAGE_DEFAULT = 100
 export const PAGE_MAX = 1_000
+/** The most executions that one poll returns. */
+export const DUE_PAGE_MAX = 500
+
+/** The longest cursor: the end of a period and an id of characters of four bytes, wrapped. */
+export const CURSOR_MAX = 1_400
+/** How a cursor is written. */
+export const CURSOR = { minLength: 1, maxLength: CURSOR_MAX, pattern: '^[A-Za-z0-9_-]+$' }
 
 export const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) => {
   if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
@@ -31,8 +38,11 @@ export type Places<T> = { write: (place: T) => string; read: (text: string) => T
 export const wrap = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')
 
 export const cursor = <T>({ read, write }: Places<T>) =>
-  field({ type: 'string' }, (input): T | FieldError => {
-    const text = typeof input === 'string' ? Buffer.from(input, 'base64url').toString('utf8') : ''
+  field({ type: 'string', ...CURSOR }, (input): T | FieldError => {
+    const text =
+      typeof input === 'string' && input.length <= CURSOR_MAX
+        ? Buffer.from(input, 'base64url').toString('utf8')
+        : ''
     const place = read(text)
     return place !== null && wrap(write(place)) === input ? place : NOT_ONE
   })

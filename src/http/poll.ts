@@ -6,10 +6,8 @@ import { deliver } from '../core/lease.ts'
 import type { Tenant } from '../core/partner.ts'
 import { type DueJson, duePageAnswer } from './answers/schemas.ts'
 import { executionJson } from './executions.ts'
+import { DUE_PAGE_MAX } from './paging.ts'
 import { route } from './route.ts'
-
-/** The most executions that one poll returns. */
-export const DUE_PAGE_MAX = 500
 
 export const getDue = route({
   method: 'GET',

@@ -10,8 +10,9 @@ import { openBrowser, type Page } from '../support/browser.ts'
 import { startServe } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
-const OPERATIONS = Object.entries(DESCRIPTION.paths).flatMap(([path, operations]) =>
-  Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
+/** The wake-up is among them. */
+const OPERATIONS = Object.entries({ ...DESCRIPTION.paths, ...DESCRIPTION.webhooks }).flatMap(
+  ([path, operations]) => Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
 )
 
 const IS_DARK = `document.documentElement.classList.contains('dark-mode')`

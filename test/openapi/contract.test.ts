@@ -48,9 +48,11 @@ suite('the contract', () => {
       .flatMap((operations) => Object.values(operations))
       .flatMap(({ operationId, responses }) =>
         Object.entries(responses).flatMap(([status, { content }]) =>
-          Object.values(content['application/json'].examples ?? {}).map(({ value }) =>
-            entry(operationId, status, value),
-          ),
+          status === '200'
+            ? []
+            : Object.values(content['application/json'].examples ?? {}).map(({ value }) =>
+                entry(operationId, status, value),
+              ),
         ),
       )
     assert.ok(documented.length > 70, `there are ${documented.length} examples`)

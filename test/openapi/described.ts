@@ -9,17 +9,17 @@ import { VERSION } from '../../src/version.ts'
 type Reference = { $ref: string }
 type Schema = { [name: string]: unknown }
 type Example = { value: unknown }
-type Response = {
-  headers: Record<string, Reference>
-  content: { 'application/json': { schema: Reference; examples?: Record<string, Example> } }
-}
+type Body = { content: { 'application/json': { schema: Reference; examples?: Record<string, Example> } } }
+type Response = Body & { headers: Record<string, Reference> }
+type Header = { name: string; schema: Schema }
 export type DescribedOperation = {
   operationId: string
-  requestBody?: { content: { 'application/json': { schema: Reference } } }
+  requestBody?: Body
   responses: Record<string, Response>
 }
 export type Description = {
   paths: Record<string, Record<string, DescribedOperation>>
+  webhooks: Record<string, { post: { requestBody: Body; parameters: readonly Header[] } }>
   components: {
     schemas: Record<string, Schema>
     headers: Record<string, { required: boolean; schema: Schema }>

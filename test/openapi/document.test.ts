@@ -40,18 +40,47 @@ test('the linter does notice', async () => {
   assert.notEqual(problems.length, 0)
 })
 
-test('every example of a refusal has the shape of its answer', () => {
-  for (const operations of Object.values(DESCRIPTION.paths)) {
-    for (const { operationId, responses } of Object.values(operations)) {
-      for (const [status, { content }] of Object.entries(responses)) {
-        const { schema, examples } = content['application/json']
-        assert.ok(status === '200' || examples, `${operationId} ${status} has an example`)
-        for (const [name, { value }] of Object.entries(examples ?? {})) {
-          assertValid(schema.$ref, value, `${operationId} ${status} ${name}`)
-        }
-      }
-    }
+test('every body has examples, and each has the shape of its schema', () => {
+  const operations = Object.values(DESCRIPTION.paths).flatMap((methods) => Object.values(methods))
+  const bodies = operations.flatMap(({ operationId, requestBody, responses }) => [
+    ...(requestBody ? [[operationId, requestBody] as const] : []),
+    ...Object.entries(responses).map(([status, response]) => [`${operationId} ${status}`, response] as const),
+  ])
+  const wakeUps = Object.entries(DESCRIPTION.webhooks).map(
+    ([event, { post }]) => [event, post.requestBody] as const,
+  )
+  for (const [what, { content }] of [...bodies, ...wakeUps]) {
+    const { schema, examples = {} } = content['application/json']
+    assert.notEqual(Object.keys(examples).length, 0, `${what} has an example`)
+    for (const [name, { value }] of Object.entries(examples))
+      assertValid(schema.$ref, value, `${what} ${name}`)
   }
+})
+
+test('every text, list and whole number in it has a bound', () => {
+  const unbounded: string[] = []
+  let seen = 0
+  const look = (node: unknown, path: string): void => {
+    if (node === null || typeof node !== 'object') return
+    const { type, maxLength, maxItems, minimum, maximum, ...rest } = node as Record<string, unknown>
+    const types = [type].flat()
+    if (types.includes('string') && maxLength === undefined && !('enum' in rest || 'const' in rest))
+      unbounded.push(path)
+    if (types.includes('array') && maxItems === undefined) unbounded.push(path)
+    if (types.includes('integer') && (minimum === undefined || maximum === undefined)) unbounded.push(path)
+    if (type !== undefined) seen += 1
+    for (const [name, inner] of Object.entries(node))
+      if (!/^examples?$/.test(name)) look(inner, `${path}/${name}`)
+  }
+  look(DESCRIPTION, '')
+  assert.ok(seen > 200, `${seen} schemas`)
+  assert.deepEqual(unbounded, [])
+})
+
+test('no enum has a null among its values, which some generators cannot read', () => {
+  const text = JSON.stringify(DESCRIPTION)
+  assert.match(text, /"anyOf":\[\{"type":"string","enum":\["active","paused"\]\},\{"type":"null"\}\]/)
+  assert.doesNotMatch(text, /"enum":\[[^\]]*null/)
 })
 
 test('the same from the service, without a key, and from the shell', async (t) => {

@@ -3,6 +3,10 @@
 import { z } from 'zod'
 import type { SumColumn, SummaryColumn } from '../../billing/columns.ts'
 import { REPORT_STATUSES } from '../../core/confirmation-report.ts'
+import { MONTH_PATTERN } from '../../core/instant.ts'
+import { ID_MAX, REASON_MAX } from '../../core/text-lengths.ts'
+import { TIER_NAME_MAX, TIER_NAME_PATTERN } from '../../core/tier.ts'
+import { PAGE_MAX } from '../paging.ts'
 import {
   coinSum,
   count,
@@ -15,14 +19,15 @@ import {
   partnerPlanId,
   partnerSlug,
   partnerUserId,
+  prose,
   said,
+  text,
 } from './common-fields.ts'
 
-const averagePrice = z
+const averagePrice = dollarSum('Dollars per bitcoin; null without volume.', '64250.84').nullable()
+const month = z
   .string()
-  .nullable()
-  .meta({ pattern: '^-?\\d+\\.\\d{2,8}$', ...said('Dollars per bitcoin; null without volume.', '64250.50') })
-const month = z.string().meta(said('The UTC month.', '2026-01'))
+  .meta({ pattern: MONTH_PATTERN.source, maxLength: 7, ...said('The UTC month.', '2026-01') })
 
 export const monthlyAnswer = z.object({
   partner_slug: partnerSlug,
@@ -33,7 +38,11 @@ export const monthlyAnswer = z.object({
   currency: z.literal('USD').meta(said('Of every amount.', 'USD')),
   final: z.boolean().meta(said('True once the month is over: it never changes again.', false)),
   billable: z.boolean().meta(said('False in the test environment, whose fees are 0.00.', true)),
-  pricing_tier: z.string().meta(said('The tier in force.', 'starter')),
+  pricing_tier: z.string().meta({
+    pattern: TIER_NAME_PATTERN.source,
+    maxLength: TIER_NAME_MAX,
+    ...said('The tier in force.', 'starter'),
+  }),
   pricing_tier_source: z.enum(['override', 'volume']).meta(said('How the tier was chosen.', 'volume')),
   rate_bps: count('Of the volume, in hundredths of a percent.', 50),
   active_users: count('Users with a filled or partial trade.'),
@@ -69,6 +78,7 @@ export const monthlyUsersAnswer = z.object({
   month,
   users: z
     .array(z.object({ partner_user_id: partnerUserId, ...sums }))
+    .max(PAGE_MAX)
     .meta({ description: 'One page, by partner_user_id.' }),
   totals: z.object(sums).meta({ description: 'Over all users of the month, not of the page.' }),
   next_cursor: nextCursor('dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'),
@@ -82,7 +92,7 @@ export const tradeAnswer = z.object({
   partner_user_id: partnerUserId,
   partner_plan_id: partnerPlanId,
   execution_id: executionId,
-  partner_order_id: z.string().meta(said('Your order.', 'order-1')),
+  partner_order_id: text('Your order.', 'order-1', ID_MAX),
   status: z
     .enum(LINE_STATUSES)
     .meta(said('An adjustment corrects the trade of the same execution by signed differences.', 'filled')),
@@ -94,10 +104,11 @@ export const tradeAnswer = z.object({
   ).nullable(),
   partner_fee_usd: dollars('The fee you reported, if you did.', '0.05').nullable(),
   executed_at: instant('When it was filled; null when that is not known.').nullable(),
-  failure_reason: z
-    .string()
-    .nullable()
-    .meta(said('Why nothing was bought; of an adjustment, why it was made.', 'insufficient funds')),
+  failure_reason: prose(
+    'Why nothing was bought; of an adjustment, why it was made.',
+    'insufficient funds',
+    REASON_MAX,
+  ).nullable(),
 })
 
 export const tradesAnswer = z.object({
@@ -105,6 +116,9 @@ export const tradesAnswer = z.object({
   environment,
   month,
   final: z.boolean().meta(said('True once the month is over: it never changes again.', false)),
-  trades: z.array(tradeAnswer).meta({ description: 'One page, in the order they were recorded.' }),
+  trades: z
+    .array(tradeAnswer)
+    .max(PAGE_MAX)
+    .meta({ description: 'One page, in the order they were recorded.' }),
   next_cursor: nextCursor('MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA'),
 })

@@ -8,9 +8,11 @@ import { FREQUENCIES } from '../../core/frequency.ts'
 import type { PartnerStatus } from '../../core/partner.ts'
 import { PLAN_STATUSES } from '../../core/plan.ts'
 import { NEXT_STEPS } from '../../core/plan-next-step.ts'
+import { EMAIL_MAX, FAILURE_REASON_MAX, ID_MAX, TEXT_MAX } from '../../core/text-lengths.ts'
 import type { UserStatus } from '../../core/user.ts'
-import type { Webhook } from '../../core/webhook.ts'
+import { WEBHOOK_URL_MAX, type Webhook } from '../../core/webhook.ts'
 import { FAILURES_TO_PAUSE } from '../../core/webhook-pause.ts'
+import { DUE_PAGE_MAX, PAGE_MAX } from '../paging.ts'
 import {
   count,
   createdAt,
@@ -23,7 +25,9 @@ import {
   partnerPlanId,
   partnerSlug,
   partnerUserId,
+  prose,
   said,
+  text,
   updatedAt,
 } from './common-fields.ts'
 
@@ -33,17 +37,17 @@ const WEBHOOK_STATUSES = ['active', 'paused'] as const satisfies readonly Webhoo
 
 export const meAnswer = z.object({
   partner_slug: partnerSlug,
-  partner_name: z.string().meta(said('Its name as shown.', 'Acme Exchange')),
+  partner_name: prose('Its name as shown.', 'Acme Exchange', TEXT_MAX),
   status: z.enum(PARTNER_STATUSES).meta(said('A disabled partner is answered 403 instead.', 'active')),
   environment,
 })
 
 export const userAnswer = z.object({
   partner_user_id: partnerUserId,
-  email: z.string().nullable().meta(said('Contact or relay address.', 'user@example.com')),
-  auth_provider: z.string().nullable().meta(said('Where the user signs in.', 'apple')),
+  email: text('Contact or relay address.', 'user@example.com', EMAIL_MAX).nullable(),
+  auth_provider: text('Where the user signs in.', 'apple').nullable(),
   consent_accepted: z.literal(true).meta(said('A user exists only with consent.', true)),
-  consent_version: z.string().meta(said('The consent text that was accepted last.', '2026-01')),
+  consent_version: text('The consent text that was accepted last.', '2026-01'),
   consent_timestamp: instant('When it was accepted, as sent.', '2026-01-05T09:30:00.000Z'),
   status: z.enum(USER_STATUSES).meta(said('Plans of a disabled user do not fire.', 'linked')),
   created_at: createdAt,
@@ -101,9 +105,12 @@ export const planStateAnswer = planAnswer.extend({
 export const plansAnswer = z.object({
   partner_slug: partnerSlug,
   environment,
-  plans: z.array(planStateAnswer).meta({ description: 'One page, by partner_plan_id.' }),
+  plans: z.array(planStateAnswer).max(PAGE_MAX).meta({ description: 'One page, by partner_plan_id.' }),
   next_cursor: nextCursor('cGxhbiBwbGFuLTE'),
 })
+
+/** The id of a plan, an instant, and a count of ten digits at most. */
+const IDEMPOTENCY_KEY_MAX = ID_MAX + 1 + 24 + 1 + 10
 
 const dueAnswer = z.object({
   execution_id: executionId,
@@ -115,15 +122,17 @@ const dueAnswer = z.object({
   spend_currency: z.literal('USD').meta(said('What to spend.', 'USD')),
   amount_usd: dollars('The most to spend on this tranche.'),
   reason: z.literal('smart_timing').meta(said('The only reason there is.', 'smart_timing')),
-  idempotency_key: z
-    .string()
-    .meta(said('Plan id, window start and tranche index.', 'plan-1:2026-01-05T00:00:00.000Z:0')),
+  idempotency_key: text(
+    'Plan id, window start and tranche index.',
+    'plan-1:2026-01-05T00:00:00.000Z:0',
+    IDEMPOTENCY_KEY_MAX,
+  ),
   created_at: createdAt,
   lease_expires_at: instant('Unconfirmed by then, it is delivered again.', '2026-01-05T00:05:00.000Z'),
   delivered_count: z.int().min(1).meta(said('1 on the first delivery.', 1)),
 })
 
-export const duePageAnswer = z.array(dueAnswer)
+export const duePageAnswer = z.array(dueAnswer).max(DUE_PAGE_MAX)
 
 const executionAnswer = dueAnswer.extend({
   lease_expires_at: instant('Null until it is delivered.', '2026-01-05T00:05:00.000Z').nullable(),
@@ -137,7 +146,7 @@ export const executionsAnswer = z.object({
   partner_slug: partnerSlug,
   environment,
   as_of: instant('When this was read, by the clock of your environment.', '2026-01-05T00:06:00.000Z'),
-  executions: z.array(executionAnswer).meta({ description: 'One page, oldest first.' }),
+  executions: z.array(executionAnswer).max(PAGE_MAX).meta({ description: 'One page, oldest first.' }),
   next_cursor: nextCursor('MTc2NzU3MTIwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3Yzhk'),
 })
 
@@ -145,14 +154,18 @@ export const confirmedAnswer = z.object({
   ok,
   execution_id: executionId,
   status: z.enum(REPORT_STATUSES).meta(said('The recorded outcome.', 'filled')),
-  partner_order_id: z.string().meta(said('The recorded order.', 'order-1')),
+  partner_order_id: text('The recorded order.', 'order-1', ID_MAX),
   replayed: z.literal(true).meta(said('Present when this was recorded before.', true)).optional(),
 })
 
 export const webhookAnswer = z.object({
   partner_slug: partnerSlug,
   environment,
-  url: z.string().nullable().meta(said('Null when none is registered.', 'https://partner.example/tranche')),
+  url: z
+    .string()
+    .meta({ format: 'uri', maxLength: WEBHOOK_URL_MAX })
+    .nullable()
+    .meta(said('Null when none is registered.', 'https://partner.example/tranche')),
   status: z
     .enum(WEBHOOK_STATUSES)
     .nullable()
@@ -160,20 +173,27 @@ export const webhookAnswer = z.object({
   created_at: createdAt.nullable(),
   updated_at: updatedAt.nullable(),
   last_delivered_at: instant('The last delivery answered with a 2xx.').nullable(),
-  last_status_code: z.int().nullable().meta(said('The last status the receiver answered.', 204)),
+  last_status_code: z
+    .int()
+    .min(100)
+    .max(999)
+    .nullable()
+    .meta(said('The last status the receiver answered.', 204)),
   consecutive_failures: z.int().min(0).nullable().meta(said('Starts again at 0 after a success.', 0)),
   last_failed_at: instant(
     'The last delivery that failed, also when later ones did not; absent without one.',
   ).optional(),
-  last_failure_reason: z
-    .string()
-    .meta(said('Why it failed; absent without such a delivery.', 'HTTP 503'))
-    .optional(),
+  last_failure_reason: prose(
+    'Why it failed; absent without such a delivery.',
+    'HTTP 503',
+    FAILURE_REASON_MAX,
+  ).optional(),
 })
 
 export const webhookRegisteredAnswer = webhookAnswer.extend({
   secret: z.string().meta({
-    pattern: '^sse_whsec_',
+    pattern: '^sse_whsec_[A-Za-z0-9_-]{43}$',
+    maxLength: 54,
     ...said('Signs the wake-ups. Shown this once.', 'sse_whsec_JkLh0cQ2vT5xYz8aB1dE4fG7hI0jK3lM6nO9pQ2rS5t'),
   }),
 })

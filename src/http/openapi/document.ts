@@ -1,13 +1,20 @@
 // The API description, OpenAPI 3.1, made from the route table and the schemas the handlers use.
 
 import { z } from 'zod'
+import { ID_MAX } from '../../core/text-lengths.ts'
+import { WEBHOOK_URL_MAX } from '../../core/webhook.ts'
+import { EVENT_NAME } from '../../core/webhook-payload.ts'
+import { EXECUTION_ID } from '../answers/common-fields.ts'
+import { BODY_BYTES_MAX } from '../body-and-query.ts'
 import { fillBody, noFillBody } from '../confirm.ts'
-import { SAMPLE } from '../fields.ts'
+import { oneLine, SAMPLE } from '../fields.ts'
 import type { Route } from '../route.ts'
 import { ROUTES } from '../routes.ts'
-import { HEADERS, INFO, PARAMETERS, TAGS } from './info-and-headers.ts'
+import { answerExamples, BODY_EXAMPLES, type Examples } from './examples.ts'
+import { HEADERS, INFO, PARAMETERS, SERVERS, TAGS } from './info-and-headers.ts'
 import type { RefusalExample } from './refusal-examples.ts'
 import { OPERATIONS, type Operation } from './route-descriptions.ts'
+import { wakeUp, wakeUpCall } from './wake-up.ts'
 
 type Json = { [name: string]: unknown }
 
@@ -21,10 +28,15 @@ export function describeApi(version: string): Json {
   return {
     openapi: '3.1.1',
     info: { ...INFO, version },
-    servers: [{ url: '/', description: 'The service that answers this document.' }],
+    servers: SERVERS,
     security: [{ key: [] }],
     tags: TAGS,
     paths,
+    webhooks: {
+      [EVENT_NAME]: {
+        post: wakeUpCall(jsonOf('WakeUp', answerExamples('WakeUp', schemaOf(wakeUp, 'output')))),
+      },
+    },
     components: {
       securitySchemes: {
         key: {
@@ -59,13 +71,13 @@ function operationOf(route: Route): Json {
     ...(isAddition && { 'x-addition': true }),
     parameters: parametersOf(route, operation.params ?? {}),
     ...(operation.body !== undefined && {
-      requestBody: { required: true, content: jsonOf(operation.body) },
+      requestBody: { required: true, content: jsonOf(operation.body, BODY_EXAMPLES[operation.body]) },
     }),
     responses: {
       '200': {
         description: 'Done.',
         headers: headersOf(operation.headers),
-        content: jsonOf(operation.answer),
+        content: jsonOf(operation.answer, answerExamples(operation.answer, schemaOf(route.answer, 'output'))),
       },
       ...refusalsOf(operation.refusals),
     },
@@ -78,7 +90,7 @@ function parametersOf(route: Route, params: Record<string, string>): Json[] {
     in: 'path',
     required: true,
     description: 'Percent-encoded.',
-    schema: { type: 'string', minLength: 1 },
+    schema: { type: 'string', ...(name === 'execution_id' ? EXECUTION_ID : oneLine(ID_MAX)) },
     example,
   }))
   const shape = route.query ? schemaOf(route.query, 'input') : { properties: {}, required: [] }
@@ -146,26 +158,44 @@ function headersOf(more: Record<string, string> = {}): Json {
   )
 }
 
-const jsonOf = (name: string): Json => ({
-  'application/json': { schema: { $ref: `#/components/schemas/${name}` } },
+const jsonOf = (name: string, examples: Examples | undefined): Json => ({
+  'application/json': { schema: { $ref: `#/components/schemas/${name}` }, ...(examples && { examples }) },
 })
 
+/** The longest names a webhook's host twice. */
+const DETAIL_MAX = 2 * WEBHOOK_URL_MAX + 500
+
 const refusal = z.object({
-  detail: z.string().meta({ description: 'What is wrong, for a person to read.' }),
+  detail: z.string().meta({ maxLength: DETAIL_MAX, description: 'What is wrong, for a person to read.' }),
 })
+
+/** Where a body stops being JSON. */
+const offset = z.int().min(0).max(BODY_BYTES_MAX)
+/** More fields than any body or query has. */
+const FIELDS_MAX = 20
 
 const validationRefusal = z.object({
   detail: z
     .array(
       z.object({
-        type: z.string().meta({ description: 'The kind of mistake, for a program.', examples: ['missing'] }),
+        type: z.string().meta({
+          pattern: '^[a-z_]+$',
+          maxLength: 64,
+          description: 'The kind of mistake, for a program.',
+          examples: ['missing'],
+        }),
         loc: z
-          .array(z.union([z.string(), z.int()]))
+          .array(z.union([z.string().meta({ pattern: '^[a-z_]+$', maxLength: 64 }), offset]))
+          .min(1)
+          .max(2)
           .meta({ description: 'Where: body or query, then the field.', examples: [['body', 'amount_usd']] }),
-        msg: z.string().meta({ description: 'The mistake in words.', examples: ['Field required'] }),
+        msg: z
+          .string()
+          .meta({ maxLength: 500, description: 'The mistake in words.', examples: ['Field required'] }),
       }),
     )
     .min(1)
+    .max(FIELDS_MAX)
     .meta({ description: 'Every wrong field, in the order of the documentation.' }),
 })
 
@@ -180,6 +210,7 @@ function schemas(): Json {
   return {
     ...made,
     ...confirmation(),
+    WakeUp: schemaOf(wakeUp, 'output'),
     Refusal: schemaOf(refusal, 'output'),
     ValidationRefusal: schemaOf(validationRefusal, 'output'),
   }
@@ -214,8 +245,6 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
     io,
     override: ({ jsonSchema }) => {
       delete jsonSchema.additionalProperties
-      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
-      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
     },
   })
   return flatten(made) as Json
@@ -223,7 +252,7 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
 
 /**
  * Samples by their proper name, and what may also be null as `type: [string, null]` rather than a choice of two
- * schemas.
+ * schemas. An enum stays such a choice: with a null among its values, some generators make types that do not compile.
  */
 function flatten(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(flatten)
@@ -236,6 +265,5 @@ function flatten(node: unknown): unknown {
   const { anyOf, ...rest } = flat as { anyOf?: Json[] }
   const [one, other, ...more] = anyOf ?? []
   if (!one || other?.type !== 'null' || more.length > 0 || typeof one.type !== 'string') return flat
-  const values = Array.isArray(one.enum) ? { enum: [...one.enum, null] } : {}
-  return { ...one, ...rest, ...values, type: [one.type, 'null'] }
+  return one.enum ? flat : { ...one, ...rest, type: [one.type, 'null'] }
 }

@@ -1,5 +1,7 @@
 // The parts of the API description that belong to no route.
 
+const REQUEST_ID = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$', maxLength: 128 }
+
 export const INFO = {
   title: 'Partner Smart Timing Execution API',
   summary: 'Recurring Bitcoin purchase plans, timed tranche by tranche.',
@@ -8,8 +10,17 @@ export const INFO = {
     'holds money. Every amount is a decimal string, every instant is UTC. The sandbox and the live environment differ by',
     'nothing but the key. Fields may be added to answers: ignore what you do not know.',
   ].join(' '),
+  contact: { name: 'The operator who gave you your key' },
   license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
 }
+
+export const SERVERS = [
+  {
+    url: '/',
+    description: 'The service that answers this document, for the sandbox and for production alike.',
+    'x-internal': false,
+  },
+]
 
 export const TAGS = [
   { name: 'Identity', description: 'Who a key belongs to.' },
@@ -27,7 +38,7 @@ export const PARAMETERS = [
     in: 'header',
     required: false,
     description: 'Your id of this call; it comes back, and is in the log. Anything else is replaced.',
-    schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
+    schema: REQUEST_ID,
     example: 'f3b1c6de-7a54-4c1e-9a51-0c2a8c1d7e10',
   },
 ]
@@ -36,7 +47,7 @@ export const HEADERS = {
   RequestId: {
     description: 'The id of this call, to quote to the operator.',
     required: true,
-    schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
+    schema: REQUEST_ID,
   },
   IgnoredFields: {
     description:
@@ -55,12 +66,12 @@ export const HEADERS = {
     description:
       'How many are still due after this page: above 0, poll again at once. Some services count no further than 10,000.',
     required: true,
-    schema: { type: 'integer', minimum: 0 },
+    schema: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
   },
   RetryAfter: {
     description: 'Seconds to wait.',
     required: true,
-    schema: { type: 'integer', minimum: 1 },
+    schema: { type: 'integer', minimum: 1, maximum: 86_400 },
   },
   Challenge: {
     description: 'Always Bearer.',

@@ -2,7 +2,7 @@
 
 import { MINUTE_MS } from '../../core/instant.ts'
 import { LEASE_MS } from '../../core/lease.ts'
-import { DUE_PAGE_MAX } from '../poll.ts'
+import { DUE_PAGE_MAX } from '../paging.ts'
 import {
   ANY_REFUSAL,
   BODY_REFUSALS,
