@@ -5,7 +5,8 @@ import type { PageRequest } from './paging.ts'
 
 /** Who did what to which thing: kept with every change an operator makes. */
 export type AuditEntry = { osUser: string; action: string; subject: string; detail: Record<string, unknown> }
-export type ListedAuditEntry = AuditEntry & { auditId: number; at: Instant }
+/** `partnerSlug` is whom it is about; null for what concerns no partner, or one that is not known. */
+export type ListedAuditEntry = AuditEntry & { auditId: number; at: Instant; partnerSlug: string | null }
 
 /** Which entries: from `since` on, before `until`, about one partner. Null asks for all. */
 export type AuditFilter = { since: Instant | null; until: Instant | null; slug: string | null }
@@ -13,7 +14,7 @@ export type AuditFilter = { since: Instant | null; until: Instant | null; slug: 
 export interface AuditStore {
   /**
    * Entries in the order they were made. An entry is about a partner if it names the partner or one of its keys, users,
-   * plans or executions. Entries about executions that a sandbox reset has wiped belong to nobody any more.
+   * plans, webhooks or executions. Entries about executions that a sandbox reset has wiped belong to nobody any more.
    */
   listAudit(page: PageRequest, filter?: AuditFilter): Promise<ListedAuditEntry[]>
 }

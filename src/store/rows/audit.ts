@@ -10,6 +10,7 @@ export type AuditRow = {
   action: string
   subject: string
   detail: string
+  partner_slug: string | null
 }
 export const auditEntryOf = (row: AuditRow): ListedAuditEntry => ({
   auditId: Number(row.audit_id),
@@ -18,4 +19,5 @@ export const auditEntryOf = (row: AuditRow): ListedAuditEntry => ({
   action: row.action,
   subject: row.subject,
   detail: JSON.parse(row.detail),
+  partnerSlug: row.partner_slug,
 })

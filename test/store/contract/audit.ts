@@ -41,6 +41,7 @@ export const auditContract: Contract = {
       ['user.erase', 'u', { partner_slug: 'acme' }],
       ['plan.bring-back', 'acme live plan p'],
       ['sandbox.reset', 'acme'],
+      ['webhook.resume', 'acme live'],
     ]
     const strange: typeof about = [
       ['partner.hold', 'bolt'],
@@ -48,6 +49,7 @@ export const auditContract: Contract = {
       ['trade.adjust', 'exec_of_nobody'],
       ['user.erase', 'acme', { partner_slug: 'bolt' }],
       ['plan.bring-back', 'acme-2 live plan p'],
+      ['webhook.resume', 'acme-2 live'],
       ['tier.set', 'acme'],
       ['database.restore', 'acme'],
     ]
@@ -58,6 +60,12 @@ export const auditContract: Contract = {
     assert.deepEqual(
       made.map(({ action, subject }) => [action, subject]),
       about.map(([action, subject]) => [action, subject]),
+    )
+    // Each entry says whom it is about, whoever is asked for.
+    const all = await store.listAudit(page, { since, until: null, slug: null })
+    assert.deepEqual(
+      all.filter(({ action }) => action !== AUDIT.action).map(({ partnerSlug }) => partnerSlug),
+      [...about.map(() => 'acme'), 'bolt', 'bolt', null, 'bolt', null, null, null, null],
     )
     const [second, third] = [made[1]?.at ?? since, made[2]?.at ?? since]
     const between = await store.listAudit(page, { since: second, until: third, slug: null })

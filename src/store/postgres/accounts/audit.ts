@@ -17,21 +17,21 @@ const INSERT = query(
   'insert into audit (at, os_user, action, subject, detail) values (:at, :os_user, :action, :subject, :detail)',
 )
 
-/** Whether an entry is about a partner: by its detail, or by what the subject of such an action is. */
-const OF_PARTNER = `case
-  when detail::json ->> 'partner_slug' is not null then detail::json ->> 'partner_slug' = :slug
-  when action like 'key.%' then subject in (
-    select k.key_id from api_keys k join tenants t on t.tenant_id = k.tenant_id where t.partner_slug = :slug)
-  when action like 'execution.%' or action like 'trade.%' then exists (
-    select 1 from executions e join tenants t on t.tenant_id = e.tenant_id
-    where e.execution_id = subject and t.partner_slug = :slug)
-  when action like 'plan.%' then starts_with(subject, :slug || ' ')
-  when action like 'tier.%' or action like 'database.%' then false
-  else subject = :slug
+/** Whom an entry is about: by its detail, or by what the subject of such an action is. */
+const PARTNER = `case
+  when detail::json ->> 'partner_slug' is not null then detail::json ->> 'partner_slug'
+  when action like 'key.%' then (
+    select t.partner_slug from api_keys k join tenants t on t.tenant_id = k.tenant_id where k.key_id = subject)
+  when action like 'execution.%' or action like 'trade.%' then (
+    select t.partner_slug from executions e join tenants t on t.tenant_id = e.tenant_id where e.execution_id = subject)
+  when action like 'tier.%' or action like 'database.%' then null
+  -- What acts on a plan or a webhook names the partner first, then the environment.
+  else (select p.partner_slug from partners p where p.partner_slug = split_part(subject, ' ', 1))
 end`
 const LIST = query<AuditRow>(
-  `select * from audit where audit_id > :after and (:since::bigint is null or at >= :since)
-     and (:until::bigint is null or at < :until) and (:slug::text is null or ${OF_PARTNER})
+  `select *, ${PARTNER} as partner_slug from audit
+   where audit_id > :after and (:since::bigint is null or at >= :since)
+     and (:until::bigint is null or at < :until) and (:slug::text is null or ${PARTNER} = :slug)
    order by audit_id limit :limit`,
 )
 const ALL: AuditFilter = { since: null, until: null, slug: null }

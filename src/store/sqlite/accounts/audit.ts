@@ -7,17 +7,18 @@ import type { Connection, Database } from '../file/connection.ts'
 
 export type AuditLog = ReturnType<typeof createAuditLog>
 
-/** Whether an entry is about a partner: by its detail, or by what the subject of such an action is. */
-const OF_PARTNER = `case
-  when json_extract(detail, '$.partner_slug') is not null then json_extract(detail, '$.partner_slug') = :slug
-  when action glob 'key.*' then subject in (
-    select k.key_id from api_keys k join tenants t on t.tenant_id = k.tenant_id where t.partner_slug = :slug)
-  when action glob 'execution.*' or action glob 'trade.*' then exists (
-    select 1 from executions e join tenants t on t.tenant_id = e.tenant_id
-    where e.execution_id = subject and t.partner_slug = :slug)
-  when action glob 'plan.*' then substr(subject, 1, length(:slug) + 1) = :slug || ' '
-  when action glob 'tier.*' or action glob 'database.*' then 0
-  else subject = :slug
+/** What acts on a plan or a webhook names the partner first, then the environment. */
+const FIRST_WORD = `substr(subject, 1, instr(subject || ' ', ' ') - 1)`
+
+/** Whom an entry is about: by its detail, or by what the subject of such an action is. */
+const PARTNER = `case
+  when json_extract(detail, '$.partner_slug') is not null then json_extract(detail, '$.partner_slug')
+  when action glob 'key.*' then (
+    select t.partner_slug from api_keys k join tenants t on t.tenant_id = k.tenant_id where k.key_id = subject)
+  when action glob 'execution.*' or action glob 'trade.*' then (
+    select t.partner_slug from executions e join tenants t on t.tenant_id = e.tenant_id where e.execution_id = subject)
+  when action glob 'tier.*' or action glob 'database.*' then null
+  else (select p.partner_slug from partners p where p.partner_slug = ${FIRST_WORD})
 end`
 
 /** Adds entries, for the transactions of the other files. */
@@ -37,8 +38,9 @@ const ALL: AuditFilter = { since: null, until: null, slug: null }
 
 export function createAuditStore({ db, read }: Connection): AuditStore {
   const list = db.prepare<object, AuditRow>(
-    `select * from audit where audit_id > :after and (:since is null or at >= :since) and (:until is null or at < :until)
-       and (:slug is null or ${OF_PARTNER})
+    `select *, ${PARTNER} as partner_slug from audit
+     where audit_id > :after and (:since is null or at >= :since) and (:until is null or at < :until)
+       and (:slug is null or ${PARTNER} = :slug)
      order by audit_id limit :limit`,
   )
   return {
