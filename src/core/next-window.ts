@@ -1,7 +1,7 @@
 // Which window follows one that is over, and where on its grid a plan's window lies.
 
 import { type Frequency, WINDOW_MS } from './frequency.ts'
-import { type Instant, plus } from './instant.ts'
+import { type Instant, later, plus } from './instant.ts'
 import type { Usd } from './money.ts'
 import { type Opening, opening } from './window.ts'
 
@@ -46,6 +46,21 @@ export const slotAfter = ({ start, end, budget }: Opening): Opening => ({
   end: plus(end, end - start),
   budget,
 })
+
+/**
+ * A plan's first window: the slot of its grid that is now, or the one at a start_date still ahead. Where windows of its
+ * name may have started up to `usedUntil`, which a reset has removed, it starts a millisecond after that, so that no
+ * idempotency key comes twice; it ends with the slot even so.
+ */
+export function firstWindow(
+  { startDate, frequency, amount }: { startDate: Instant; frequency: Frequency; amount: Usd },
+  usedUntil: Instant | null,
+  now: Instant,
+): Opening {
+  const free = usedUntil === null ? now : later(now, plus(usedUntil, 1))
+  const slot = opening(gridStart(startDate, WINDOW_MS[frequency], free), frequency, amount)
+  return usedUntil === null ? slot : { ...slot, start: later(slot.start, plus(usedUntil, 1)) }
+}
 
 /** The slot of the grid start + n * length that contains `now`; `start` itself when it lies ahead. */
 export function gridStart(start: Instant, lengthMs: number, now: Instant): Instant {

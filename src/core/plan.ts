@@ -3,11 +3,11 @@
 import { type Frequency, WINDOW_MS } from './frequency.ts'
 import { type Instant, LATEST, plus } from './instant.ts'
 import { type Usd, usd } from './money.ts'
-import { gridStart } from './next-window.ts'
+import { firstWindow } from './next-window.ts'
 import { Problem } from './problem.ts'
 import type { User } from './user.ts'
 import { type CloseReason, type Opening, opening } from './window.ts'
-import { resetStart, resetsWindow } from './window-reset.ts'
+import { resetStart, resetsWindow, type UsedStarts } from './window-reset.ts'
 
 export const PLAN_STATUSES = ['active', 'paused', 'cancelled'] as const
 export type PlanStatus = (typeof PLAN_STATUSES)[number]
@@ -47,13 +47,11 @@ export type PlanRequest = {
   status?: PlanStatus | undefined
 }
 
-export type PlanSeen = {
+export type PlanSeen = UsedStarts & {
   user: User | null
   plan: Plan | null
   /** The current window's bounds, null when the plan has none. */
   window: { start: Instant; end: Instant } | null
-  /** When those of the plan's windows start that have executions and are not in the past. */
-  usedStarts: readonly Instant[]
 }
 
 export type PlanChange = {
@@ -94,13 +92,12 @@ export function writePlan(seen: PlanSeen, request: PlanRequest, now: Instant): P
   if (user.status !== 'linked' && !cancels) {
     throw new Problem('user_not_linked', `Partner user is not active (${user.status}).`)
   }
-  return plan ? rewrite({ ...seen, plan }, request, now) : create(request, now)
+  return plan ? rewrite({ ...seen, plan }, request, now) : create(seen, request, now)
 }
 
-function create(request: PlanRequest, now: Instant): PlanChange {
+function create({ usedBeforeReset }: PlanSeen, request: PlanRequest, now: Instant): PlanChange {
   const startDate = request.startDate ?? now
   const status = request.status ?? 'active'
-  const start = gridStart(startDate, WINDOW_MS[request.frequency], now)
   return {
     plan: {
       partnerUserId: request.partnerUserId,
@@ -114,7 +111,7 @@ function create(request: PlanRequest, now: Instant): PlanChange {
       updatedAt: now,
     },
     close: null,
-    open: status === 'cancelled' ? null : opening(start, request.frequency, request.amount),
+    open: status === 'cancelled' ? null : firstWindow({ ...request, startDate }, usedBeforeReset, now),
     cancelsExecutions: false,
   }
 }
@@ -136,7 +133,7 @@ function rewrite(seen: PlanSeen & { plan: Plan }, request: PlanRequest, now: Ins
   const { amount, frequency } = request
   if (window === null || resetsWindow(plan, { amount, frequency, status })) {
     const startDate = request.startDate ?? plan.startDate
-    const start = resetStart(seen.usedStarts, startDate, now)
+    const start = resetStart(seen, startDate, now)
     return {
       plan: {
         ...plan,

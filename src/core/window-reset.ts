@@ -6,6 +6,14 @@ import type { Usd } from './money.ts'
 
 type Terms = { amount: Usd; frequency: Frequency; status: 'active' | 'paused' | 'cancelled' }
 
+/** Where windows of a plan have started that had executions: no other may start there. */
+export type UsedStarts = {
+  /** Of those that are not in the past. */
+  usedStarts: readonly Instant[]
+  /** The latest that windows under the plan's name may have had before a reset of its sandbox; null for none. */
+  usedBeforeReset: Instant | null
+}
+
 /**
  * Whether a window with the full amount begins in place of what is left of the current one: when the amount or the
  * frequency changes, and when a paused plan goes on.
@@ -19,11 +27,17 @@ export function resetsWindow(before: Terms, after: Terms): boolean {
 const USED_AHEAD_MS = WINDOW_MS['bi-weekly']
 
 /**
- * Where a reset window starts: now, or at the plan's start_date while that lies ahead; and a millisecond after the
- * last window that already has executions, should the clock have gone back, so that no idempotency key is made twice.
+ * Where a reset window starts: now, or at the plan's start_date while that lies ahead; a millisecond after the last
+ * window that already has executions, should the clock have gone back, and after all that a reset of the sandbox has
+ * removed, so that no idempotency key is made twice.
  */
-export function resetStart(usedStarts: readonly Instant[], startDate: Instant, now: Instant): Instant {
-  const wanted = later(now, startDate)
+export function resetStart(
+  { usedStarts, usedBeforeReset }: UsedStarts,
+  startDate: Instant,
+  now: Instant,
+): Instant {
+  const free = usedBeforeReset === null ? now : later(now, plus(usedBeforeReset, 1))
+  const wanted = later(free, startDate)
   const near = usedStarts.filter((used) => wanted <= used && used < plus(wanted, USED_AHEAD_MS))
   let start = near.reduce((latest, used) => later(latest, plus(used, 1)), wanted)
   while (usedStarts.includes(start)) start = plus(start, 1)

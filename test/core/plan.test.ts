@@ -45,6 +45,7 @@ const SEEN: PlanSeen & { plan: Plan } = {
   plan: PLAN,
   window: { start: T0, end: plus(T0, WINDOW_MS.weekly) },
   usedStarts: [],
+  usedBeforeReset: null,
 }
 
 type Case = {
@@ -137,7 +138,11 @@ test('a re-send that changes nothing answers the plan as it is, untouched', () =
 })
 
 const created = (request: Partial<PlanRequest>): PlanChange =>
-  writePlan({ user: user(), plan: null, window: null, usedStarts: [] }, { ...REQUEST, ...request }, NOW)
+  writePlan(
+    { user: user(), plan: null, window: null, usedStarts: [], usedBeforeReset: null },
+    { ...REQUEST, ...request },
+    NOW,
+  )
 
 const ANCHORS: [what: string, startDate: number | null | undefined, windowStart: number][] = [
   ['none', undefined, NOW],
@@ -208,6 +213,19 @@ test('a reset starts now or at a start_date ahead, and never where a window with
       assert.equal(change.plan.startDate, asks ?? inHours(stored), what)
     }
   }
+})
+
+test('a reset starts after every window that a reset of the sandbox has removed', () => {
+  const startOf = (used: Instant, startDate: Instant) =>
+    writePlan(
+      { ...SEEN, plan: { ...PLAN, startDate }, usedBeforeReset: used },
+      { ...REQUEST, amount: usd('61.00') },
+      NOW,
+    ).open?.start
+  assert.equal(startOf(plus(NOW, -1), T0), NOW)
+  assert.equal(startOf(NOW, T0), plus(NOW, 1))
+  assert.equal(startOf(plus(NOW, DAY_MS), plus(NOW, DAY_MS)), plus(NOW, DAY_MS + 1))
+  assert.equal(startOf(NOW, plus(NOW, DAY_MS)), plus(NOW, DAY_MS))
 })
 
 const REFUSALS: [

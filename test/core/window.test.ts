@@ -4,9 +4,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { FREQUENCIES, type Frequency, WINDOW_MS } from '../../src/core/frequency.ts'
-import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
+import { DAY_MS, HOUR_MS, type Instant, later, plus } from '../../src/core/instant.ts'
 import { type Usd, usd } from '../../src/core/money.ts'
-import { gridStart, openSlot, roll } from '../../src/core/next-window.ts'
+import { firstWindow, gridStart, openSlot, roll } from '../../src/core/next-window.ts'
 import {
   adjustSpent,
   close,
@@ -222,4 +222,25 @@ test('a slot whose last millisecond began a window has no room for another', () 
   const after = (usedStart: Instant) => openSlot(slot, { claimed: 0n as Usd, usedStart }, usd('5.00'))
   assert.equal(after(plus(slot.end, -1)), null)
   assert.deepEqual(after(plus(slot.end, -2)), { ...slot, start: plus(slot.end, -1) })
+})
+
+test('a first window is that of the grid, and starts after the last that a reset has removed', () => {
+  const gap = fc.integer({ min: -40 * DAY_MS, max: 40 * DAY_MS })
+  fc.assert(
+    fc.property(fc.constantFrom(...FREQUENCIES), gap, gap, (frequency, date, used) => {
+      const [startDate, usedUntil, length] = [plus(T0, date), plus(T0, used), WINDOW_MS[frequency]]
+      const terms = { startDate, frequency, amount: BUDGET }
+      const plain = firstWindow(terms, null, T0)
+      assert.deepEqual(plain, opening(gridStart(startDate, length, T0), frequency, BUDGET))
+      const window = firstWindow(terms, usedUntil, T0)
+      if (used < plain.start - T0) assert.deepEqual(window, plain)
+      else assert.equal(window.start, later(plain.start, plus(usedUntil, 1)))
+      assert.equal((window.end - startDate) % length, 0)
+      assert.ok(window.start < window.end && window.end - window.start <= length && T0 < window.end)
+      assert.equal(window.budget, BUDGET)
+    }),
+  )
+  // Nothing is left of the slot: the next one.
+  const last = firstWindow({ startDate: T0, frequency: 'daily', amount: BUDGET }, plus(days(1), -1), T0)
+  assert.deepEqual(last, opening(days(1), 'daily', BUDGET))
 })

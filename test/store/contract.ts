@@ -20,6 +20,7 @@ import { passContract } from './contract/passes.ts'
 import { planPageContract } from './contract/plan-pages.ts'
 import { priceContract } from './contract/prices.ts'
 import { raceContract } from './contract/races.ts'
+import { sandboxKeyContract } from './contract/sandbox-keys.ts'
 import { sandboxContract } from './contract/sandboxes.ts'
 import { tenancyContract } from './contract/tenancy.ts'
 import { uniquenessContract } from './contract/uniqueness.ts'
@@ -46,6 +47,7 @@ const PARTS: Record<string, Contract> = {
   prices: priceContract,
   'a disputed clock': clockContract,
   sandboxes: sandboxContract,
+  'the keys of a sandbox': sandboxKeyContract,
   atomicity: atomicityContract,
   'what there is once': uniquenessContract,
   'several connections': connectionContract,

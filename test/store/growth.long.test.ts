@@ -12,7 +12,7 @@ import { REASON_MAX } from '../../src/core/text-lengths.ts'
 import { linkUser } from '../../src/core/user.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { failed, filled, firstTranche, link, openWorld, report, sendPlan, T0 } from './world.ts'
+import { AUDIT, failed, filled, firstTranche, link, openWorld, report, sendPlan, T0, tick } from './world.ts'
 
 const KIB = 1024
 const CONFIRMATIONS = 1_000
@@ -91,6 +91,15 @@ const COSTS: Record<string, { call: (world: World, n: number) => Promise<unknown
   'another amount of a plan': {
     call: ({ store, acme }, n) => sendPlan(store, acme, { amount: usd(`${100 + n}.00`) }),
     bytesMax: KIB,
+  },
+  'a plan with executions in a sandbox that is reset': {
+    call: async (world, n) => {
+      await link(world.store, world.acme)
+      await sendPlan(world.store, world.acme, { partnerPlanId: longest(n) })
+      await tick(world, '60000')
+      await world.store.resetSandbox(world.acme, AUDIT)
+    },
+    bytesMax: 8 * KIB,
   },
   'the same user and plan again': {
     call: async ({ store, acme }) => {

@@ -34,6 +34,13 @@ export const USED_STARTS = `
   select distinct window_start from executions where plan_id = :plan_id and window_start >= :now
   order by window_start`
 
+/** The latest start that a plan's name may have had in executions that a reset of its sandbox has removed. */
+export const USED_BEFORE_RESET = `
+  select max(x.used) as used from (
+    select window_start as used from used_before_reset
+    where tenant_id = :tenant and partner_plan_id = :partner_plan_id
+    union all select used_until from sandboxes where tenant_id = :tenant) x`
+
 export const MIN_TRANCHE =
   'select min_tranche from partners join tenants using (partner_slug) where tenant_id = :tenant'
 

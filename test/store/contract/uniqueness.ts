@@ -47,7 +47,7 @@ export const uniquenessContract: Contract = {
     const { store, acme } = await openWorld(t, open)
     await link(store, acme)
     await sendPlan(store, acme)
-    const unseen = { plan: null, window: null, usedStarts: [] }
+    const unseen = { plan: null, window: null, usedStarts: [], usedBeforeReset: null }
     const again = store.changePlan(acme, { ...PLAN, partnerPlanId: 'p2' }, (seen, now) =>
       writePlan({ ...seen, ...unseen }, PLAN, now),
     )

@@ -6,7 +6,7 @@ import type { Caller, Tenant } from '../../../core/partner.ts'
 import type { PlanChange } from '../../../core/plan.ts'
 import type { PlanState } from '../../../core/plan-next-step.ts'
 import type { ListedPlan, PlanStore } from '../../plans.ts'
-import { instant } from '../../rows/instant.ts'
+import { instant, instantOrNull } from '../../rows/instant.ts'
 import { type PlanRow, planOf, planParams } from '../../rows/plan.ts'
 import { type PlanStateRow, planStateOf } from '../../rows/plan-state.ts'
 import { type ScheduleRow, scheduleOf } from '../../rows/schedule.ts'
@@ -24,6 +24,7 @@ import {
   PLAN_STATES,
   PLANS_NAMED,
   UPDATE_PLAN,
+  USED_BEFORE_RESET,
   USED_STARTS,
   WINDOWS_OF_PLAN,
 } from '../../sql/plans.ts'
@@ -41,6 +42,7 @@ type ListedPlanRow = PlanRow & TenantRow
 const USER = query<UserRow>(SELECT_USER)
 const BY_NAME = query<PlanRow>(PLAN_BY_NAME)
 const STARTS = query<{ window_start: bigint }>(USED_STARTS)
+const BEFORE_RESET = query<{ used: bigint | null }>(USED_BEFORE_RESET)
 const MINIMUM = query<{ min_tranche: bigint }>(MIN_TRANCHE)
 const INSERT = query<{ plan_id: bigint }>(`${INSERT_PLAN} returning plan_id`)
 const UPDATE = query(UPDATE_PLAN)
@@ -126,12 +128,13 @@ function changePlan(
       partner_user_id: partnerUserId,
       partner_plan_id: partnerPlanId,
     }
-    const [times, , userRow, planRow, minimum] = await Promise.all([
+    const [times, , userRow, planRow, minimum, before] = await Promise.all([
       tx.times,
       lockPlanByName(tx, scope),
       tx.get(USER, scope),
       tx.get(BY_NAME, scope),
       tx.get(MINIMUM, scope),
+      tenant.environment === 'test' ? tx.get(BEFORE_RESET, scope) : undefined,
     ])
     const now = times.of(tenant.tenantId)
     const plan = planRow ? planOf(planRow) : null
@@ -139,7 +142,9 @@ function changePlan(
       ? await Promise.all([ledger.current(tx, plan.planId), tx.all(STARTS, { plan_id: plan.planId, now })])
       : [null, []]
     const usedStarts = starts.map(({ window_start }) => instant(window_start))
-    const change = decide({ user: userRow ? userOf(userRow) : null, plan, window, usedStarts }, now)
+    const usedBeforeReset = instantOrNull(before?.used ?? null)
+    const user = userRow ? userOf(userRow) : null
+    const change = decide({ user, plan, window, usedStarts, usedBeforeReset }, now)
     if (change.plan === plan) return plan
 
     const params = { ...scope, ...planParams(change.plan) }

@@ -133,7 +133,7 @@ export function createSandboxStore(connection: Connection): SandboxStore {
         async (tx) => {
           const { real } = await tx.times
           await open(tx, tenant, real)
-          const wiped = await wipe(tx, tenant)
+          const wiped = await wipe(tx, tenant, real)
           await addAudit(tx, entry, real)
           return wiped
         },

@@ -4,7 +4,7 @@ import type { Usd } from '../../../core/money.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { PlanState } from '../../../core/plan-next-step.ts'
 import type { PlanStore } from '../../plans.ts'
-import { instant } from '../../rows/instant.ts'
+import { instant, instantOrNull } from '../../rows/instant.ts'
 import { type PlanRow, planOf, planParams } from '../../rows/plan.ts'
 import { type PlanStateRow, planStateOf } from '../../rows/plan-state.ts'
 import { type ScheduleRow, scheduleOf } from '../../rows/schedule.ts'
@@ -22,6 +22,7 @@ import {
   PLAN_STATES,
   PLANS_NAMED,
   UPDATE_PLAN,
+  USED_BEFORE_RESET,
   USED_STARTS,
   WINDOWS_OF_PLAN,
 } from '../../sql/plans.ts'
@@ -48,14 +49,17 @@ export function createPlanStore(connection: Connection, ledger: Ledger, time: Te
       time.write(tenant, (now) => {
         const scope = { tenant: tenant.tenantId }
         const userRow = sql.user.get({ ...scope, partner_user_id: ids.partnerUserId })
-        const planRow = sql.plan.get({ ...scope, partner_plan_id: ids.partnerPlanId })
+        const names = { ...scope, partner_plan_id: ids.partnerPlanId }
+        const planRow = sql.plan.get(names)
         const plan = planRow ? planOf(planRow) : null
+        const before = tenant.environment === 'test' ? sql.usedBeforeReset.get(names) : null
         const change = decide(
           {
             user: userRow ? userOf(userRow) : null,
             plan,
             window: plan && ledger.current(plan.planId),
             usedStarts: plan ? sql.usedStarts.all({ plan_id: plan.planId, now }).map(instant) : [],
+            usedBeforeReset: instantOrNull(before ?? null),
           },
           now,
         )
@@ -108,6 +112,7 @@ function prepare({ db }: Connection) {
     user: db.prepare<object, UserRow>(SELECT_USER),
     plan: db.prepare<object, PlanRow>(PLAN_BY_NAME),
     usedStarts: db.prepare<object, bigint>(USED_STARTS).pluck(),
+    usedBeforeReset: db.prepare<object, bigint | null>(USED_BEFORE_RESET).pluck(),
     minTranche: db.prepare<object, bigint>(MIN_TRANCHE).pluck(),
     insert: db.prepare(INSERT_PLAN),
     update: db.prepare(UPDATE_PLAN),

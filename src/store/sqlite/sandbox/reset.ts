@@ -3,6 +3,7 @@
 import type { Instant } from '../../../core/instant.ts'
 import { notToWipe } from '../../../core/sandbox-limits.ts'
 import { type Wiped, wipedOf } from '../../sandboxes.ts'
+import { KEEP_USED_STARTS } from '../../sql/sandboxes.ts'
 import { WIPED as ROWS } from '../../sql/tables-a-reset-empties.ts'
 import type { Connection } from '../file/connection.ts'
 import { whenFree } from '../file/wait-for-lock.ts'
@@ -22,6 +23,7 @@ export function createWipe({ db, clock, lookAtName, lookAtSchema }: Connection):
     commit: db.prepare('commit'),
     rollback: db.prepare('rollback'),
     mark: db.prepare('update sandboxes set resetting = :resetting where tenant_id = :tenant'),
+    keep: KEEP_USED_STARTS.map((statement) => db.prepare(statement)),
     wipe: WIPED.map(([table, rows]) => ({
       table,
       statement: db.prepare(`delete from ${table} where ${rows}`),
@@ -32,6 +34,9 @@ export function createWipe({ db, clock, lookAtName, lookAtSchema }: Connection):
     if (sql.mark.run({ tenant, resetting: 1 }).changes !== 1) {
       throw notToWipe()
     }
+    // No purchase in it is dated later.
+    const real = clock()
+    for (const statement of sql.keep) statement.run({ tenant, real })
     const gone = new Map(
       sql.wipe.map(({ table, statement }) => [table, statement.run({ tenant }).changes] as const),
     )
