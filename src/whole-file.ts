@@ -6,7 +6,6 @@ import {
   existsSync,
   fsyncSync,
   linkSync,
-  openSync,
   readdirSync,
   renameSync,
   rmSync,
@@ -15,6 +14,7 @@ import {
 import { type FileHandle, open } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { Problem } from './core/problem.ts'
+import { openNamed } from './plain-file.ts'
 
 /**
  * Writes a file of which a reader sees the old content or the new one; a full disk leaves the old one, and a signal
@@ -137,7 +137,7 @@ const folderGiven = (name: string): string => `${name} is a folder: name a file 
 
 /** Waits until a file, or the names in a folder, are on disk. */
 export function sync(path: string): void {
-  const descriptor = openSync(path, 'r')
+  const descriptor = openNamed(path)
   try {
     fsyncSync(descriptor)
   } finally {

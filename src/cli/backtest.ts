@@ -58,15 +58,24 @@ async function run(cli: Cli, file: string, { frequency, tranches, chart }: Optio
 
 /** Replaces a chart that is already there, but nothing else: neither the prices nor a database. */
 async function writeChart(chart: string, svg: string): Promise<void> {
-  const { open, readFile, writeFile } = await import('node:fs/promises')
+  const { existsSync, readSync } = await import('node:fs')
+  const { withPlain } = await import('../plain-file.ts')
+  const { writeFileWhole } = await import('../whole-file.ts')
+  const head = Buffer.alloc(CHART_HEAD.length)
   try {
-    const existing = await readFile(chart, 'latin1').catch(() => null)
-    if (existing !== null && !existing.startsWith('<svg')) throw new Error('it exists and is not a chart')
-    if (existing === null) await (await open(chart, 'wx')).close()
-    await writeFile(chart, svg)
+    const isThere = existsSync(chart)
+    if (isThere) withPlain(chart, {}, (descriptor) => readSync(descriptor, head))
+    if (isThere && head.toString('latin1') !== CHART_HEAD) throw new Error('it exists and is not a chart')
+    await writeFileWhole(chart, once(svg), { replace: isThere })
   } catch (error) {
     throw new Problem('bad_file', `Cannot write the chart ${chart}: ${(error as Error).message}`)
   }
+}
+
+const CHART_HEAD = '<svg'
+
+async function* once(text: string): AsyncIterable<string> {
+  yield text
 }
 
 async function readHistory(cli: Cli, file: string): Promise<History> {

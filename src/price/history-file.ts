@@ -1,11 +1,11 @@
 // Price histories in files: a header `time,price`, then one price a line, read as a stream.
 
-import { createReadStream } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { closeSync, createReadStream, fstatSync } from 'node:fs'
 import { type Instant, parseInstant } from '../core/instant.ts'
 import type { Price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import { unreadable } from '../core/unreadable.ts'
+import { openNamed } from '../plain-file.ts'
 import { linesOf } from './lines.ts'
 import { positive } from './read-quote.ts'
 
@@ -25,8 +25,8 @@ export type PriceFile = {
 
 /** Opens a price file. Throws file_not_found, and bad_file when it cannot be read. */
 export async function readPriceFile(file: string): Promise<PriceFile> {
-  const bytes = await sizeOf(file)
-  const stream = createReadStream(file, { encoding: 'utf8', highWaterMark: CHUNK_BYTES })
+  const { fd, bytes } = openRegular(file)
+  const stream = createReadStream(file, { fd, encoding: 'utf8', highWaterMark: CHUNK_BYTES })
   let rows = 0
 
   async function* chunks(): AsyncGenerator<string> {
@@ -55,12 +55,13 @@ export async function readPriceFile(file: string): Promise<PriceFile> {
   return { bytes, bytesRead: () => stream.bytesRead, rows: () => rows, batches }
 }
 
-async function sizeOf(file: string): Promise<number> {
+function openRegular(file: string): { fd: number; bytes: number } {
   try {
-    const handle = await open(file)
-    const stat = await handle.stat().finally(() => handle.close())
-    if (!stat.isFile()) throw new Error('it is not a regular file')
-    return Math.max(1, stat.size)
+    const fd = openNamed(file)
+    const stat = fstatSync(fd)
+    if (stat.isFile()) return { fd, bytes: Math.max(1, stat.size) }
+    closeSync(fd)
+    throw new Error('it is not a regular file')
   } catch (error) {
     throw unreadable(file, error)
   }

@@ -14,6 +14,7 @@ export const BELOW_CLI = [
   'lanes',
   'log',
   'machine',
+  'plain-file',
   'price',
   'resources',
   'store',
@@ -39,8 +40,12 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   'engine/backtest': { may: ['core', 'engine/backtest', 'engine/slot-reserve'], packages: [] },
   billing: { may: ['core', 'billing', 'types of store'], packages: ['node:crypto'] },
   copy: { may: ['billing', 'core', 'copy', 'store'], packages: ['node:crypto'] },
-  'store/postgres': { may: ['core', 'store', 'store/postgres', 'lanes', 'resources', 'whole-file'] },
-  'store/sqlite': { may: ['core', 'store', 'store/sqlite', 'lanes', 'resources', 'whole-file'] },
+  'store/postgres': {
+    may: ['core', 'store', 'store/postgres', 'lanes', 'plain-file', 'resources', 'whole-file'],
+  },
+  'store/sqlite': {
+    may: ['core', 'store', 'store/sqlite', 'lanes', 'plain-file', 'resources', 'whole-file'],
+  },
   store: { may: ['core', 'store'], packages: ['node:crypto'] },
   http: {
     may: [
@@ -57,7 +62,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
     ],
   },
   webhook: { may: ['core', 'version', 'webhook', 'types of store', 'types of http'] },
-  price: { may: ['core', 'price', 'types of store'] },
+  price: { may: ['core', 'plain-file', 'price', 'types of store'] },
   // The demonstration plays the simulated partner, and no other command leans on either.
   cli: { may: COMMAND },
   // The only one that knows which stores there are.
@@ -87,5 +92,9 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   log: { may: ['core'] },
   resources: { may: [] },
   version: { may: [] },
-  'whole-file': { may: ['core'], packages: ['node:crypto', 'node:fs', 'node:fs/promises', 'node:path'] },
+  'plain-file': { may: ['core'], packages: ['node:fs'] },
+  'whole-file': {
+    may: ['core', 'plain-file'],
+    packages: ['node:crypto', 'node:fs', 'node:fs/promises', 'node:path'],
+  },
 }

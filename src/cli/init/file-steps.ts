@@ -2,19 +2,18 @@
 
 import {
   closeSync,
-  constants,
   existsSync,
   fchmodSync,
   fchownSync,
   fstatSync,
   lstatSync,
   mkdirSync,
-  openSync,
   readFileSync,
   type Stats,
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../core/problem.ts'
+import { isLinkRefused, openUnlinked } from '../../plain-file.ts'
 import { writeFileWhole } from '../../whole-file.ts'
 import type { Ids } from './run-installed.ts'
 import type { Step } from './step.ts'
@@ -102,12 +101,11 @@ export function readOwn(file: string): string | null {
 
 /** Opens the file itself, never the target of a link, which may have appeared since the check. It does not block. */
 function onPlace<T>(path: string, work: (place: number) => T): T {
-  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
   let place: number
   try {
-    place = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+    place = openUnlinked(path)
   } catch (error) {
-    throw (error as NodeJS.ErrnoException).code === 'ELOOP' ? notPlain(path) : error
+    throw isLinkRefused(error) ? notPlain(path) : error
   }
   try {
     return work(place)

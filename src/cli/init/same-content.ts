@@ -1,6 +1,7 @@
 // Whether two files are alike, told without holding either in memory: an executable has more than 150 MB.
 
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, fstatSync, readSync } from 'node:fs'
+import { openNamed } from '../../plain-file.ts'
 
 const PIECE_BYTES = 1 << 20
 
@@ -8,7 +9,7 @@ const PIECE_BYTES = 1 << 20
 export function haveSameContent(one: string, other: string): boolean {
   const files: number[] = []
   try {
-    for (const name of [one, other]) files.push(openSync(name, 'r'))
+    for (const name of [one, other]) files.push(openNamed(name))
     const [first = -1, second = -1] = files
     const [a, b] = [fstatSync(first), fstatSync(second)]
     if (a.dev === b.dev && a.ino === b.ino) return true

@@ -1,7 +1,7 @@
 // What init does, one step after the other; those for the program, its user and its folders are here. Each step knows
 // whether it is done, how to do it and how to undo it.
 
-import { chmodSync, copyFileSync, existsSync } from 'node:fs'
+import { chmodSync, constants, copyFileSync, existsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../core/problem.ts'
 import { quoted } from '../../core/shell-word.ts'
@@ -38,7 +38,7 @@ function programStep({ program }: Place): Step {
     },
     perform() {
       const aside = nameAside(program)
-      copyFileSync(self, aside)
+      copyFileSync(self, aside, constants.COPYFILE_EXCL)
       chmodSync(aside, 0o755)
       giveName(aside, program, { replace: true })
     },

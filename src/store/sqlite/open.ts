@@ -1,7 +1,8 @@
 // Opens a database file as a Store: creates it if asked to, migrates its schema, and puts its rooms together.
 
-import { chmodSync, closeSync, openSync } from 'node:fs'
+import { constants, fchmodSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'
+import { withPlain } from '../../plain-file.ts'
 import { waitAtClose } from '../at-close.ts'
 import type { MigrationState } from '../schema-version.ts'
 import type { Store } from '../store.ts'
@@ -156,8 +157,8 @@ function openDatabase(file: string, create: boolean) {
     if (!create) throw notThere(file)
     refuseClosedFolder(file)
     // Made private before SQLite opens it: its log and index files take over the mode.
-    closeSync(openSync(file, 'a', 0o600))
-    chmodSync(file, 0o600)
+    const flags = constants.O_RDWR | constants.O_CREAT
+    withPlain(realName(file), { flags }, (descriptor) => fchmodSync(descriptor, 0o600))
   }
   return openFile(file)
 }

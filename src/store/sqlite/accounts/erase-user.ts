@@ -2,6 +2,7 @@
 
 import { createReadStream } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
+import { openPlain } from '../../../plain-file.ts'
 import { type UserRow, userOf } from '../../rows/user.ts'
 import { ERASE_USER, SELECT_USER } from '../../sql/accounts.ts'
 import type { UserStore } from '../../users.ts'
@@ -69,7 +70,7 @@ const emptyLog = (db: Database): Promise<void> =>
 async function holds(file: string, text: string): Promise<boolean> {
   const sought = Buffer.from(text, 'utf8')
   let tail = Buffer.alloc(0)
-  for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) {
+  for await (const chunk of createReadStream(file, { fd: openPlain(file), highWaterMark: 1 << 20 })) {
     const piece = Buffer.concat([tail, chunk as Buffer])
     if (piece.includes(sought)) return true
     tail = piece.subarray(Math.max(0, piece.length - sought.length + 1))

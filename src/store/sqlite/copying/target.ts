@@ -1,10 +1,11 @@
 // A file under construction: filled under a temporary name, packed into another file, and given its name when it is
 // verified. Its bytes depend on its rows alone, so the same rows give the same bytes, whichever way they came.
 
-import { closeSync, existsSync, openSync, rmSync, statSync } from 'node:fs'
+import { existsSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
+import { createPrivate } from '../../../plain-file.ts'
 import { giveName, nameAside, sync } from '../../../whole-file.ts'
 import type { FileHistory, NewTarget, TargetOptions } from '../../copying/ends.ts'
 import { type Block, rowsOf } from '../../copying/lines.ts'
@@ -47,8 +48,8 @@ export async function newFile(
   const loading = nameAside(file)
   const packed = `${loading}-packed`
   // Private from the first byte.
-  closeSync(openSync(loading, 'wx', 0o600))
-  const db = openFile(loading)
+  const refuseOther = createPrivate(loading)
+  const db = openFile(loading, { fileMustExist: true })
   let result: Database | null = null
   const close = async () => {
     result?.close()
@@ -57,6 +58,7 @@ export async function newFile(
       for (const suffix of ['', ...BESIDE]) rmSync(name + suffix, { force: true })
   }
   try {
+    refuseOther()
     // Nobody else knows of it, and what a crash leaves of it is thrown away.
     for (const setting of ['journal_mode = memory', 'synchronous = off', 'cache_size = -65536'])
       db.pragma(setting)

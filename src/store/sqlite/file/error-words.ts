@@ -5,11 +5,14 @@ import { devNull } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import SQLite from 'better-sqlite3'
 import { Problem } from '../../../core/problem.ts'
+import { refuseStrange } from '../../../plain-file.ts'
 import { isSealedWords } from '../../copying/seal-words.ts'
 import { freeOn } from './disk-room.ts'
+import { realName } from './own-files.ts'
 
 /**
- * Throws bad_file for a name that cannot be a database: a folder, or a path through a folder that may not be entered.
+ * Throws bad_file for a name that cannot be a database: a folder, a pipe, or a path through a folder that may not be
+ * entered.
  */
 export function refuseUnreachable(file: string): void {
   if (isReachableFolder(file))
@@ -17,6 +20,7 @@ export function refuseUnreachable(file: string): void {
       'bad_file',
       `${file} is a folder: --db takes the file in it, such as ${file}/tranche.db.`,
     )
+  refuseStrange(realName(file))
 }
 
 /**
@@ -32,6 +36,7 @@ export const notThere = (file: string): Problem =>
 /** Throws bad_file for a copy that cannot be read: a folder, a path through a closed folder, somebody else's file. */
 export function refuseUnreadable(copy: string): void {
   if (isReachableFolder(copy)) throw new Problem('bad_file', `${copy} is a folder: name the copy in it.`)
+  refuseStrange(realName(copy))
   if (!isDenied(copy, constants.R_OK)) return
   throw new Problem(
     'bad_file',

@@ -1,19 +1,9 @@
 // The files that a database consists of, and the guard against writing anything else over them.
 
-import {
-  closeSync,
-  constants,
-  existsSync,
-  fchmodSync,
-  fchownSync,
-  fstatSync,
-  openSync,
-  readlinkSync,
-  realpathSync,
-  statSync,
-} from 'node:fs'
+import { existsSync, fchmodSync, fchownSync, fstatSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
+import { withPlain } from '../../../plain-file.ts'
 
 /** What SQLite may lay beside a database under its name. */
 export const BESIDE = ['-wal', '-shm', '-journal'] as const
@@ -84,15 +74,18 @@ export type Owner = { uid: number; gid: number }
  * owner.
  */
 export function handOver(file: string, { uid, gid }: Owner, mode?: number): void {
-  const descriptor = openSync(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
-  try {
+  withPlain(file, { ownedBy: () => ownersBeside(file) }, (descriptor) => {
     const mine = fstatSync(descriptor)
-    if (!mine.isFile() || mine.nlink !== 1) throw new Error(`${file} is not a file, or has a second name.`)
     if (mine.uid !== uid || mine.gid !== gid) fchownSync(descriptor, uid, gid)
     if (mode !== undefined) fchmodSync(descriptor, mode)
-  } finally {
-    closeSync(descriptor)
-  }
+  })
+}
+
+/** Whose a file of ours may be, beside root's and this user's own: the folder's owner, or that of its database. */
+export function ownersBeside(file: string): number[] {
+  const beside = [OWNER_SUFFIX, ...Object.values(LOCK_SUFFIX)].find((suffix) => file.endsWith(suffix))
+  const database = beside === undefined ? file : file.slice(0, -beside.length)
+  return [dirname(file), database].flatMap((name) => statSync(name, { throwIfNoEntry: false })?.uid ?? [])
 }
 
 /**

@@ -1,25 +1,29 @@
 // A lock between processes that the system releases when its holder dies, however it dies: SQLite's own lock on an
 // empty file beside the database. Nothing is ever written to it.
 
-import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs'
+import { constants, existsSync, fstatSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { Problem } from '../../../core/problem.ts'
+import { watchName, withPlain } from '../../../plain-file.ts'
 import { openFile } from './connection.ts'
 import { isBusy } from './error-kinds.ts'
 import { explained } from './error-words.ts'
-import { giveToFolderOwner } from './own-files.ts'
+import { giveToFolderOwner, ownersBeside } from './own-files.ts'
 
 const heldHere = new Set<string>()
 
 /**
  * Takes the lock and returns its release, or null when it is held, by another process or by this one. Throws
- * storage_failed for a disk that is full or fails.
+ * storage_failed for a disk that is full or fails, and bad_file for a name at which somebody put something else.
  */
 export function acquireLock(file: string): (() => void) | null {
   if (heldHere.has(file)) return null
   if (file.startsWith(':memory:')) return hold(file, () => {})
-  ensureFile(file)
-  const db = openFile(file)
+  const refuseOther = ensureFile(file)
+  // It must exist: SQLite would make one at the end of a link that has appeared since.
+  const db = openFile(file, { fileMustExist: true })
   try {
+    refuseOther()
     db.exec('begin immediate')
   } catch (error) {
     db.close()
@@ -29,9 +33,19 @@ export function acquireLock(file: string): (() => void) | null {
   return hold(file, () => db.close())
 }
 
-function ensureFile(file: string): void {
-  closeSync(openSync(file, 'a', 0o600))
+/** Returns a check of whether it still has its name. It is closed before it is locked: closing it gives up locks. */
+function ensureFile(file: string): () => void {
+  const flags = constants.O_RDWR | constants.O_CREAT
+  const refuseOther = withPlain(file, { flags, ownedBy: () => ownersBeside(file) }, (descriptor) => {
+    // Beside anything but an empty file, SQLite would take what lies there for a log or a journal.
+    if (fstatSync(descriptor).size === 0) return watchName(descriptor, file)
+    throw new Problem(
+      'bad_file',
+      `${file} is not empty, so it is no lock of ours: look at it, move it away, and run the command again.`,
+    )
+  })
   giveToFolderOwner(file)
+  return refuseOther
 }
 
 function hold(file: string, free: () => void): () => void {

@@ -1,21 +1,10 @@
 // Puts a copy in place of a database.
 
-import {
-  chmodSync,
-  closeSync,
-  constants,
-  copyFileSync,
-  existsSync,
-  openSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { formatInstant, type Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
+import { copyAll, openPlain, withPlain } from '../../../plain-file.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
 import type { AuditEntry } from '../../audit.ts'
 import type { Replaced } from '../../database.ts'
@@ -108,10 +97,7 @@ function fetchCopy(copy: string, aside: string): void {
       return `${mtimeNs} ${size}`
     })
   const before = state().join()
-  for (const suffix of parts) {
-    copyFileSync(copy + suffix, aside + suffix, constants.COPYFILE_EXCL)
-    chmodSync(aside + suffix, 0o600)
-  }
+  for (const suffix of parts) withPlain(copy + suffix, {}, (held) => copyAside(held, aside + suffix))
   if (state().join() !== before)
     throw new Problem('bad_file', `${copy} is being written to: take a copy with \`tranche backup\`.`)
 }
@@ -133,7 +119,7 @@ function noteRestore(aside: string, now: Instant, audit: AuditEntry): void {
  */
 function giveWay(file: string, { aside, kept }: { aside: string; kept: string }): string | null {
   // Opened first and closed last: closing a file gives up all locks of the process on it.
-  const held = openSync(file, 'r')
+  const held = openPlain(file)
   const db = openFile(file)
   try {
     const isWhole = takeAlone(db, file)
@@ -151,7 +137,7 @@ function giveWay(file: string, { aside, kept }: { aside: string; kept: string })
  * pair.
  */
 function giveWayUnread(file: string, { aside, kept }: { aside: string; kept: string }): string | null {
-  const held = openSync(file, 'r')
+  const held = openPlain(file)
   try {
     keepCopy(held, { file, kept })
   } finally {
@@ -203,16 +189,7 @@ const inUse = (file: string): Problem =>
 function keepCopy(held: number, { file, kept }: { file: string; kept: string }): void {
   const aside = nameAside(file)
   try {
-    const copy = openSync(aside, 'wx', 0o600)
-    try {
-      const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
-      for (let at = 0, read = -1; read !== 0; at += read) {
-        read = readSync(held, chunk, 0, chunk.length, at)
-        writeSync(copy, chunk.subarray(0, read))
-      }
-    } finally {
-      closeSync(copy)
-    }
+    copyAside(held, aside)
     takeOverRights(aside, file)
     sync(aside)
     renameSync(aside, kept)
@@ -221,7 +198,14 @@ function keepCopy(held: number, { file, kept }: { file: string; kept: string }):
   }
 }
 
-const CHUNK_BYTES = 2 ** 20
+function copyAside(held: number, aside: string): void {
+  const copy = openSync(aside, 'wx', 0o600)
+  try {
+    copyAll(held, copy)
+  } finally {
+    closeSync(copy)
+  }
+}
 
 /** What was written since it moved is elsewhere, and two would take writes. */
 function refuseSealed(file: string): void {

@@ -1,8 +1,9 @@
 // A copy of a database under a name of its own: whole, private and on disk before anybody can see it there.
 
-import { closeSync, openSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
+import { createPrivate } from '../../../plain-file.ts'
 import { giveName, nameAside, sync } from '../../../whole-file.ts'
 import type { Database } from './connection.ts'
 import { assertWhole } from './copy-is-whole.ts'
@@ -18,11 +19,12 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
   const aside = nameAside(copy)
   try {
     // Private from the first byte: SQLite fills an empty file that already exists.
-    closeSync(openSync(aside, 'wx', 0o600))
+    const refuseOther = createPrivate(aside)
     // A read transaction of its own: it waits for nobody, and nobody waits for it.
     db.prepare('vacuum into ?').run(aside)
     assertWhole(aside, 'The copy')
     sync(aside)
+    refuseOther()
     giveName(aside, copy, { replace })
     sync(dirname(copy))
   } catch (error) {

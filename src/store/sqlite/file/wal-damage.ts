@@ -2,9 +2,10 @@
 // whose checksum is wrong, and takes the rest for a write that was cut short. That may be right: then nobody was
 // answered. Or commits that were answered come after it, and would silently be lost. The two can be told apart.
 
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, fstatSync, readSync } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
 import { quoted } from '../../../core/shell-word.ts'
+import { openPlain } from '../../../plain-file.ts'
 import { indexFile, realName, walBytes, walFile } from './own-files.ts'
 import { canSeeLocks, locksOn } from './process-lock.ts'
 import { standStill } from './stand-still.ts'
@@ -80,7 +81,7 @@ function look(database: string): Damage | null {
   if (isEmpty) return answeredIn(index) > 0 ? { kind: 'gone', soundBytes: 0 } : null
   let descriptor: number
   try {
-    descriptor = openSync(walFile(database), 'r')
+    descriptor = openPlain(walFile(database))
   } catch {
     // SQLite has its own words for a file that cannot be read.
     return null

@@ -1,8 +1,9 @@
 // What the log of a database and its index say about themselves. The layouts are described in
 // https://www.sqlite.org/walformat.html.
 
-import { closeSync, openSync, readSync } from 'node:fs'
+import { readSync } from 'node:fs'
 import { endianness } from 'node:os'
+import { withPlain } from '../../../plain-file.ts'
 import { indexFile } from './own-files.ts'
 
 export const LOG_HEADER_BYTES = 32
@@ -71,13 +72,8 @@ export function readIndex(database: string): LogIndex | null {
 /** Null for a file that is not there, is shorter, or may not be read. */
 export function firstBytes(file: string, bytes: number): Buffer | null {
   try {
-    const descriptor = openSync(file, 'r')
-    try {
-      const buffer = Buffer.alloc(bytes)
-      return readSync(descriptor, buffer) === bytes ? buffer : null
-    } finally {
-      closeSync(descriptor)
-    }
+    const buffer = Buffer.alloc(bytes)
+    return withPlain(file, {}, (descriptor) => readSync(descriptor, buffer)) === bytes ? buffer : null
   } catch {
     return null
   }

@@ -1,19 +1,10 @@
 // Which file a log belongs to. SQLite takes any `-wal` that lies beside a database for its own: left behind by a file
 // that was replaced, it would be mixed into the new one, and both would be damaged.
 
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  readSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
+import { constants, ftruncateSync, readSync, rmSync, statSync, writeSync } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
-import { giveToFolderOwner, isMissing, ownerNote, walBytes, walFile } from './own-files.ts'
+import { withPlain } from '../../../plain-file.ts'
+import { giveToFolderOwner, isMissing, ownerNote, ownersBeside, walBytes, walFile } from './own-files.ts'
 import { LOG_HEADER_BYTES } from './wal-format.ts'
 
 /**
@@ -81,20 +72,9 @@ function read(note: string): { file: string; log: string } | null {
 
 const NOTE_BYTES_MAX = 256
 
-/**
- * Opens the note. Not through a link, nor anything else that others can put there: root works in their folders, too.
- */
-function withNote<T>(note: string, flags: number, work: (descriptor: number) => T): T {
-  const { O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants
-  const descriptor = openSync(note, flags | O_NOFOLLOW | O_NONBLOCK, 0o600)
-  try {
-    const found = fstatSync(descriptor)
-    if (!found.isFile() || found.nlink !== 1) throw new Error(`${note} is not a file of its own`)
-    return work(descriptor)
-  } finally {
-    closeSync(descriptor)
-  }
-}
+/** Opens the note, which must be our own: root works in the folders of others, too. */
+const withNote = <T>(note: string, flags: number, work: (descriptor: number) => T): T =>
+  withPlain(note, { flags, ownedBy: () => ownersBeside(note) }, work)
 
 const identities = (database: string) => [identityOf(database), identityOf(walFile(database))] as const
 

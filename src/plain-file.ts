@@ -1,0 +1,136 @@
+// Opens files whose names others can put something under: what is there may be a link, a pipe or somebody else's.
+
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readSync,
+  type Stats,
+  writeSync,
+} from 'node:fs'
+import { Problem } from './core/problem.ts'
+
+const { O_RDONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants
+
+/**
+ * Opens whatever has the name, but never the target of a link, and without waiting for the other end of a pipe. The
+ * caller looks at what it got. Throws the system's error; `isLinkRefused` recognises a link.
+ */
+export const openUnlinked = (path: string, flags = O_RDONLY, mode = 0o600): number =>
+  openSync(path, flags | O_NOFOLLOW | O_NONBLOCK, mode)
+
+export const isLinkRefused = (error: unknown): boolean =>
+  (error as NodeJS.ErrnoException | null)?.code === 'ELOOP'
+
+/** Opens what a person named, links included, and does not wait either. */
+export const openNamed = (path: string): number => openSync(path, O_RDONLY | O_NONBLOCK)
+
+export type PlainOptions = {
+  /** As of open(2); to read, unless given. A file that this creates is private. */
+  flags?: number
+  /** The users besides root and this one that it may belong to. Then it must also have one name, and one writer. */
+  ownedBy?: (() => readonly number[]) | null
+}
+
+/**
+ * Opens a plain file and gives its descriptor. Throws bad_file for a link and for anything else that is not a plain
+ * file, without having followed, created or waited for anything; for a file that must be our own, also when it is
+ * somebody else's, has a second name or may be written by everybody. Throws the system's error for the rest.
+ */
+export function openPlain(file: string, { flags = O_RDONLY, ownedBy = null }: PlainOptions = {}): number {
+  let descriptor: number
+  try {
+    descriptor = openUnlinked(file, flags)
+  } catch (error) {
+    // A socket, or a pipe without a reader, does not open at all, nor does a folder to be written.
+    refuseStrange(file)
+    throw error
+  }
+  try {
+    const found = fstatSync(descriptor)
+    const flaw = kindOf(found) ?? (ownedBy ? strangerOf(found, ownedBy()) : null)
+    if (flaw !== null) throw planted(file, flaw)
+    return descriptor
+  } catch (error) {
+    closeSync(descriptor)
+    throw error
+  }
+}
+
+/** Opens a plain file, as `openPlain` does, for as long as `work` takes. */
+export function withPlain<T>(file: string, options: PlainOptions, work: (descriptor: number) => T): T {
+  const descriptor = openPlain(file, options)
+  try {
+    return work(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/**
+ * Creates an empty private file for another program, or a library, to fill by its name. Returns a check that throws
+ * bad_file when the name leads to anything else by now.
+ */
+export function createPrivate(file: string): () => void {
+  const descriptor = openSync(file, 'wx', 0o600)
+  const refuseOther = watchName(descriptor, file)
+  closeSync(descriptor)
+  return refuseOther
+}
+
+/** Returns a check that throws bad_file when the name no longer leads to the open file, which may be closed by then. */
+export function watchName(descriptor: number, file: string): () => void {
+  const seen = fstatSync(descriptor, { bigint: true })
+  return () => {
+    const now = lstatSync(file, { bigint: true, throwIfNoEntry: false })
+    if (now?.ino !== seen.ino || now.dev !== seen.dev)
+      throw new Problem(
+        'bad_file',
+        `${file} was removed or replaced while it was in use: run the command again.`,
+      )
+  }
+}
+
+/** Throws bad_file for a name at which there is anything but a plain file. It opens nothing, and follows no link. */
+export function refuseStrange(file: string): void {
+  const found = lstatSync(file, { throwIfNoEntry: false })
+  const flaw = found ? kindOf(found) : null
+  if (flaw !== null) throw planted(file, flaw)
+}
+
+/** What something is that is not a plain file, with its article; null for a plain file. */
+export function kindOf(found: Stats): string | null {
+  if (found.isFile()) return null
+  if (found.isSymbolicLink()) return 'a link'
+  if (found.isDirectory()) return 'a folder'
+  if (found.isFIFO()) return 'a pipe'
+  return found.isSocket() ? 'a socket' : 'a device'
+}
+
+/** What makes a plain file somebody else's; null for our own. Windows has no such owners. */
+function strangerOf(found: Stats, others: readonly number[]): string | null {
+  if (found.nlink !== 1) return 'a file with a second name (a hard link)'
+  const uid = process.getuid?.()
+  if (uid === undefined) return null
+  if (![uid, 0, ...others].includes(found.uid)) return `a file of another user (uid ${found.uid})`
+  return (found.mode & 0o002) === 0 ? null : 'a file that everybody may write'
+}
+
+const planted = (file: string, kind: string): Problem =>
+  new Problem(
+    'bad_file',
+    `${file} is ${kind}, not a plain file of our own: look at it, move it away, and run the command again.`,
+  )
+
+const CHUNK_BYTES = 2 ** 20
+
+/** Copies all of an open file into another one. */
+export function copyAll(from: number, to: number): void {
+  const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
+  for (let at = 0, read = -1; read !== 0; at += read) {
+    read = readSync(from, chunk, 0, chunk.length, at)
+    writeSync(to, chunk.subarray(0, read))
+  }
+}
