@@ -7,7 +7,9 @@ import { EXECUTION_STATUSES, type ExecutionStatus } from '../core/execution.ts'
 import { type Instant, MINUTE_MS } from '../core/instant.ts'
 import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import type { ListedExecution } from '../store/executions.ts'
+import type { ExecutionOfOrder, ListedExecution, OrderIs } from '../store/executions.ts'
+import type { TenantFilter } from '../store/partners.ts'
+import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
 import {
   type adjustmentJson,
@@ -31,6 +33,7 @@ type ListOptions = {
   since?: Instant
   limit?: number
   stuck?: boolean
+  order?: string
 }
 
 export function executionCommand(cli: Cli): Command {
@@ -57,9 +60,17 @@ export function executionCommand(cli: Cli): Command {
         wholeNumber(1, 999_999_999),
       ),
     )
-    .action(({ partner, env, status, since, limit, stuck }: ListOptions) =>
+    .addOption(
+      new Option(
+        '--order <id>',
+        "that have this order of the partner's, as a trade, a further purchase or a late fill",
+      ).conflicts(['stuck', 'status', 'since', 'limit']),
+    )
+    .action(({ partner, env, status, since, limit, stuck, order }: ListOptions) =>
       cli.withStore(async (store) => {
         if (partner !== undefined) await partnerNamed(store, partner)
+        if (order !== undefined)
+          return listOfOrder(cli, store, { slug: partner ?? null, environment: env ?? null }, order)
         const filter = {
           slug: partner ?? null,
           environment: env ?? null,
@@ -128,6 +139,22 @@ async function show(cli: Cli, row: ListedExecution, outcome: Outcome): Promise<v
   )
 }
 
+/** An order has few executions: mostly one, and those that another report of it was refused for. */
+async function listOfOrder(cli: Cli, store: Store, filter: TenantFilter, order: string): Promise<void> {
+  const found = await store.findByOrder(filter, order)
+  await printList(cli, {
+    read: async () => found,
+    cursor: ({ execution }) => execution.executionId,
+    json: ofOrderJson,
+    columns: [...COLUMNS, ORDER_IS] as Column<ReturnType<typeof ofOrderJson>>[],
+  })
+}
+
+const ofOrderJson = ({ execution, orderIs }: ExecutionOfOrder) => ({
+  ...executionJson(execution),
+  order_is: orderIs,
+})
+
 const tableOf = async <T>(columns: Column<T>[], rows: T[]): Promise<string> =>
   rows.length === 0 ? '' : `\n\n${await renderTable(columns, rows)}`
 
@@ -146,8 +173,14 @@ const COLUMNS: Column<ReturnType<typeof executionJson>>[] = [
   { title: 'CREATED', of: (row) => row.created_at },
 ]
 
+const ORDER_IS: Column<{ order_is: OrderIs[] }> = {
+  title: 'ORDER IS',
+  of: (row) => row.order_is.join(', ').replaceAll('_', ' '),
+}
+
 const ADJUSTMENT_COLUMNS: Column<ReturnType<typeof adjustmentJson>>[] = [
   { title: 'ADJUSTMENT', of: (row) => row.adjustment, right: true },
+  { title: 'ORDER', of: (row) => row.partner_order_id },
   { title: 'USD', of: (row) => row.usd_difference, right: true },
   { title: 'BTC', of: (row) => row.btc_difference, right: true },
   { title: 'RECORDED', of: (row) => row.recorded_at },

@@ -34,6 +34,10 @@ export type ExecutionRecord = {
   lateFills: LateFill[]
 }
 
+/** What makes an order one of an execution: its trade has it, an adjustment, or a report that was refused and kept. */
+export type OrderIs = 'trade' | 'further_purchase' | 'late_fill'
+export type ExecutionOfOrder = { execution: ListedExecution; orderIs: OrderIs[] }
+
 export interface ExecutionStore {
   /**
    * Hands out what is due, oldest first: each handed to exactly one poll. `remaining` is how many the next poll would
@@ -69,4 +73,6 @@ export interface ExecutionStore {
   /** The cursor after which a listing has the newest `count` of its rows; null when there are no more. */
   cursorOfNewest(filter: ExecutionFilter, count: number): Promise<string | null>
   findExecution(executionId: string): Promise<ExecutionRecord | null>
+  /** The executions that an order id of a partner is recorded or reported for, oldest first. Found along indexes. */
+  findByOrder(filter: TenantFilter, partnerOrderId: string): Promise<ExecutionOfOrder[]>
 }

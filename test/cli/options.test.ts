@@ -42,6 +42,7 @@ const ROWS: Record<string, Row> = {
   '--to': MONTH,
   '--reason': REASON,
   'execution list --since': TIME,
+  'execution list --order': anyWords('A-1', ' a b'),
   'execution list --limit': whole(1, 999_999_999),
   '--price': PRICE,
   '--price-feed': anyWords('none', 'static:64250'),

@@ -91,6 +91,7 @@ const HELP: Record<string, Help> = {
     examples: [
       'execution list --partner acme --since 24h',
       'execution list --status failed --limit 20 --json',
+      'execution list --order A-1001',
     ],
   },
   'execution show': { examples: ['execution show exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'] },

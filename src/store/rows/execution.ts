@@ -4,6 +4,7 @@ import type { Execution, ExecutionStatus, Trigger } from '../../core/execution.t
 import type { ExecutionId } from '../../core/execution-id.ts'
 import type { Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
+import type { ExecutionOfOrder, OrderIs } from '../executions.ts'
 import { instant, instantOrNull } from './instant.ts'
 import { priceOrNull } from './price.ts'
 import { type TenantRow, tenantOf } from './tenant.ts'
@@ -56,6 +57,17 @@ export const executionOf = (row: ExecutionRow): Execution => ({
 })
 
 export type ListedExecutionRow = ExecutionRow & TenantRow
+
+export type OrderRow = ListedExecutionRow & { order_is: OrderIs }
+
+/** Rows of the same execution, which follow each other, make one. */
+export function executionsOfOrder(rows: readonly OrderRow[]): ExecutionOfOrder[] {
+  const byId = Map.groupBy(rows, ({ execution_id }) => execution_id)
+  return [...byId.values()].flatMap((of) => {
+    const [row] = of
+    return row ? { execution: listedExecution(row), orderIs: of.map(({ order_is }) => order_is) } : []
+  })
+}
 
 export const listedExecution = (row: ListedExecutionRow): Execution & { tenant: Tenant } => ({
   ...executionOf(row),

@@ -17,6 +17,19 @@ export const SELECT_LISTED_EXECUTION = `
   select ${EXECUTION_COLUMNS}, t.partner_slug, t.environment
   from ${EXECUTION_TABLES} join tenants t on t.tenant_id = e.tenant_id`
 
+const OF_ORDER = `partner_order_id = :order
+  and tenant_id in (select t.tenant_id from tenants t where ${OF_TENANT})`
+
+/** The executions of an order, a row for each way in which it is theirs. */
+export const EXECUTIONS_OF_ORDER = `
+  select ${EXECUTION_COLUMNS}, t.partner_slug, t.environment, o.order_is
+  from ${EXECUTION_TABLES} join tenants t on t.tenant_id = e.tenant_id
+    join (select execution_id, 'trade' as order_is, 1 as place from trades where ${OF_ORDER}
+      union select execution_id, 'further_purchase', 2 from adjustments where ${OF_ORDER}
+      union select execution_id, 'late_fill', 3 from late_reports where ${OF_ORDER}) o
+    on o.execution_id = e.execution_id
+  order by e.execution_id, o.place`
+
 const JOIN_SANDBOX = 'left join sandboxes s on s.tenant_id = e.tenant_id'
 // The plus makes it go by ids, the order of the table: a page is read from where it begins, and nothing is sorted.
 const IS_LISTED = `e.execution_id > :after and (cast(:status as text) is null or e.status = :status)

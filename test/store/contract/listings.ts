@@ -1,11 +1,23 @@
 // Listings: page after page they give every row once, in one order, at every page size.
 
 import assert from 'node:assert/strict'
+import { acceptLate } from '../../../src/core/decide-late-fill.ts'
 import { DAY_MS, type Instant } from '../../../src/core/instant.ts'
 import { price, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
 import type { PageRequest } from '../../../src/store/paging.ts'
-import { type Contract, filled, link, openWorld, poll, report, sendPlan, setUser, tick } from '../world.ts'
+import {
+  AUDIT,
+  type Contract,
+  filled,
+  link,
+  openWorld,
+  poll,
+  report,
+  sendPlan,
+  setUser,
+  tick,
+} from '../world.ts'
 
 const EVERYBODY = { slug: null, environment: null }
 const ROWS = 5
@@ -24,6 +36,44 @@ type Listing = {
 }
 
 export const listingContract: Contract = {
+  'an order leads to its executions: by a trade, a further purchase or a late fill, of whom was asked':
+    async (t, open) => {
+      const world = await openWorld(t, open)
+      const { store, acme, bolt } = world
+      const ids: Record<string, string> = {}
+      for (const [name, tenant] of [
+        ['one', acme],
+        ['other', bolt],
+      ] as const) {
+        await link(store, tenant)
+        await sendPlan(store, tenant)
+        await tick(world, '60000')
+        const [sent] = await poll(store, tenant)
+        ids[name] = sent?.executionId ?? ''
+        await report(store, tenant, ids[name], filled(usd('10'), 'o1'))
+        await report(store, tenant, ids[name], filled(usd('5'), 'o2'))
+      }
+      const { one = '', other = '' } = ids
+      const found = async (slug: string | null, order: string) =>
+        (await store.findByOrder({ slug, environment: null }, order)).map(({ execution, orderIs }) => [
+          execution.executionId,
+          ...orderIs,
+        ])
+      assert.deepEqual(await found(null, 'o1'), [
+        [one, 'trade'],
+        [other, 'trade'],
+      ])
+      assert.deepEqual(await found('acme', 'o2'), [[one, 'late_fill']])
+      await store.acceptLateReport({ executionId: one, reportId: null }, acceptLate, () => AUDIT)
+      assert.deepEqual(await found(null, 'o2'), [
+        [one, 'further_purchase', 'late_fill'],
+        [other, 'late_fill'],
+      ])
+      assert.deepEqual(await found('bolt', 'o1'), [[other, 'trade']])
+      assert.deepEqual(await found(null, 'O1'), [])
+      assert.deepEqual(await store.findByOrder({ slug: 'acme', environment: 'live' }, 'o1'), [])
+    },
+
   'every listing in pages gives each row once, in order': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme } = world

@@ -8,11 +8,14 @@ import type { PollNotes } from '../../last-polls.ts'
 import {
   type ExecutionRow,
   executionOf,
+  executionsOfOrder,
   type ListedExecutionRow,
   listedExecution,
+  type OrderRow,
 } from '../../rows/execution.ts'
 import {
   CANCEL_EXECUTION,
+  EXECUTIONS_OF_ORDER,
   EXECUTIONS_OF_TENANT,
   LIST_EXECUTIONS,
   listingParams,
@@ -32,6 +35,7 @@ import { ledger } from './windows-and-schedules.ts'
 
 const CANCEL = query(CANCEL_EXECUTION)
 const OF_TENANT_PAGE = query<ExecutionRow>(EXECUTIONS_OF_TENANT)
+const OF_ORDER = query<OrderRow>(EXECUTIONS_OF_ORDER)
 const LIST = query<ListedExecutionRow>(LIST_EXECUTIONS)
 const NEWEST = query<{ execution_id: string }>(NEWEST_EXECUTION)
 // Without the order and the offset, the planner may look for the least id in the whole table, and would read all of it
@@ -108,6 +112,9 @@ export function createExecutionStore(connection: Connection, notes: PollNotes): 
       ),
 
     findExecution: (executionId) => read((tx) => records.find(tx, executionId)),
+
+    findByOrder: (filter, order) =>
+      read(async (tx) => executionsOfOrder(await tx.all(OF_ORDER, { ...filter, order }))),
   }
 }
 

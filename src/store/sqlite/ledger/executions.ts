@@ -11,11 +11,14 @@ import type { PollNotes } from '../../last-polls.ts'
 import {
   type ExecutionRow,
   executionOf,
+  executionsOfOrder,
   type ListedExecutionRow,
   listedExecution,
+  type OrderRow,
 } from '../../rows/execution.ts'
 import {
   CANCEL_EXECUTION,
+  EXECUTIONS_OF_ORDER,
   EXECUTIONS_OF_TENANT,
   LIST_EXECUTIONS,
   listingParams,
@@ -142,6 +145,8 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
       }),
 
     findExecution: (executionId) => read(() => records.find(executionId)),
+
+    findByOrder: (filter, order) => read(() => executionsOfOrder(sql.ofOrder.all({ ...filter, order }))),
   }
 }
 
@@ -158,6 +163,7 @@ function prepare({ db }: Connection) {
     forgetCounts: db.prepare('delete from open_counts where tenant_id = :tenant and n = 0'),
     cancel: db.prepare(CANCEL_EXECUTION),
     list: db.prepare<object, ListedExecutionRow>(LIST_EXECUTIONS),
+    ofOrder: db.prepare<object, OrderRow>(EXECUTIONS_OF_ORDER),
     earliest: db
       .prepare<object, string | null>(
         `select min(e.execution_id) from tenants t cross join executions e on e.tenant_id = t.tenant_id
