@@ -33,6 +33,9 @@ const PATHS = Object.entries(DESCRIPTION.paths)
   // A path without a parameter in it comes before one that has one in the same place.
   .sort((a, b) => a.matches.source.length - b.matches.source.length)
 
+/** Their bounds are in the schemas, too. */
+const NUMBERS = { int32: true, int64: true } as const
+
 let loaded: Ajv2020 | undefined
 /** Dates alone and other ways to write an instant are taken too; the description names the one to use. */
 let requests: Ajv2020 | undefined
@@ -66,7 +69,10 @@ export function assertDescribed(
 export function assertAccepted(method: string, path: string, body: unknown): void {
   const reference = operationAt(method, path)?.requestBody?.content['application/json'].schema.$ref
   if (reference === undefined) return
-  requests ??= new Ajv2020({ strict: false, formats: { 'date-time': true, uri: true } }).addSchema({
+  requests ??= new Ajv2020({
+    strict: false,
+    formats: { ...NUMBERS, 'date-time': true, uri: true },
+  }).addSchema({
     $id: 'api',
     components: DESCRIPTION.components,
   })
@@ -91,7 +97,7 @@ function validator(reference: string): ValidateFunction {
   loaded ??= new Ajv2020({
     strict: false,
     allErrors: true,
-    formats: { 'date-time': DATE_TIME, uri: true },
+    formats: { ...NUMBERS, 'date-time': DATE_TIME, uri: true },
   }).addSchema({ $id: 'api', components: closed(DESCRIPTION.components) })
   const known = compiled.get(reference) ?? loaded.compile({ $ref: `api${reference}` })
   compiled.set(reference, known)

@@ -262,6 +262,8 @@ function flatten(node: unknown): unknown {
       name === SAMPLE ? ['examples', [value]] : [name, flatten(value)],
     ),
   )
+  // Without a format, generators of some languages take whole numbers of 32 bits.
+  if (flat.type === 'integer') return { ...flat, format: Number(flat.maximum) < 2 ** 31 ? 'int32' : 'int64' }
   const { anyOf, ...rest } = flat as { anyOf?: Json[] }
   const [one, other, ...more] = anyOf ?? []
   if (!one || other?.type !== 'null' || more.length > 0 || typeof one.type !== 'string') return flat

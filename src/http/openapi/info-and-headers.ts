@@ -66,12 +66,12 @@ export const HEADERS = {
     description:
       'How many are still due after this page: above 0, poll again at once. Some services count no further than 10,000.',
     required: true,
-    schema: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
+    schema: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER, format: 'int64' },
   },
   RetryAfter: {
     description: 'Seconds to wait.',
     required: true,
-    schema: { type: 'integer', minimum: 1, maximum: 86_400 },
+    schema: { type: 'integer', minimum: 1, maximum: 86_400, format: 'int32' },
   },
   Challenge: {
     description: 'Always Bearer.',

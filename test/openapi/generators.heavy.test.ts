@@ -1,0 +1,126 @@
+// What other generators make of the API description: clients that compile under strict rules and talk to a real
+// serve; and what Spectral says of it.
+
+import assert from 'node:assert/strict'
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { before, suite, type TestContext, test } from 'node:test'
+import { build } from 'esbuild'
+import { startServe } from '../support/process.ts'
+import { withKey } from '../support/serve.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { DESCRIPTION } from './described.ts'
+import { GENERATORS, installGenerators, PROGRAMS, type Problem, placesOf, run } from './generators.ts'
+
+const SECURITY = readFileSync(join(import.meta.dirname, '../../docs/security.md'), 'utf8')
+/** As the compiler calls strict, and array members that may be missing. */
+const RULES =
+  '--noEmit --strict --noUncheckedIndexedAccess --target esnext --module preserve --moduleResolution bundler ' +
+  '--skipLibCheck --lib esnext,dom,dom.iterable'
+
+/** The folder that has the packages; null where the registry cannot be asked. */
+let packages: string | null = null
+
+/** A folder with the packages, the programs and a description; null when there are no packages, which is said. */
+function workshop(t: TestContext, description: unknown): string | null {
+  if (packages === null) {
+    t.diagnostic('NOT TESTED: the registry does not give the generators')
+    return null
+  }
+  const folder = temporaryFolder(t)
+  cpSync(PROGRAMS, folder, { recursive: true })
+  symlinkSync(join(packages, 'node_modules'), join(folder, 'node_modules'))
+  writeFileSync(join(folder, 'openapi.json'), JSON.stringify(description))
+  return folder
+}
+
+/** Makes a client of the description by this generator, and compiles its program. Throws what the compiler says. */
+async function makeClient(folder: string, { command, client }: (typeof GENERATORS)[string]): Promise<void> {
+  const programs = join(folder, 'node_modules/.bin')
+  const [generator, ...args] = command
+  await run(join(programs, generator), args, { cwd: folder })
+  cpSync(join(folder, client), join(folder, 'client.ts'))
+  await run(join(programs, 'tsc'), [...RULES.split(' '), 'main.ts'], { cwd: folder })
+}
+
+/** What Spectral finds by one of its rule sets; null when it is not there. */
+async function lint(t: TestContext, rules: 'oas' | 'owasp', description: unknown): Promise<Problem[] | null> {
+  const cwd = workshop(t, description)
+  return cwd === null ? null : JSON.parse(await run(process.execPath, ['lint.mjs', rules], { cwd }))
+}
+
+suite('the API description, to programs of others', () => {
+  before(async () => {
+    packages = await installGenerators().catch((error: Error) => {
+      assert.ok(!process.env.CI, `CI must install the generators: ${error.message}`)
+      return null
+    })
+  })
+
+  for (const [name, generator] of Object.entries(GENERATORS)) {
+    test(`${name} makes a client that compiles strictly and talks to the service`, async (t) => {
+      const folder = workshop(t, DESCRIPTION)
+      if (folder === null) return
+      await makeClient(folder, generator)
+      await build({
+        absWorkingDir: folder,
+        entryPoints: ['main.ts'],
+        outfile: join(folder, 'main.mjs'),
+        bundle: true,
+        platform: 'node',
+        format: 'esm',
+        // axios is CommonJS, and asks for Node's own modules by require.
+        banner: {
+          js: `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)`,
+        },
+      })
+      const { cwd, key } = await withKey(t)
+      const { url } = await startServe(t, ['--webhook-allow-cidr', '127.0.0.0/8'], { cwd })
+      const env = { TRANCHE_URL: url, KEY: key }
+      assert.deepEqual(JSON.parse(await run(process.execPath, ['main.mjs'], { cwd: folder, env })), {
+        slug: 'acme',
+        user: 'linked',
+        before: null,
+        after: 'active',
+        plan: 'daily',
+        due: 0,
+        refused: 'Execution not found.',
+      })
+    })
+  }
+
+  test('a null among the values of an enum is noticed: a client does not compile', async (t) => {
+    const good = '"anyOf":[{"type":"string","enum":["active","paused"]},{"type":"null"}]'
+    const bad = '"type":["string","null"],"enum":["active","paused",null]'
+    const folder = workshop(t, JSON.parse(JSON.stringify(DESCRIPTION).replaceAll(good, bad)))
+    if (folder === null) return
+    const generator = GENERATORS['openapi-zod-client'] ?? assert.fail()
+    await assert.rejects(makeClient(folder, generator), /Type 'null' is not assignable to type 'string'/)
+  })
+
+  test("Spectral's rules for OpenAPI are met, and it does notice", async (t) => {
+    const found = await lint(t, 'oas', DESCRIPTION)
+    if (!found) return
+    assert.deepEqual(found, [])
+    const { contact, ...info } = (DESCRIPTION as unknown as { info: { contact: object } }).info
+    assert.ok(contact)
+    const worse = await lint(t, 'oas', { ...DESCRIPTION, info })
+    assert.deepEqual(
+      worse?.map(({ code }) => code),
+      ['info-contact'],
+    )
+  })
+
+  test("each of OWASP's rules is met, or docs/security.md says where it is not, and why", async (t) => {
+    const problems = await lint(t, 'owasp', DESCRIPTION)
+    if (!problems) return
+    const told = [...SECURITY.matchAll(/^\| `(owasp:\S+)` \| (.+?) \| (.{20,}) \|$/gm)]
+    const broken = Map.groupBy(problems, ({ code }) => code)
+    assert.deepEqual(told.map(([, rule]) => rule).sort(), [...broken.keys()].sort())
+    for (const [, rule = '', where = ''] of told) {
+      const names = [...where.matchAll(/`([^`]+)`/g)].map(([, name]) => name)
+      // A row without names is about the whole description.
+      if (names.length > 0) assert.deepEqual(names.sort(), placesOf(broken.get(rule) ?? []), rule)
+    }
+  })
+})
