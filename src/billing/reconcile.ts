@@ -139,6 +139,7 @@ async function sumTrades(
       if (entry.kind === 'adjustment') {
         sum.volume += entry.adjustment.usd
         sum.btc += entry.adjustment.btc
+        sum.fees += entry.adjustment.fill?.partnerFee ?? 0n
         sums.set(tenant.tenantId, sum)
         continue
       }

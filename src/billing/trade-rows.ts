@@ -1,31 +1,32 @@
 // The rows of the trades report and of the adjustments report: what each column says of a fill, a failure or a
 // correction.
 
-import type { Report as ConfirmationReport } from '../core/confirmation-report.ts'
 import { formatInstant } from '../core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
+import { executedAtOf } from '../core/trade.ts'
 import type { AdjustmentLine, TradeLine } from '../store/months.ts'
 import type { AdjustmentColumn, TradeColumn } from './columns.ts'
 import type { Row } from './csv.ts'
 
 /** A line of a month as a row of its export. */
 export const tradeRow = (line: TradeLine): Row<TradeColumn> =>
-  line.entry.kind === 'trade' ? fillRow(line, line.entry.report) : adjustmentRow(line, line.entry)
+  line.entry.kind === 'trade' ? fillRow(line, line.entry) : adjustmentRow(line, line.entry)
 
 /** A correction, signed: together with the fill it names it adds up to what really happened. */
 function adjustmentRow(
   line: LineNames,
   { partnerOrderId, adjustment }: TradeLine['entry'] & { kind: 'adjustment' },
 ): Row<TradeColumn> {
+  const { fill } = adjustment
   return {
     ...namesOf(line),
     partner_order_id: partnerOrderId,
     status: 'adjustment',
     usd_amount: formatUsd(adjustment.usd),
     btc_amount: formatBtc(adjustment.btc),
-    execution_price: null,
-    partner_fee_usd: null,
-    executed_at: null,
+    execution_price: fill && formatPrice(fill.executionPrice),
+    partner_fee_usd: fill?.partnerFee == null ? null : formatUsd(fill.partnerFee),
+    executed_at: fill && formatInstant(fill.executedAt),
     failure_reason: adjustment.reason,
   }
 }
@@ -59,11 +60,13 @@ const namesOf = (line: LineNames) => ({
   execution_id: line.executionId,
 })
 
-function fillRow(line: LineNames, report: ConfirmationReport): Row<TradeColumn> {
+function fillRow(
+  line: LineNames,
+  { report, receivedAt }: TradeLine['entry'] & { kind: 'trade' },
+): Row<TradeColumn> {
   const fill = 'usdAmount' in report ? report : null
   const names = namesOf(line)
-  // A fill reported without its time counts as made when it was recorded; a failure without one has none.
-  const unreported = fill ? names.recorded_at : null
+  const executedAt = executedAtOf({ report, recordedAt: line.recordedAt, receivedAt })
   return {
     recorded_at: names.recorded_at,
     partner_slug: names.partner_slug,
@@ -77,7 +80,7 @@ function fillRow(line: LineNames, report: ConfirmationReport): Row<TradeColumn> 
     btc_amount: fill && formatBtc(fill.btcAmount),
     execution_price: fill && formatPrice(fill.executionPrice),
     partner_fee_usd: fill?.partnerFee == null ? null : formatUsd(fill.partnerFee),
-    executed_at: report.executedAt === null ? unreported : formatInstant(report.executedAt),
+    executed_at: executedAt === null ? null : formatInstant(executedAt),
     failure_reason: 'failureReason' in report ? report.failureReason : null,
   }
 }

@@ -183,6 +183,9 @@ const ADJUSTMENT_COLUMNS: Column<ReturnType<typeof adjustmentJson>>[] = [
   { title: 'ORDER', of: (row) => row.partner_order_id },
   { title: 'USD', of: (row) => row.usd_difference, right: true },
   { title: 'BTC', of: (row) => row.btc_difference, right: true },
+  { title: 'PRICE', of: (row) => row.execution_price, right: true },
+  { title: 'FEE', of: (row) => row.partner_fee_usd, right: true },
+  { title: 'EXECUTED', of: (row) => row.executed_at },
   { title: 'RECORDED', of: (row) => row.recorded_at },
   { title: 'REASON', of: (row) => row.reason },
 ]

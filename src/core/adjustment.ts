@@ -25,6 +25,17 @@ export type Adjustment = Amounts & {
   reportId: number | null
   /** The order of a further purchase; null when it is about the order of the trade. */
   partnerOrderId: string | null
+  /** What else the report of that late fill says; null without one, and where it was accepted before this was kept. */
+  fill: AdjustmentFill | null
+}
+
+/** What is known of the purchase behind an adjustment, besides its amounts. */
+export type AdjustmentFill = {
+  /** The difference to what the order's fee was so far; null when the report says nothing of a fee. */
+  partnerFee: Usd | null
+  executionPrice: Price
+  /** As reported, or when the report came. */
+  executedAt: Instant
 }
 
 export type TradeSeen = {
@@ -56,6 +67,14 @@ export function amountsOf({ report }: Trade, adjustments: readonly Amounts[]): A
     (sum, step) => ({ usd: (sum.usd + step.usd) as Usd, btc: (sum.btc + step.btc) as Btc }),
     first,
   )
+}
+
+/** What partners took as their own fee for an execution, in all; null when nobody has reported one. */
+export function feeOf({ report }: Trade, adjustments: readonly Pick<Adjustment, 'fill'>[]): Usd | null {
+  const first = isFill(report) ? report.partnerFee : null
+  const steps = [first, ...adjustments.map(({ fill }) => fill?.partnerFee ?? null)]
+  const said = steps.filter((fee) => fee !== null)
+  return said.length === 0 ? null : (said.reduce<bigint>((sum, fee) => sum + fee, 0n) as Usd)
 }
 
 /** The orders that an adjustment is about, and what they came to before it and after it. */
@@ -99,7 +118,7 @@ export function adjust(seen: TradeSeen, right: Amounts & { reason: string }, now
   }
   return correct(
     { ...seen, execution, window, trade },
-    { ...right, reportId: null, partnerOrderId: null },
+    { ...right, reportId: null, partnerOrderId: null, fill: null },
     now,
   )
 }
@@ -110,7 +129,7 @@ export function adjust(seen: TradeSeen, right: Amounts & { reason: string }, now
  */
 export function correct(
   seen: TradeSeen & { execution: Execution; window: Window; trade: Trade },
-  { usd, btc, ...origin }: Amounts & Pick<Adjustment, 'reason' | 'reportId' | 'partnerOrderId'>,
+  { usd, btc, ...origin }: Amounts & Pick<Adjustment, 'reason' | 'reportId' | 'partnerOrderId' | 'fill'>,
   now: Instant,
 ): Correction {
   const { execution, window, trade, adjustments, latestId, latestRecordedAt } = seen
@@ -118,7 +137,7 @@ export function correct(
   const after: Amounts = { usd, btc }
   refuseImpossible(after)
   const step = { usd: (usd - before.usd) as Usd, btc: (btc - before.btc) as Btc }
-  if (step.usd === 0n && step.btc === 0n) {
+  if (step.usd === 0n && step.btc === 0n && !origin.fill?.partnerFee) {
     throw conflict(
       `Execution ${execution.executionId} is already ${formatUsd(usd)} USD for ${formatBtc(btc)} BTC.`,
     )

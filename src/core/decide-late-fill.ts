@@ -1,7 +1,15 @@
 // Late fills: which one an operator means, and the decision that a report which was refused and kept tells of a real
 // purchase.
 
-import { type Adjustment, amountsOf, type Correction, correct, refuseImpossible } from './adjustment.ts'
+import {
+  type Adjustment,
+  type AdjustmentFill,
+  amountsOf,
+  type Correction,
+  correct,
+  feeOf,
+  refuseImpossible,
+} from './adjustment.ts'
 import { type ExecutionSeen, orderTaken, type Recorded } from './confirmation.ts'
 import type { Fill } from './confirmation-report.ts'
 import { isOpen } from './execution.ts'
@@ -42,7 +50,7 @@ export function acceptLate(seen: LateFillSeen, late: LateFill, now: Instant): Ac
     kind: 'recorded',
     execution: { ...execution, status: report.status },
     window: entered(window, { reservation: execution.amount, isReserved: isOpen(execution) }, report),
-    trade: tradeOf(seen, execution, report, now),
+    trade: { ...tradeOf(seen, execution, report, now), receivedAt: late.receivedAt },
     settles: null,
   }
 }
@@ -82,7 +90,8 @@ function acceptBeside(seen: Recording, late: LateFill, now: Instant): Correction
       throw undecidable(report, 'was reported before the execution was adjusted')
     }
     const after = plus(amountsOf(trade, adjustments), reported)
-    return correct(seen, { ...after, reason, reportId, partnerOrderId: report.partnerOrderId }, now)
+    const { partnerOrderId } = report
+    return correct(seen, { ...after, reason, reportId, partnerOrderId, fill: fillOf(late, null) }, now)
   }
   const isFurther = (one: Adjustment) => one.partnerOrderId !== null
   const further = adjustments.filter(isFurther)
@@ -91,8 +100,20 @@ function acceptBeside(seen: Recording, late: LateFill, now: Instant): Correction
   if (adjustments.some((one) => one.reportId === null && one.adjustmentId > since)) {
     throw undecidable(report, 'was adjusted together with others')
   }
-  return correct(seen, { ...further.reduce(plus, reported), reason, reportId, partnerOrderId: null }, now)
+  const feeSoFar = feeOf(
+    trade,
+    adjustments.filter((one) => !isFurther(one)),
+  )
+  const right = { ...further.reduce(plus, reported), reason, reportId, partnerOrderId: null }
+  return correct(seen, { ...right, fill: fillOf(late, feeSoFar) }, now)
 }
+
+/** The report without its amounts. One that says nothing of a fee leaves what the fee of its order was so far. */
+const fillOf = ({ report, receivedAt }: LateFill, feeSoFar: Usd | null): AdjustmentFill => ({
+  partnerFee: report.partnerFee === null ? null : ((report.partnerFee - (feeSoFar ?? 0n)) as Usd),
+  executionPrice: report.executionPrice,
+  executedAt: report.executedAt ?? receivedAt,
+})
 
 const plus = (a: { usd: Usd; btc: Btc }, b: { usd: Usd; btc: Btc }) => ({
   usd: (a.usd + b.usd) as Usd,

@@ -1,6 +1,6 @@
 // A trade: the record of a report that was accepted, and how it is dated.
 
-import type { Report } from './confirmation-report.ts'
+import { isFill, type Report } from './confirmation-report.ts'
 import type { Execution } from './execution.ts'
 import type { ExecutionId } from './execution-id.ts'
 import { type Instant, later } from './instant.ts'
@@ -9,8 +9,21 @@ export type Trade = {
   executionId: ExecutionId
   /** When the confirmation was accepted: this decides the month it is billed in. */
   recordedAt: Instant
+  /** When the report came, if an operator recorded it later; null: when it was recorded. */
+  receivedAt: Instant | null
   report: Report
 }
+
+/**
+ * When a fill was made: as the partner reported it, or else when its report came, whenever that was recorded. Null for
+ * a failure that was reported without a time.
+ */
+export const executedAtOf = ({
+  report,
+  recordedAt,
+  receivedAt,
+}: Pick<Trade, 'report' | 'recordedAt' | 'receivedAt'>): Instant | null =>
+  report.executedAt ?? (isFill(report) ? (receivedAt ?? recordedAt) : null)
 
 /**
  * How a trade or an adjustment is dated: now, and never before the latest one, whatever the clock does, so that no
@@ -26,5 +39,6 @@ export function tradeOf(
   report: Report,
   now: Instant,
 ): Trade {
-  return { executionId: execution.executionId, recordedAt: recordedAtOf(now, seen.latestRecordedAt), report }
+  const { executionId } = execution
+  return { executionId, recordedAt: recordedAtOf(now, seen.latestRecordedAt), receivedAt: null, report }
 }

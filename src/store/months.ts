@@ -25,7 +25,7 @@ export type TradeLine = LinePlace & {
   partnerUserId: string
   partnerPlanId: string
   entry:
-    | { kind: 'trade'; report: Report }
+    | { kind: 'trade'; report: Report; receivedAt: Instant | null }
     | { kind: 'adjustment'; partnerOrderId: string; adjustment: Adjustment }
 }
 

@@ -165,7 +165,7 @@ function enterOne(
   const amount = spent === 0n ? usd('10.00') : ((spent + 999_999n) / 1_000_000n) * 1_000_000n
   const { window, start, next } = book
   sql.execution.run({ ...scope, window, start, next, amount, status: report.status })
-  const digest = tradeDigest({ executionId, recordedAt: entry.at, report })
+  const digest = tradeDigest({ executionId, recordedAt: entry.at, receivedAt: null, report })
   sql.trade.run({ ...scope, user: book.user, ...reportParams(report), digest })
   book.next += 1
   book.spent += spent

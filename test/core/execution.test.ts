@@ -59,7 +59,7 @@ function seenIn(status: ExecutionStatus, recorded: Report | null = null): Execut
       released: usd('0'),
       closed: null,
     } as Window,
-    trade: said && { executionId: 'exec_1' as ExecutionId, recordedAt: NOW, report: said },
+    trade: said && { executionId: 'exec_1' as ExecutionId, recordedAt: NOW, receivedAt: null, report: said },
     lateFills: [],
     orderHeldBy: null,
     latestRecordedAt: null,

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { TestContext } from 'node:test'
 import { type Confirmation, confirm } from '../../src/core/confirmation.ts'
-import type { Report } from '../../src/core/confirmation-report.ts'
+import type { Fill, Report } from '../../src/core/confirmation-report.ts'
 import type { Execution } from '../../src/core/execution.ts'
 import { type Instant, plus } from '../../src/core/instant.ts'
 import { deliver } from '../../src/core/lease.ts'
@@ -148,7 +148,7 @@ export function filled(
   amount: Usd,
   order: string = randomUUID(),
   status: 'filled' | 'partial' = 'filled',
-): Report {
+): Fill {
   return {
     status,
     partnerOrderId: order,

@@ -1,12 +1,12 @@
 // An execution and what became of it, as JSON: its trade, its adjustments, a fill that came late.
 
-import { type Adjustment, amountsOf, type Correction } from '../../core/adjustment.ts'
+import { type Adjustment, amountsOf, type Correction, feeOf } from '../../core/adjustment.ts'
 import { isFill, type Report } from '../../core/confirmation-report.ts'
 import { idempotencyKey } from '../../core/idempotency-key.ts'
 import { formatInstant } from '../../core/instant.ts'
 import type { LateFill } from '../../core/keep-late-fill.ts'
-import { formatBtc, formatPrice, formatUsd } from '../../core/money.ts'
-import type { Trade } from '../../core/trade.ts'
+import { formatBtc, formatPrice, formatUsd, type Usd } from '../../core/money.ts'
+import { executedAtOf, type Trade } from '../../core/trade.ts'
 import type { ListedExecution } from '../../store/executions.ts'
 import type { ListedLateFill } from '../../store/trades.ts'
 
@@ -42,12 +42,18 @@ export const showJson = (row: ListedExecution, { trade, adjustments, lateFills }
   late_fills: lateFills.map(keptJson),
 })
 
+const usdOrNull = (amount: Usd | null): string | null => (amount === null ? null : formatUsd(amount))
+
 /** What an execution comes to after its adjustments; nothing where there are none. */
 function adjustedJson(trade: Trade | null, adjustments: Adjustment[]) {
   const amounts = trade && adjustments.length > 0 ? amountsOf(trade, adjustments) : null
   return amounts === null
     ? {}
-    : { adjusted_usd_amount: formatUsd(amounts.usd), adjusted_btc_amount: formatBtc(amounts.btc) }
+    : {
+        adjusted_usd_amount: formatUsd(amounts.usd),
+        adjusted_btc_amount: formatBtc(amounts.btc),
+        adjusted_partner_fee_usd: usdOrNull(trade && feeOf(trade, adjustments)),
+      }
 }
 
 export const adjustmentJson = (adjustment: Adjustment) => ({
@@ -58,6 +64,14 @@ export const adjustmentJson = (adjustment: Adjustment) => ({
   recorded_at: formatInstant(adjustment.recordedAt),
   report_id: adjustment.reportId,
   partner_order_id: adjustment.partnerOrderId,
+  ...adjustmentFillJson(adjustment),
+})
+
+/** What else is known of the purchase behind an adjustment. */
+export const adjustmentFillJson = ({ fill }: Adjustment) => ({
+  partner_fee_usd: usdOrNull(fill?.partnerFee ?? null),
+  execution_price: fill && formatPrice(fill.executionPrice),
+  executed_at: fill && formatInstant(fill.executedAt),
 })
 
 export const correctionJson = ({ adjustment, window, before, after }: Correction) => ({
@@ -85,10 +99,14 @@ const reportJson = (report: Report) => ({
   executed_at: report.executedAt === null ? null : formatInstant(report.executedAt),
 })
 
-export const tradeJson = (trade: Trade) => ({
-  ...reportJson(trade.report),
-  recorded_at: formatInstant(trade.recordedAt),
-})
+export function tradeJson(trade: Trade) {
+  const executedAt = executedAtOf(trade)
+  return {
+    ...reportJson(trade.report),
+    executed_at: executedAt === null ? null : formatInstant(executedAt),
+    recorded_at: formatInstant(trade.recordedAt),
+  }
+}
 
 /** A report that was refused and kept, and what was decided on it. */
 const keptJson = (late: LateFill) => {

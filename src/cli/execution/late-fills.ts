@@ -9,7 +9,7 @@ import { auditEntry } from '../shared/audit-entry.ts'
 import { confirmOnTerminal } from '../terminal/ask.ts'
 import { print, printList } from '../terminal/print.ts'
 import { type Column, renderFields } from '../terminal/table.ts'
-import { correctionJson, lateJson, tradeJson } from './json.ts'
+import { adjustmentFillJson, correctionJson, lateJson, tradeJson } from './json.ts'
 
 const REASONS = `
 REASON says why a report was refused:
@@ -87,7 +87,9 @@ const reportOption = (execution: Command) =>
     .argParser(wholeNumber(1, 999_999_999))
 
 const acceptanceJson = (executionId: string, made: Acceptance) =>
-  made.kind === 'adjusted' ? correctionJson(made) : { execution_id: executionId, ...tradeJson(made.trade) }
+  made.kind === 'adjusted'
+    ? { ...correctionJson(made), ...adjustmentFillJson(made.adjustment) }
+    : { execution_id: executionId, ...tradeJson(made.trade) }
 
 const COLUMNS: Column<ReturnType<typeof lateJson>>[] = [
   { title: 'REPORT', of: (row) => row.report_id, right: true },

@@ -102,8 +102,13 @@ export const tradeAnswer = z.object({
     'Dollars per bitcoin, as reported; null when there is none.',
     '64250.50',
   ).nullable(),
-  partner_fee_usd: dollars('The fee you reported, if you did.', '0.05').nullable(),
-  executed_at: instant('When it was filled; null when that is not known.').nullable(),
+  partner_fee_usd: dollarSum(
+    'The fee you reported, if you did; of an adjustment, the difference.',
+    '0.05',
+  ).nullable(),
+  executed_at: instant(
+    'When it was filled: as you reported it, or else when your report came; null when that is not known.',
+  ).nullable(),
   failure_reason: prose(
     'Why nothing was bought; of an adjustment, why it was made.',
     'insufficient funds',

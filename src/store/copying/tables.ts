@@ -67,7 +67,7 @@ export const TABLES: readonly Table[] = [
     'trades',
     'execution_id',
     `execution_id:text tenant_id plan_id user_id partner_order_id:text status:text usd_amount btc_amount
-     execution_price partner_fee_usd executed_at failure_reason:text recorded_at digest:text`,
+     execution_price partner_fee_usd executed_at failure_reason:text recorded_at received_at digest:text`,
   ),
   table(
     'late_reports',
@@ -80,7 +80,7 @@ export const TABLES: readonly Table[] = [
     'adjustments',
     'adjustment_id',
     `adjustment_id execution_id:text tenant_id plan_id user_id usd_amount btc_amount reason:text recorded_at
-     digest:text report_id partner_order_id:text`,
+     digest:text report_id partner_order_id:text partner_fee_usd execution_price executed_at`,
   ),
   table(
     'webhooks',

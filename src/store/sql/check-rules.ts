@@ -102,6 +102,16 @@ export const LEDGER_RULES: Rule[] = [
     message: (row) => `spent ${money(row.usd_amount)} of a reservation of ${money(row.amount_usd)}`,
   },
   {
+    // A trade that came late is dated by its report, which an operator accepted.
+    kind: 'trade_received',
+    sql: `select ${EXECUTION} from executions e join trades d on d.execution_id = e.execution_id
+      where d.received_at is not null and not exists (
+        select 1 from late_reports l
+        where l.execution_id = d.execution_id and l.accepted_at is not null
+          and l.partner_order_id = d.partner_order_id and l.received_at = d.received_at)`,
+    message: () => 'its trade is dated by a report that nobody accepted',
+  },
+  {
     kind: 'execution_place',
     sql: `select ${EXECUTION} from executions e
       join plans p on p.plan_id = e.plan_id join windows w on w.window_id = e.window_id
@@ -141,7 +151,8 @@ export const LEDGER_RULES: Rule[] = [
       `its adjustments bring it to ${money(row.usd)} USD and ${formatBtc(row.btc as Btc)} BTC, which no purchase can be`,
   },
   {
-    // An accepted late fill is an adjustment with the amounts its report leads to, of an order nothing else holds.
+    // An accepted late fill is an adjustment with the amounts its report leads to, of an order nothing else holds. One
+    // that is older than the columns of its fee, price and time has none.
     kind: 'adjustment_report',
     sql: `select 'adjustment ' || a.adjustment_id as place, null as start
       from adjustments a left join late_reports l on l.report_id = a.report_id
@@ -149,7 +160,11 @@ export const LEDGER_RULES: Rule[] = [
         or (a.partner_order_id is not null and (
           l.partner_order_id <> a.partner_order_id or l.usd_amount <> a.usd_amount or l.btc_amount <> a.btc_amount
           or exists (select 1 from trades d
-            where d.tenant_id = a.tenant_id and d.partner_order_id = a.partner_order_id))))`,
+            where d.tenant_id = a.tenant_id and d.partner_order_id = a.partner_order_id)))
+        or (a.execution_price is not null and (l.execution_price <> a.execution_price
+          or coalesce(l.executed_at, l.received_at) <> a.executed_at
+          or (a.partner_fee_usd is null) <> (l.partner_fee_usd is null)
+          or (a.partner_order_id is not null and l.partner_fee_usd <> a.partner_fee_usd))))`,
     message: () => 'does not say what the accepted report says, or its order is recorded twice',
   },
 ]

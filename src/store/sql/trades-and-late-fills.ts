@@ -9,9 +9,9 @@ export const ADJUSTMENTS =
 /** Its tenant, plan and user are those of the trade. */
 export const INSERT_ADJUSTMENT = `
   insert into adjustments (adjustment_id, execution_id, tenant_id, plan_id, user_id, usd_amount, btc_amount,
-    reason, recorded_at, report_id, partner_order_id, digest)
+    reason, recorded_at, report_id, partner_order_id, partner_fee_usd, execution_price, executed_at, digest)
   select :adjustment_id, execution_id, tenant_id, plan_id, user_id, :usd_amount, :btc_amount,
-    :reason, :recorded_at, :report_id, :partner_order_id, :digest
+    :reason, :recorded_at, :report_id, :partner_order_id, :partner_fee_usd, :execution_price, :executed_at, :digest
   from trades where execution_id = :execution_id`
 
 export const LATE_REPORTS = 'select * from late_reports where execution_id = :execution_id order by report_id'

@@ -99,7 +99,7 @@ const names = ({ id, tenant, plan }: Execution, recordedAt: number): Row => ({
 function fillRow(execution: Execution): Row {
   const { trade } = execution
   if (!trade) throw new Error('a row of the trades has a trade')
-  const { report, recordedAt } = trade
+  const { report, recordedAt, receivedAt } = trade
   const whose = { ...names(execution, recordedAt), partner_order_id: report.order, status: report.status }
   if (!isFill(report)) {
     return { ...whose, executed_at: isoOrNull(report.executedAt), failure_reason: report.reason }
@@ -110,17 +110,21 @@ function fillRow(execution: Execution): Row {
     btc_amount: coins(report.btc),
     execution_price: decimal(report.price, 2),
     partner_fee_usd: report.fee === null ? null : dollars(report.fee),
-    executed_at: iso(report.executedAt ?? recordedAt),
+    executed_at: iso(report.executedAt ?? receivedAt),
   }
 }
 
-function adjustmentRow(execution: Execution, { usd, btc, recordedAt, reason, order }: Adjustment): Row {
+function adjustmentRow(execution: Execution, adjustment: Adjustment): Row {
+  const { usd, btc, recordedAt, reason, order, fee, price, executedAt } = adjustment
   return {
     ...names(execution, recordedAt),
     partner_order_id: order ?? execution.trade?.report.order ?? null,
     status: 'adjustment',
     usd_amount: dollars(usd),
     btc_amount: coins(btc),
+    execution_price: price === null ? null : decimal(price, 2),
+    partner_fee_usd: fee === null ? null : dollars(fee),
+    executed_at: isoOrNull(executedAt),
     failure_reason: reason,
   }
 }

@@ -148,7 +148,8 @@ export function recordingTime(state: State): number {
 
 function record(state: State, execution: Execution, report: Report): void {
   execution.status = report.status
-  execution.trade = { report, recordedAt: recordingTime(state) }
+  const recordedAt = recordingTime(state)
+  execution.trade = { report, recordedAt, receivedAt: recordedAt }
   settle(execution, report.usd)
 }
 

@@ -1,6 +1,6 @@
 // What an operator does in the model: partners, keys, tiers, and the levers on executions and users.
 
-import { holderOf, recordingTime, same } from './executions.ts'
+import { recordingTime } from './executions.ts'
 import { freeSlot, nextSlot } from './firing.ts'
 import { change, close, open, settle } from './ledger.ts'
 import { follow } from './left-behind.ts'
@@ -10,7 +10,6 @@ import {
   type Execution,
   isOpen,
   type Key,
-  type Late,
   type Partner,
   presentOf,
   type State,
@@ -23,7 +22,7 @@ import { monthOf } from './units.ts'
 export type Refusal = string | null
 
 /** An operator's change is on record when it was made. */
-const audit = (state: State): null => {
+export const audit = (state: State): null => {
   state.audits.push(presentOf(state))
   return null
 }
@@ -195,17 +194,22 @@ export function amountsOf({ trade, adjustments }: Execution): { usd: bigint; btc
 
 type Amounts = { usd: bigint; btc: bigint }
 
-const isImpossible = ({ usd, btc }: Amounts): boolean =>
+export const isImpossible = ({ usd, btc }: Amounts): boolean =>
   usd < 0n || btc < 0n || (usd === 0n) !== (btc === 0n) || usd > 10n ** 17n || btc > 21n * 10n ** 14n
 
 /** Brings an execution to these amounts, by an entry of the difference. */
-function correct(
+export function correct(
   state: State,
   execution: Execution,
-  { usd, btc, ...origin }: Amounts & Pick<Adjustment, 'reason' | 'lateNumber' | 'order'>,
+  {
+    usd,
+    btc,
+    ...origin
+  }: Amounts & Pick<Adjustment, 'reason' | 'lateNumber' | 'order' | 'fee' | 'price' | 'executedAt'>,
 ): Refusal {
   const before = amountsOf(execution)
-  if (isImpossible({ usd, btc }) || (usd === before.usd && btc === before.btc)) return 'adjustment_conflict'
+  const isNothing = usd === before.usd && btc === before.btc && !origin.fee
+  if (isImpossible({ usd, btc }) || isNothing) return 'adjustment_conflict'
   change(execution, before.usd, usd)
   state.adjustmentNumbers += 1
   execution.adjustments.push({
@@ -218,82 +222,14 @@ function correct(
   return null
 }
 
+/** What an operator enters is of no report. */
+const BY_HAND = { lateNumber: null, order: null, fee: null, price: null, executedAt: null }
+
 export function adjust(state: State, execution: Execution, right: Amounts & { reason: string }): Refusal {
   if (!execution.trade) return 'adjustment_conflict'
-  const refusal = correct(state, execution, { ...right, lateNumber: null, order: null })
+  const refusal = correct(state, execution, { ...right, ...BY_HAND })
   if (refusal) return refusal
   for (const late of execution.late) late.decided = true
   execution.uncounted = 0
-  return audit(state)
-}
-
-/** The late fill that is named, or the only undecided one. */
-function chosen({ late }: Execution, number: number | null): Late | string {
-  if (number !== null) return late.find((one) => one.number === number) ?? 'late_fill_not_found'
-  const undecided = late.filter(({ decided }) => !decided)
-  if (undecided.length === 1 && undecided[0]) return undecided[0]
-  return late.length === 0 ? 'late_fill_not_found' : 'late_fill_conflict'
-}
-
-export function acceptLate(state: State, execution: Execution, number: number | null): Refusal {
-  const late = chosen(execution, number)
-  if (typeof late === 'string') return late
-  const { trade } = execution
-  if (late.accepted || (trade && same(trade.report, late.report))) return 'late_fill_conflict'
-  const { order } = late.report
-  if (holderOf(execution, order)) return 'order_id_taken'
-  const refusal = execution.trade ? acceptBeside(state, execution, late) : acceptFirst(state, execution, late)
-  if (refusal) return refusal
-  late.accepted = true
-  for (const one of execution.late) if (one.report.order === order) one.decided = true
-  return audit(state)
-}
-
-/** It becomes the trade that the execution lacks. */
-function acceptFirst(state: State, execution: Execution, { report }: Late): Refusal {
-  if (isImpossible(report)) return 'adjustment_conflict'
-  const { usd, status } = report
-  if (isOpen(execution)) {
-    const within = usd < execution.amount ? usd : execution.amount
-    settle(execution, within)
-    change(execution, within, usd)
-  } else change(execution, 0n, usd)
-  execution.status = status
-  execution.trade = { report, recordedAt: recordingTime(state) }
-  return null
-}
-
-/** Beside a trade: what that very order came to, or a further purchase. What is in an operator's own sum is unknown. */
-function acceptBeside(state: State, execution: Execution, late: Late): Refusal {
-  const { report, number, receivedAt } = late
-  const { adjustments, trade } = execution
-  const reason = `late fill accepted: report ${number}`
-  if (report.order !== trade?.report.order) {
-    const isCounted =
-      adjustments.some(({ order }) => order === report.order) ||
-      adjustments.some((one) => one.lateNumber === null && one.recordedAt >= receivedAt)
-    if (isCounted) return 'late_fill_conflict'
-    const before = amountsOf(execution)
-    const after = { usd: before.usd + report.usd, btc: before.btc + report.btc }
-    return correct(state, execution, { ...after, reason, lateNumber: number, order: report.order })
-  }
-  const first = adjustments.findIndex(({ order }) => order !== null)
-  if (first >= 0 && adjustments.slice(first).some(({ lateNumber }) => lateNumber === null)) {
-    return 'late_fill_conflict'
-  }
-  let { usd, btc } = report
-  for (const one of adjustments.filter(({ order }) => order !== null)) {
-    usd += one.usd
-    btc += one.btc
-  }
-  return correct(state, execution, { usd, btc, reason, lateNumber: number, order: null })
-}
-
-/** Done with a late fill, or with all of an execution, without recording it. */
-export function dismissLate(state: State, execution: Execution, number: number | null): Refusal {
-  const late = execution.late.filter((one) => !one.decided && (number === null || one.number === number))
-  if (late.length === 0) return 'late_fill_not_found'
-  for (const one of late) one.decided = true
-  if (number === null) execution.uncounted = 0
   return audit(state)
 }

@@ -95,8 +95,8 @@ export function bill(state: State, tenant: Tenant, period: Period): Bill {
         enter(execution, { trades: 1, usd: report.usd, btc: report.btc, fees: report.fee ?? 0n })
       }
     }
-    for (const { recordedAt, usd, btc } of execution.adjustments) {
-      if (within(recordedAt)) enter(execution, { trades: 0, usd, btc, fees: 0n })
+    for (const { recordedAt, usd, btc, fee } of execution.adjustments) {
+      if (within(recordedAt)) enter(execution, { trades: 0, usd, btc, fees: fee ?? 0n })
     }
   }
   const users = [...lines.values()].sort((a, b) => (a.id < b.id ? -1 : 1))

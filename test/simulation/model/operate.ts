@@ -2,15 +2,14 @@
 
 import type { Lever } from '../action.ts'
 import { executionOf } from '../request.ts'
+import { acceptLate, dismissLate } from './late-fills.ts'
 import {
-  acceptLate,
   addPartner,
   adjust,
   bringBack,
   cancelExecution,
   changePartner,
   createKey,
-  dismissLate,
   eraseUser,
   type Refusal,
   revokeKey,

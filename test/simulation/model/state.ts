@@ -133,6 +133,10 @@ export type Adjustment = {
   reason: string
   lateNumber: number | null
   order: string | null
+  /** Of the report it was made of: the fee as a difference. */
+  fee: bigint | null
+  price: bigint | null
+  executedAt: number | null
 }
 
 export type Execution = {
@@ -151,7 +155,7 @@ export type Execution = {
   deliveries: number
   leasedUntil: number | null
   cancelledAt: number | null
-  trade: { report: Report; recordedAt: number } | null
+  trade: { report: Report; recordedAt: number; receivedAt: number } | null
   adjustments: Adjustment[]
   late: Late[]
   uncounted: number

@@ -108,8 +108,16 @@ async function readExecutions(store: Store, lines: Lines): Promise<void> {
     const trade = found?.trade
     const fate = trade ? line(reported(trade.report), iso(trade.recordedAt)) : null
     const corrections = (found?.adjustments ?? []).map(
-      ({ adjustmentId, usd, btc, recordedAt, partnerOrderId }) =>
-        line(adjustmentId, usd, btc, iso(recordedAt), partnerOrderId),
+      ({ adjustmentId: number, usd, btc, recordedAt, partnerOrderId: order, fill }) =>
+        line(
+          number,
+          usd,
+          btc,
+          iso(recordedAt),
+          order,
+          fill?.partnerFee ?? null,
+          fill?.executionPrice ?? null,
+        ),
     )
     const key = idempotencyKey(one, iso)
     const named = line(nameOf(tenant), executionId, key, amount, one.firing.trigger, iso(createdAt))

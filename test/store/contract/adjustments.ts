@@ -1,9 +1,10 @@
-// The adjustments of a month, each with the trade that it corrects.
+// The adjustments of a month, each with the trade that it corrects, and what those made of late fills carry along.
 
 import assert from 'node:assert/strict'
 import { adjust } from '../../../src/core/adjustment.ts'
-import { MINUTE_MS } from '../../../src/core/instant.ts'
-import { btc, usd } from '../../../src/core/money.ts'
+import { acceptLate } from '../../../src/core/decide-late-fill.ts'
+import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
+import { btc, price, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
 import type { FixedPeriod } from '../../../src/core/report-period.ts'
 import type { AdjustmentLine } from '../../../src/store/months.ts'
@@ -11,11 +12,14 @@ import {
   AUDIT,
   type Contract,
   filled,
+  firstTranche,
   link,
   openWorld,
   poll,
   report,
   sendPlan,
+  setUser,
+  T0,
   tick,
   type World,
 } from '../world.ts'
@@ -102,5 +106,71 @@ export const adjustmentContract: Contract = {
     const last = theirs.at(-1)?.recordedAt ?? JANUARY.end
     const before = await store.readAdjustmentLines({ ...JANUARY, end: last }, ofBolt, page)
     assert.equal(before.length, 3)
+  },
+
+  'a late fill is recorded in full: when it was received, and beside a trade its fee, price and time': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world)
+    await setUser(store, acme, 'u1', 'disabled')
+    const accept = (reportId: number) =>
+      store.acceptLateReport({ executionId, reportId }, acceptLate, () => AUDIT)
+    await report(store, acme, executionId, filled(usd('5'), 'o1'))
+    const receivedAt = world.now()
+    const more = { ...filled(usd('3'), 'o2'), partnerFee: usd('0.07') }
+    await report(store, acme, executionId, more)
+    world.advance(DAY_MS)
+    await accept(1)
+    await accept(2)
+    const found = await store.findExecution(executionId)
+    assert.equal(found?.trade?.receivedAt, receivedAt)
+    const fill = { partnerFee: usd('0.07'), executionPrice: more.executionPrice, executedAt: receivedAt }
+    assert.deepEqual(found?.adjustments[0]?.fill, fill)
+    const { activity, users } = await store.readActivity(acme, JANUARY)
+    assert.deepEqual([activity.partnerFees, users[0]?.partnerFees], [usd('0.07'), usd('0.07')])
+    const page = { after: null, limit: 10 }
+    const lines = await store.readTenantLines(acme, JANUARY, page)
+    assert.deepEqual(
+      lines.map(({ entry }) => (entry.kind === 'trade' ? entry.receivedAt : entry.adjustment.fill)),
+      [receivedAt, fill],
+    )
+    const [line] = await store.readAdjustmentLines(JANUARY, EVERYBODY, page)
+    assert.deepEqual([line?.adjustment.fill, line?.original.receivedAt], [fill, receivedAt])
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'the check finds an adjustment that says something else than its report': async (t, open) => {
+    for (const wrong of [
+      { partnerFee: usd('0.08') },
+      { partnerFee: null },
+      { executionPrice: price('1') },
+      { executedAt: T0 },
+    ]) {
+      const world = await openWorld(t, open)
+      const { store, acme } = world
+      const { executionId } = await firstTranche(world)
+      await report(store, acme, executionId, filled(usd('5'), 'o1'))
+      world.advance(MINUTE_MS)
+      await report(store, acme, executionId, { ...filled(usd('3'), 'o2'), partnerFee: usd('0.07') })
+      await store.acceptLateReport(
+        { executionId, reportId: null },
+        (seen, late, now) => {
+          const made = acceptLate(seen, late, now)
+          assert.ok(made.kind === 'adjusted' && made.adjustment.fill)
+          return {
+            ...made,
+            adjustment: { ...made.adjustment, fill: { ...made.adjustment.fill, ...wrong } },
+          }
+        },
+        () => AUDIT,
+      )
+      assert.deepEqual(
+        (await store.findFaults()).map(({ kind }) => kind),
+        ['adjustment_report'],
+      )
+    }
   },
 }

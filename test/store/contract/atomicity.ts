@@ -170,7 +170,7 @@ export const atomicityContract: Contract = {
             kind: 'recorded',
             execution: { ...execution, status: 'partial' },
             window: { ...window, reserved: usd('0'), spent: usd('4') },
-            trade: { executionId: execution.executionId, recordedAt: T0, report: said },
+            trade: { executionId: execution.executionId, recordedAt: T0, receivedAt: null, report: said },
             settles: null,
           }
         }),

@@ -58,6 +58,7 @@ const WRONG_CONFIRMATIONS: [kind: string, wrong: (made: Recorded) => Recorded][]
       trade: { ...made.trade, report: filled(amount('11'), 'o1') },
     }),
   ],
+  ['trade_received', (made) => ({ ...made, trade: { ...made.trade, receivedAt: made.trade.recordedAt } })],
   ['execution_trade', (made) => ({ ...made, execution: { ...made.execution, status: 'failed' } })],
 ]
 
@@ -111,7 +112,7 @@ export const monitoringContract: Contract = {
           assert.ok(window)
           const usd = amount(text)
           const none = { usd: ZERO_USD, btc: 0n as never }
-          const origin = { reason: 'wrong', reportId: null, partnerOrderId: null }
+          const origin = { reason: 'wrong', reportId: null, partnerOrderId: null, fill: null }
           return {
             window: { ...window, spent: (window.spent + usd) as Usd },
             adjustment: {

@@ -8,8 +8,8 @@ import { slicesOf } from './read-in-slices.ts'
 
 export const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'
 
-type UserSums = { partner_user_id: string; volume: bigint; btc: bigint }
-type LineSums = UserSums & { trades: bigint; fees: bigint }
+type UserSums = { partner_user_id: string; volume: bigint; btc: bigint; fees: bigint }
+type LineSums = UserSums & { trades: bigint }
 type PlanSums = LineSums & { plan_id: bigint }
 type Outcome = { status: string; n: bigint }
 
@@ -28,8 +28,9 @@ const BY_PLAN = sql<PlanSums>(
    join users u on u.user_id = x.user_id`,
 )
 const ADJUSTED = sql<UserSums>(
-  `select u.partner_user_id, x.volume, x.btc from (
-     select d.user_id, ${total('usd_amount', 'volume')}, ${total('btc_amount', 'btc')}
+  `select u.partner_user_id, x.volume, x.btc, x.fees from (
+     select d.user_id, ${total('usd_amount', 'volume')}, ${total('btc_amount', 'btc')},
+       ${total('partner_fee_usd', 'fees')}
      from adjustments d where d.tenant_id = :tenant and ${IN_PERIOD} group by d.user_id) x
    join users u on u.user_id = x.user_id`,
 )
@@ -103,4 +104,4 @@ const added = (line: UserLine | undefined, row: LineSums): UserLine => ({
   partnerFees: ((line?.partnerFees ?? 0n) + row.fees) as Usd,
 })
 
-const withoutTrades = (row: UserSums): LineSums => ({ ...row, trades: 0n, fees: 0n })
+const withoutTrades = (row: UserSums): LineSums => ({ ...row, trades: 0n })

@@ -4,7 +4,7 @@ import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { AdjustmentLine, MonthStore } from '../../months.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { type ReportRow, reportOf } from '../../rows/confirmation-report.ts'
-import { instant } from '../../rows/instant.ts'
+import { instant, instantOrNull } from '../../rows/instant.ts'
 import { OF_TENANT } from '../../sql/which-tenants.ts'
 import { type Reader, sql } from '../reader.ts'
 import { type LineNames, lineOf } from './trade-lines.ts'
@@ -12,11 +12,12 @@ import { type LineNames, lineOf } from './trade-lines.ts'
 type Row = AdjustmentRow &
   LineNames & { [column in keyof ReportRow as `trade_${column}`]: ReportRow[column] } & {
     trade_recorded_at: bigint
+    trade_received_at: bigint | null
   }
 
 const PAGE = sql<Row>(
   `select a.*, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id,
-     d.recorded_at as trade_recorded_at, d.partner_order_id as trade_partner_order_id, d.status as trade_status,
+     d.recorded_at as trade_recorded_at, d.received_at as trade_received_at, d.partner_order_id as trade_partner_order_id, d.status as trade_status,
      d.usd_amount as trade_usd_amount, d.btc_amount as trade_btc_amount,
      d.execution_price as trade_execution_price, d.partner_fee_usd as trade_partner_fee_usd,
      d.executed_at as trade_executed_at, d.failure_reason as trade_failure_reason
@@ -46,6 +47,7 @@ const adjustmentLineOf = (row: Row): AdjustmentLine => ({
   original: {
     executionId: row.execution_id as ExecutionId,
     recordedAt: instant(row.trade_recorded_at),
+    receivedAt: instantOrNull(row.trade_received_at),
     report: reportOf({
       partner_order_id: row.trade_partner_order_id,
       status: row.trade_status,

@@ -4,7 +4,7 @@ import type { Instant } from '../../../core/instant.ts'
 import type { LinePlace, MonthStore, TradeLine } from '../../months.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { reportOf } from '../../rows/confirmation-report.ts'
-import { instant } from '../../rows/instant.ts'
+import { instant, instantOrNull } from '../../rows/instant.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import type { TradeRow } from '../../rows/trade.ts'
 import { OF_TENANT } from '../../sql/which-tenants.ts'
@@ -22,7 +22,7 @@ const COUNT = sql<{ n: bigint }>(
 /** The lines of the tenants `t` that `scope` lets through. */
 const linesOf = (scope: string) => ({
   trades: sql<TradeLineRow>(
-    `select d.execution_id, d.recorded_at, d.partner_order_id, d.status, d.usd_amount, d.btc_amount,
+    `select d.execution_id, d.recorded_at, d.received_at, d.partner_order_id, d.status, d.usd_amount, d.btc_amount,
        d.execution_price, d.partner_fee_usd, d.executed_at, d.failure_reason,
        t.tenant_id, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
      from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
@@ -88,7 +88,7 @@ export const lineOf = (
 const tradeLineOf = (row: TradeLineRow): TradeLine => ({
   ...lineOf(row),
   number: 0,
-  entry: { kind: 'trade', report: reportOf(row) },
+  entry: { kind: 'trade', report: reportOf(row), receivedAt: instantOrNull(row.received_at) },
 })
 
 const adjustmentLineOf = (row: AdjustmentLineRow): TradeLine => ({

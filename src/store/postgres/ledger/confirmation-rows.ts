@@ -48,6 +48,7 @@ const TRADED = {
   ...REPORTED,
   failure_reason: 'text',
   recorded_at: 'bigint',
+  received_at: 'bigint',
   digest: 'text',
 } satisfies Columns
 // In the order of what there is once: another host that adds some of the same orders waits for this one, or this for
@@ -122,6 +123,7 @@ export async function writeBatch(
     execution_id: execution.executionId,
     plan_id: execution.planId,
     recorded_at: trade.recordedAt,
+    received_at: trade.receivedAt,
     digest: tradeDigest(trade),
   }))
   await Promise.all([

@@ -38,10 +38,11 @@ export function createConfirmations(db: Database, { ledger, time, lateReports }:
     ),
     insertTrade: db.prepare(
       `insert into trades (execution_id, tenant_id, plan_id, user_id, partner_order_id, status, usd_amount,
-         btc_amount, execution_price, partner_fee_usd, executed_at, failure_reason, recorded_at, digest)
+         btc_amount, execution_price, partner_fee_usd, executed_at, failure_reason, recorded_at,
+         received_at, digest)
        values (:execution_id, :tenant, :plan_id, (select user_id from plans where plan_id = :plan_id),
          :partner_order_id, :status, :usd_amount, :btc_amount, :execution_price, :partner_fee_usd, :executed_at,
-         :failure_reason, :recorded_at, :digest)`,
+         :failure_reason, :recorded_at, :received_at, :digest)`,
     ),
   }
 
@@ -72,6 +73,7 @@ export function createConfirmations(db: Database, { ledger, time, lateReports }:
         plan_id: execution.planId,
         ...reportParams(trade.report),
         recorded_at: trade.recordedAt,
+        received_at: trade.receivedAt,
         digest: tradeDigest(trade),
       })
       ledger.write(window)
