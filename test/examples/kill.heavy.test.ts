@@ -94,8 +94,8 @@ async function live(stage: Stage, { moment, env, mustCome, chance }: Life): Prom
 function plansBegun(stage: Stage, withOrder: boolean): string[] {
   const ordered = new Set(ordersOf(stage).map(({ key }) => key))
   return journalOf(stage)
-    .filter(({ answer, idempotency_key: key }) => answer === null && ordered.has(key) === withOrder)
-    .map(({ idempotency_key: key }) => key.split(':')[0] ?? '')
+    .filter(({ answer, order_key: key }) => answer === null && ordered.has(key) === withOrder)
+    .map(({ order_key: key }) => key.split(':')[1] ?? '')
 }
 
 async function killOften(t: TestContext, stage: Stage): Promise<void> {

@@ -103,13 +103,17 @@ const rows = <T>(file: string, sql: string): T[] => {
 /** Every order of the paper venue, and how often each was asked for. */
 export const ordersOf = ({ folder }: Stage) =>
   rows<Entry & { asked: number; key: string }>(
-    join(folder, 'paper-venue.db'),
+    join(folder, 'paper-venue-test.db'),
     'select id as "order", status, usd, btc, asked, key from orders order by id',
   )
 
+/** The orders in a paper venue's file, by their keys. */
+export const ordersIn = (file: string) =>
+  rows<{ id: string; key: string; asked: number }>(file, 'select id, key, asked from orders order by key')
+
 export const journalOf = ({ folder }: Stage) =>
-  rows<{ execution_id: string; idempotency_key: string; report: string | null; answer: string | null }>(
-    join(folder, 'journal.db'),
+  rows<{ execution_id: string; order_key: string; report: string | null; answer: string | null }>(
+    join(folder, 'journal-test.db'),
     'select * from purchases order by execution_id',
   )
 
@@ -127,7 +131,7 @@ export function ordersToKnow(stage: Stage) {
   const refused = new Set(
     journalOf(stage)
       .filter(({ answer }) => answer?.startsWith('409 ') && answer.includes('nothing was bought'))
-      .map(({ idempotency_key: key }) => key),
+      .map(({ order_key: key }) => key),
   )
   return ordersOf(stage).filter(({ key, status }) => status !== 'failed' || !refused.has(key))
 }

@@ -181,7 +181,7 @@ async function outlastsBadConfirmations(t: TestContext, sample: Sample): Promise
 /** What the page of the samples says a person can do: look up what was refused, and have it sent once more. */
 async function canBeMended(play: Play): Promise<void> {
   const [query = assert.fail('the page has the query')] = blocksOf(PAGE_OF_SAMPLES, 'sql')
-  const journal = new SQLite(join(play.folder, 'journal.db'))
+  const journal = new SQLite(join(play.folder, 'journal-test.db'))
   const refused = journal.prepare<[], { answer: string }>(query).all()
   assert.deepEqual(
     refused.map(({ answer }) => answer.slice(0, 4)),
@@ -223,7 +223,7 @@ async function cannotRunTwice(play: Play): Promise<void> {
   assert.equal(await twin.ended, 1)
   assert.match(
     twin.err(),
-    /^journal\.db is in use by another process, or cannot be locked: .*database is locked\n$/m,
+    /^journal-test\.db is in use by another process, or cannot be locked: .*database is locked\n$/m,
   )
   assert.ok(
     play.front.calls.slice(calls).every((call) => isPoll(call)),

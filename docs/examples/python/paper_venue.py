@@ -7,7 +7,7 @@ import time
 import uuid
 from decimal import ROUND_DOWN, Decimal
 
-PAPER_FILE = os.environ.get("PAPER_FILE", "paper-venue.db")
+PAPER_FILE = os.environ.get("PAPER_FILE")
 PAPER_PRICE = os.environ.get("PAPER_PRICE", "64250.50")
 # The shares of the orders that it fills in part, and that fail.
 PAPER_PART = float(os.environ.get("PAPER_PART", "0"))
@@ -18,8 +18,8 @@ PAPER_OPEN_MS = int(os.environ.get("PAPER_OPEN_MS", "0"))
 
 
 class PaperVenue:
-    def __init__(self):
-        self.book = sqlite3.connect(PAPER_FILE, isolation_level=None)
+    def __init__(self, environment):
+        self.book = sqlite3.connect(PAPER_FILE or f"paper-venue-{environment}.db", isolation_level=None)
         self.book.row_factory = sqlite3.Row
         # asked: how often somebody tried to place an order under the key. Only the first buys.
         self.book.executescript(
@@ -69,5 +69,5 @@ class PaperVenue:
         )
 
 
-def open_paper_venue():
-    return PaperVenue()
+def open_paper_venue(environment):
+    return PaperVenue(environment)

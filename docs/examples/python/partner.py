@@ -22,7 +22,11 @@ from wake_up import listen_for_wake_ups
 
 TRANCHE_URL = os.environ.get("TRANCHE_URL", "http://127.0.0.1:8080")
 KEY = os.environ.get("KEY", "")
-JOURNAL = os.environ.get("JOURNAL", "journal.db")
+ENVIRONMENT = "live" if KEY.startswith("sse_live_") else "test"
+if not KEY.startswith(f"sse_{ENVIRONMENT}_"):
+    sys.exit("KEY has to be an API key, sse_test_... or sse_live_...")
+# Each environment has a journal of its own.
+JOURNAL = os.environ.get("JOURNAL", f"journal-{ENVIRONMENT}.db")
 WEBHOOK_SECRET = os.environ.get("WEBHOOK_SECRET")
 WEBHOOK_PORT = int(os.environ.get("WEBHOOK_PORT", "9000"))
 # A webhook only shortens this wait.
@@ -42,14 +46,17 @@ try:
 except sqlite3.OperationalError as error:
     sys.exit(f"{JOURNAL} is in use by another process, or cannot be locked: {error}")
 
-# A line is a purchase. report: what to confirm, once that is known. answer: "recorded", or the refusal.
+# A line is a purchase. order_key: what its order is placed under. report: what to confirm, once that is known. answer:
+# "recorded", or the refusal.
 journal = sqlite3.connect(JOURNAL, isolation_level=None)
 journal.row_factory = sqlite3.Row
 journal.executescript(
     """PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-    CREATE TABLE IF NOT EXISTS purchases (execution_id TEXT PRIMARY KEY, idempotency_key TEXT NOT NULL,
+    CREATE TABLE IF NOT EXISTS purchases (execution_id TEXT PRIMARY KEY, order_key TEXT NOT NULL,
       amount_usd TEXT NOT NULL, report TEXT, answer TEXT)"""
 )
+if journal.execute("SELECT 1 FROM purchases WHERE order_key NOT GLOB ?", (f"{ENVIRONMENT}:*",)).fetchone():
+    sys.exit(f"{JOURNAL} has purchases of another environment than {ENVIRONMENT}")
 
 # The venue has three methods, and an order is a dict with id, status (open, filled, partial or failed), usd, btc,
 # price, at and reason; its amounts are decimal strings, never numbers.
@@ -57,7 +64,7 @@ journal.executescript(
 #   place(key, usd) buys for at most this much; under a key it has seen before, the venue must buy nothing more. An
 #     order that the venue refuses is failed. It raises when nobody knows whether the order arrived.
 #   cancel(key) ends an order that is still open.
-venue = open_paper_venue()
+venue = open_paper_venue(ENVIRONMENT)
 
 
 class NoRedirects(HTTPRedirectHandler):
@@ -104,9 +111,14 @@ def call(method, path, body=None):
         attempt += 1
 
 
+def order_key(instruction):
+    """The same plan id in test and live may have the same idempotency key, and a venue may have one book for both."""
+    return f"{ENVIRONMENT}:{instruction['idempotency_key']}"
+
+
 def buy(purchase, may_order):
     """What was bought, and so what to confirm; None while there is no order, or no word of it."""
-    key = purchase["idempotency_key"]
+    key = purchase["order_key"]
     order = venue.find(key)
     if not order and may_order:
         order = venue.place(key, purchase["amount_usd"])
@@ -169,9 +181,8 @@ def poll():
             if time.monotonic() > order_until:
                 break
             journal.execute(
-                "INSERT INTO purchases (execution_id, idempotency_key, amount_usd)"
-                " VALUES (:execution_id, :idempotency_key, :amount_usd) ON CONFLICT DO NOTHING",
-                instruction,
+                "INSERT INTO purchases (execution_id, order_key, amount_usd) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                (instruction["execution_id"], order_key(instruction), instruction["amount_usd"]),
             )
             find = "SELECT * FROM purchases WHERE execution_id = ?"
             purchase = journal.execute(find, (instruction["execution_id"],)).fetchone()

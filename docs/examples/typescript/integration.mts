@@ -31,13 +31,22 @@ export interface Venue {
 }
 /** What the service hands out, as far as this program reads it. */
 type Instruction = { execution_id: string; idempotency_key: string; amount_usd: string }
-/** A line of the journal. `report`: what to confirm, once that is known. `answer`: "recorded", or the refusal. */
-type Purchase = Instruction & { report: string | null; answer: string | null }
+/**
+ * A line of the journal. `order_key`: what its order is placed under. `report`: what to confirm, once that is known.
+ * `answer`: "recorded", or the refusal.
+ */
+type Purchase = {
+  execution_id: string
+  order_key: string
+  amount_usd: string
+  report: string | null
+  answer: string | null
+}
 
 const {
   TRANCHE_URL = 'http://127.0.0.1:8080',
   KEY = '',
-  JOURNAL = 'journal.db',
+  JOURNAL,
   WEBHOOK_SECRET,
   WEBHOOK_PORT = '9000',
 } = process.env
@@ -51,29 +60,41 @@ const ORDER_WITHIN_S = 240
 const OPEN_S = 60
 const CHECK_S = 1
 
+const ENVIRONMENT = KEY.startsWith('sse_live_') ? 'live' : 'test'
+if (!KEY.startsWith(`sse_${ENVIRONMENT}_`)) end('KEY has to be an API key, sse_test_... or sse_live_...')
+/** Each environment has a journal of its own. */
+const journalFile = JOURNAL ?? `journal-${ENVIRONMENT}.db`
+
 // One process works on a journal at a time. The lock ends with its process, however that ends.
-const lock = new DatabaseSync(`${JOURNAL}.lock`)
+const lock = new DatabaseSync(`${journalFile}.lock`)
 try {
   lock.exec('BEGIN EXCLUSIVE')
 } catch (error) {
-  console.error(`${JOURNAL} is in use by another process, or cannot be locked: ${error}`)
-  process.exit(1)
+  end(`${journalFile} is in use by another process, or cannot be locked: ${error}`)
 }
 process.on('exit', () => lock.close())
 
-const journal = new DatabaseSync(JOURNAL, { timeout: 5000 })
+const journal = new DatabaseSync(journalFile, { timeout: 5000 })
 journal.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-  CREATE TABLE IF NOT EXISTS purchases (execution_id TEXT PRIMARY KEY, idempotency_key TEXT NOT NULL,
+  CREATE TABLE IF NOT EXISTS purchases (execution_id TEXT PRIMARY KEY, order_key TEXT NOT NULL,
     amount_usd TEXT NOT NULL, report TEXT, answer TEXT)`)
+if (journal.prepare('SELECT 1 FROM purchases WHERE order_key NOT GLOB ?').get(`${ENVIRONMENT}:*`))
+  end(`${journalFile} has purchases of another environment than ${ENVIRONMENT}`)
 const intend = journal.prepare(
-  'INSERT INTO purchases (execution_id, idempotency_key, amount_usd) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
+  'INSERT INTO purchases (execution_id, order_key, amount_usd) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
 )
 const select = journal.prepare('SELECT * FROM purchases WHERE execution_id = ?')
 const unanswered = journal.prepare('SELECT * FROM purchases WHERE answer IS NULL ORDER BY execution_id')
 const setReport = journal.prepare('UPDATE purchases SET report = ? WHERE execution_id = ?')
 const setAnswer = journal.prepare('UPDATE purchases SET answer = ? WHERE execution_id = ?')
 
-const venue: Venue = openPaperVenue()
+const venue: Venue = openPaperVenue(ENVIRONMENT)
+
+/** Ends the program before it has done anything. */
+function end(why: string): never {
+  console.error(why)
+  process.exit(1)
+}
 
 /** Calls the service until it gives an answer that will not change by asking again. */
 async function call(method: string, path: string, body?: string) {
@@ -105,9 +126,12 @@ async function call(method: string, path: string, body?: string) {
   }
 }
 
+/** The same plan id in test and live may have the same idempotency key, and a venue may have one book for both. */
+const orderKey = ({ idempotency_key: key }: Instruction) => `${ENVIRONMENT}:${key}`
+
 /** What was bought, and so what to confirm; undefined while there is no order, or no word of it. */
 async function buy(purchase: Purchase, mayOrder: boolean): Promise<string | undefined> {
-  const { execution_id: id, idempotency_key: key, amount_usd: usd } = purchase
+  const { execution_id: id, order_key: key, amount_usd: usd } = purchase
   let order = await venue.find(key)
   if (!order && mayOrder) order = await venue.place(key, usd)
   for (let open = 0; order?.status === 'open'; open += CHECK_S) {
@@ -146,9 +170,10 @@ async function round(): Promise<void> {
     const orderUntil = performance.now() + ORDER_WITHIN_S * 1000
     const { status, why, headers, json } = await call('GET', '/executions/due')
     if (status !== 200) throw new Error(`poll: ${why}`)
-    for (const { execution_id: id, idempotency_key: key, amount_usd: usd } of json as Instruction[]) {
+    for (const instruction of json as Instruction[]) {
       if (performance.now() > orderUntil) break
-      intend.run(id, key, usd)
+      const { execution_id: id, amount_usd: usd } = instruction
+      intend.run(id, orderKey(instruction), usd)
       const purchase = select.get(id) as Purchase
       // What was recorded is confirmed once more if it comes again: the service was restored from a backup.
       if (purchase.answer === null || purchase.answer === 'recorded') await finish(purchase, true)

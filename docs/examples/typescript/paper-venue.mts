@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Order, Venue } from './integration.mts'
 
 const {
-  PAPER_FILE = 'paper-venue.db',
+  PAPER_FILE,
   PAPER_PRICE = '64250.50',
   /** The shares of the orders that it fills in part, and that fail. */
   PAPER_PART = '0',
@@ -23,8 +23,8 @@ const decimal = (units: bigint, places: number): string =>
     .padStart(places + 1, '0')
     .replace(new RegExp(`(\\d{${places}})$`), '.$1')
 
-export function openPaperVenue(): Venue {
-  const book = new DatabaseSync(PAPER_FILE)
+export function openPaperVenue(environment: string): Venue {
+  const book = new DatabaseSync(PAPER_FILE ?? `paper-venue-${environment}.db`)
   // `asked`: how often somebody tried to place an order under the key. Only the first buys.
   book.exec(`PRAGMA journal_mode = WAL;
     CREATE TABLE IF NOT EXISTS orders (key TEXT PRIMARY KEY, asked INTEGER NOT NULL DEFAULT 1,

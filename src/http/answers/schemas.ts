@@ -123,7 +123,7 @@ const dueAnswer = z.object({
   amount_usd: dollars('The most to spend on this tranche.'),
   reason: z.literal('smart_timing').meta(said('The only reason there is.', 'smart_timing')),
   idempotency_key: text(
-    'Plan id, window start and tranche index.',
+    'Plan id, window start and tranche index. The same at every delivery; unique within its environment, while test and live may have equal ones.',
     'plan-1:2026-01-05T00:00:00.000Z:0',
     IDEMPOTENCY_KEY_MAX,
   ),

@@ -1,0 +1,104 @@
+// The sample partners in both environments of one partner, with the same plans: what the sandbox bought is never
+// confirmed as a live purchase.
+
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { link, PRICE, plan } from '../http/steps.ts'
+import { rowsOf } from '../support/rows.ts'
+import { ordersIn, SAMPLES, type Sample, type Stage, setStage, until } from './stage.ts'
+
+const ENVIRONMENTS = ['test', 'live'] as const
+/** The key that the service hands out in both environments. */
+const SHARED = 'a:2026-01-05T00:00:00.000Z:0'
+
+/** A partner with a plan of the same name and start in either environment, whose first tranches are due. */
+async function begin(t: TestContext, sample: Sample): Promise<{ stage: Stage; keys: string[] }> {
+  const stage = await setStage(t, sample)
+  const { service } = stage
+  const keys = [service.key, await service.issueKey('acme', 'live')]
+  for (const key of keys) {
+    await link(service, 'a', { key })
+    await plan(service, 'a', 'a', { start_date: '2026-01-05' }, { key })
+  }
+  await service.tick(PRICE)
+  return { stage, keys }
+}
+
+/** Runs a partner with each of the keys until it has confirmed what is due, and returns what is recorded for each. */
+async function buy(t: TestContext, { stage, keys }: Awaited<ReturnType<typeof begin>>, env = {}) {
+  const rows = await rowsOf(t, stage.service.file)
+  const trades = () =>
+    rows(
+      'select environment, partner_order_id as "order" from trades join tenants using (tenant_id) order by environment desc',
+    )
+  for (const [i, KEY] of keys.entries()) {
+    const partner = stage.launch({ KEY, ...env })
+    for (const end = performance.now() + 30_000; (await trades()).length <= i; await pause(20))
+      assert.ok(performance.now() < end && !partner.hasEnded(), partner.out() + partner.err())
+    partner.child.kill('SIGKILL')
+    await partner.ended
+  }
+  return trades()
+}
+
+for (const sample of SAMPLES) {
+  suite(`the ${sample.language} partner`, () => {
+    test('has a journal and a paper venue for each environment, each named after it', async (t) => {
+      const begun = await begin(t, sample)
+      const trades = await buy(t, begun)
+      const { folder } = begun.stage
+      for (const [i, environment] of ENVIRONMENTS.entries()) {
+        assert.ok(existsSync(join(folder, `journal-${environment}.db`)))
+        const orders = ordersIn(join(folder, `paper-venue-${environment}.db`))
+        assert.deepEqual(
+          orders.map(({ key, id, asked }) => ({ key, order: id, asked })),
+          [{ key: `${environment}:${SHARED}`, order: trades[i]?.order, asked: 1 }],
+        )
+      }
+      assert.notEqual(trades[0]?.order, trades[1]?.order)
+    })
+
+    test('buys in each environment at a venue that has one book for both', async (t) => {
+      const begun = await begin(t, sample)
+      const trades = await buy(t, begun, { PAPER_FILE: 'one.db' })
+      const orders = ordersIn(join(begun.stage.folder, 'one.db'))
+      assert.deepEqual(
+        orders.map(({ key, asked }) => [key, asked]),
+        [
+          [`live:${SHARED}`, 1],
+          [`test:${SHARED}`, 1],
+        ],
+      )
+      assert.deepEqual(
+        trades.map(({ environment, order }) => [environment, order]),
+        [
+          ['test', orders[1]?.id],
+          ['live', orders[0]?.id],
+        ],
+      )
+    })
+
+    test('takes no journal of the other environment, and no key that is none', async (t) => {
+      const { stage, keys } = await begin(t, sample)
+      const [, live = ''] = keys
+      await buy(t, { stage, keys: keys.slice(0, 1) }, { JOURNAL: 'mine.db' })
+      const refused = async (env: Record<string, string>) => {
+        const partner = stage.launch(env)
+        await until(partner.hasEnded, partner.err)
+        assert.equal(await partner.ended, 1)
+        return partner.err()
+      }
+      assert.match(
+        await refused({ KEY: live, JOURNAL: 'mine.db' }),
+        /^mine\.db has purchases of another environment than live\n$/m,
+      )
+      assert.match(
+        await refused({ KEY: 'none' }),
+        /^KEY has to be an API key, sse_test_\S+ or sse_live_\S+\n$/m,
+      )
+    })
+  })
+}
