@@ -3,11 +3,12 @@
 
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { confirmPath, PRICE, sendFirst, succeed } from '../http/steps.ts'
 import { command, shell } from '../levers/steps.ts'
 import { fill, type Service, startService } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { utc } from './books.ts'
 
 const TERMS = 'Please pay within 14 days.'
@@ -37,16 +38,20 @@ async function january(t: TestContext): Promise<Service> {
   await adjust(twice, '9.005', '0.00018', 'the venue filled 9.00')
   // What an operator says after a further purchase is of both orders in one sum.
   await adjust(two, '520.00', '0.0026', 'both by the statement of the venue')
-  writeFileSync(settingsOf(service), JSON.stringify(SETTINGS))
   return service
 }
 
-const settingsOf = (service: Service) => join(dirname(service.file), 'billing.json')
+/** The settings of every invoice here, in a folder that outlives no test. */
+const settings = (t: TestContext): string => {
+  const file = join(temporaryFolder(t), 'billing.json')
+  writeFileSync(file, JSON.stringify(SETTINGS))
+  return file
+}
 
-const invoice = (service: Service, format: string) =>
+const invoice = (t: TestContext, service: Service, format: string) =>
   shell(service, [
     ...['billing', 'invoice', '--partner', 'acme', '--month', '2026-01', '--format', format],
-    ...['--settings', settingsOf(service)],
+    ...['--settings', settings(t)],
   ])
 
 async function closed(t: TestContext): Promise<Service> {
@@ -71,7 +76,7 @@ const rowsUnder = (md: string, heading: string): string[][] =>
 
 test('the line of an adjustment is about its own order: what it came to before, and after', async (t) => {
   const service = await closed(t)
-  const rows = rowsUnder(await invoice(service, 'md'), 'Adjustments recorded in this month')
+  const rows = rowsUnder(await invoice(t, service, 'md'), 'Adjustments recorded in this month')
   const said = rows.map(([, what = '', , usd, btc]) => [what.replace(/ \(exec_\w+\)$/, ''), usd, btc])
   assert.deepEqual(said.toSorted(), [
     [
@@ -100,7 +105,7 @@ test('the line of an adjustment is about its own order: what it came to before, 
       '-0.00004539',
     ],
   ])
-  const { adjustments } = JSON.parse(await invoice(service, 'json'))
+  const { adjustments } = JSON.parse(await invoice(t, service, 'json'))
   const further = adjustments.find((one: { orders: string[] }) => one.orders.join() === 'over-1')
   assert.deepEqual(
     [further.usd_amount_before, further.usd_amount, further.btc_amount_before, further.btc_amount],
@@ -110,7 +115,7 @@ test('the line of an adjustment is about its own order: what it came to before, 
 
 test('every amount of money has two decimals, and the sums add up', async (t) => {
   const service = await closed(t)
-  const md = await invoice(service, 'md')
+  const md = await invoice(t, service, 'md')
   const volume = rowsUnder(md, 'Volume').map(([what = '', usd = '']) => [what, cents(usd)] as const)
   assert.deepEqual(
     volume.map(([what]) => what),
@@ -124,16 +129,15 @@ test('every amount of money has two decimals, and the sums add up', async (t) =>
     volume[1]?.[1],
   )
   assert.match(md, /Fractions of a cent in trades are cut off on this page/)
-  const html = await invoice(service, 'html')
+  const html = await invoice(t, service, 'html')
   for (const text of [md, html]) assert.deepEqual(text.match(/\d\.\d{3,} USD/g), null)
   // A month of whole cents needs no word about them.
   const plain = await startService(t, { environment: 'live' })
   const [id = ''] = (await sendFirst(plain, ['p'])).values()
   await succeed(plain, 'POST', confirmPath(id), fill('o1', '9.00'))
-  writeFileSync(settingsOf(plain), JSON.stringify(SETTINGS))
   plain.setClock(utc(2026, 1, 2))
   await plain.tick(PRICE)
-  assert.doesNotMatch(await invoice(plain, 'md'), /[Ff]ractions of a cent/)
+  assert.doesNotMatch(await invoice(t, plain, 'md'), /[Ff]ractions of a cent/)
 })
 
 test('the arithmetic of the fee has more decimals only where two would give another fee', async (t) => {
@@ -151,8 +155,7 @@ test('the arithmetic of the fee has more decimals only where two would give anot
       await succeed(service, 'POST', confirmPath(sent[i] ?? ''), order(`o${i}`, usd, '0.0002'))
     service.setClock(utc(2026, 1, 2))
     await service.tick(PRICE)
-    writeFileSync(settingsOf(service), JSON.stringify(SETTINGS))
-    return JSON.parse(await invoice(service, 'json')).lines[0].arithmetic
+    return JSON.parse(await invoice(t, service, 'json')).lines[0].arithmetic
   }
   assert.equal(await arithmetic('9.72630392'), '9.72 x 50 / 10,000 = 0.0486, rounded half-even to the cent')
   // 7.00 would be 0.035 and 0.04 too; 8.99 rounds to 0.04, but this volume to 0.05.
@@ -167,7 +170,7 @@ test('a provisional invoice has no number, no date and no terms of payment', asy
   service.setClock(utc(2026, 0, 20))
   await service.tick(PRICE)
   for (const format of ['html', 'md', 'json']) {
-    const text = await invoice(service, format)
+    const text = await invoice(t, service, format)
     for (const final of ['acme-2026-01', TERMS, 'Invoice date', '2026-02-01', 'pay it'])
       assert.ok(
         format === 'json' && final === '2026-02-01' ? true : !text.includes(final),
@@ -175,9 +178,9 @@ test('a provisional invoice has no number, no date and no terms of payment', asy
       )
     if (format !== 'json') assert.match(text, /Provisional.*2026-01 can still change\./)
   }
-  const json = JSON.parse(await invoice(service, 'json'))
+  const json = JSON.parse(await invoice(t, service, 'json'))
   assert.deepEqual([json.invoice_number, json.invoice_date, json.final], [null, null, false])
-  const file = join(dirname(service.file), 'so-far.html')
+  const file = join(temporaryFolder(t), 'so-far.html')
   const argv = ['billing', 'invoice', '--partner', 'acme', '--month', '2026-01', '--output', file]
   assert.match((await command(service, argv)).err, /Provisional invoice of 2\.69 USD in .*so-far\.html\./)
 })
@@ -185,7 +188,7 @@ test('a provisional invoice has no number, no date and no terms of payment', asy
 test('no command is on the page, and only adjustments can be on a page of their own', async (t) => {
   const service = await closed(t)
   for (const format of ['html', 'md']) {
-    const text = await invoice(service, format)
+    const text = await invoice(t, service, format)
     assert.doesNotMatch(text, /tranche |--month|[Cc]ommand/)
     const places = ['Total', TERMS, 'Volume</h2>', '## Volume', 'checksum', 'Order two-1'].map((word) =>
       text.indexOf(word),
