@@ -2,6 +2,8 @@
 
 import { resolve } from 'node:path'
 import { Command } from 'commander'
+import { counted } from '../core/counted.ts'
+import { lostInWords } from '../core/lost-writes.ts'
 import { Problem } from '../core/problem.ts'
 import { visible } from '../core/visible-text.ts'
 import type { AuditEntry } from '../store/audit.ts'
@@ -13,12 +15,18 @@ import { copyWatched } from './shared/copy-watched.ts'
 import { confirmOnTerminal } from './terminal/ask.ts'
 import { print } from './terminal/print.ts'
 
+type Options = { force?: boolean; resume?: boolean }
+
 export function restoreCommand(cli: Cli): Command {
   return new Command('restore')
     .description('put a copy in place of the database; the old one is kept next to it')
-    .argument('<file>', 'the copy')
+    .argument('[file]', 'the copy')
     .option('--force', 'replace a database even if it is sealed or on a server')
-    .action(async (copy: string, { force = false }: { force?: boolean }) => {
+    .option('--resume', 'let a database that stands still go on as it is')
+    .action(async (copy: string | undefined, { force = false, resume = false }: Options) => {
+      if ((copy === undefined) !== resume || (resume && force))
+        throw new Problem('usage', 'Name a copy, or give --resume alone.')
+      if (copy === undefined) return letGoOn(cli)
       const database = await cli.database()
       const { shown } = database
       await confirmOnTerminal(
@@ -37,6 +45,22 @@ export function restoreCommand(cli: Cli): Command {
         visible([`${shown} restored`, ...left.filter((part) => part !== null)].join('; ')),
       )
     })
+}
+
+async function letGoOn(cli: Cli): Promise<void> {
+  await cli.withStore(async (store) => {
+    const lost = await store.readLostWrites()
+    if (lost !== null)
+      await confirmOnTerminal(
+        cli,
+        `Let ${(await cli.database()).shown} go on as it is? ${lostInWords(lost)}. What was bought under them may be bought again unless it was recorded.`,
+      )
+    const { shown } = await cli.database()
+    const { writes, tenants } = await store.resume(auditEntry(cli, 'database.resume', shown))
+    print(cli, { file: shown, writes, tenants }, () =>
+      visible(`${shown} goes on, without ${counted(writes, 'write')}`),
+    )
+  })
 }
 
 async function restoreToServer(

@@ -2,6 +2,7 @@
 
 import { Command, Option } from 'commander'
 import { SECOND_MS } from '../core/instant.ts'
+import { lostInWords, RESUME } from '../core/lost-writes.ts'
 import { CALLS_PER_KEY_MAX } from '../http/calls-at-once.ts'
 import type { Tls } from '../http/listen/certificate.ts'
 import type { ConnectionLimits } from '../http/listen/connections.ts'
@@ -246,8 +247,29 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   const seal = await store.readSeal().catch(() => null)
   if (seal) log.warn({ db: where.db }, (await import('../store/copying/seal-words.ts')).sealedWords(seal))
 
+  const watch = watchForLosses(store, log)
   const signal = await options.stopped
+  clearInterval(watch)
   await drain({ listeners, scheduler, log, signal, limitMs: options.drainLimit })
+}
+
+/** How soon a service without calls notices that its server has lost what was answered. A write notices at once. */
+const LOSS_LOOK_MS = 5_000
+
+function watchForLosses(store: Store, log: Log): NodeJS.Timeout {
+  let told = 0
+  const look = async (): Promise<void> => {
+    // A server that is away is noticed elsewhere.
+    const lost = await store.readLostWrites().catch(() => null)
+    if (lost === null || lost.lostId <= told) return
+    told = lost.lostId
+    log.error(
+      { ...lost },
+      `${lostInWords(lost)}; nothing fires and nothing is handed out until \`${RESUME.join(' ')}\``,
+    )
+  }
+  void look()
+  return setInterval(look, LOSS_LOOK_MS).unref()
 }
 
 const MADE = 'there was no database here, so a new one was made'

@@ -17,6 +17,7 @@ import { counted } from './counted.ts'
 import { spellSpan } from './duration-words.ts'
 import { formatInstant, type Instant, later } from './instant.ts'
 import { BY_HAND, IMPORTED, PRICE_LIVE_MS } from './live-price.ts'
+import { lostInWords, RESUME } from './lost-writes.ts'
 import { formatUsd } from './money.ts'
 import type { Tenant } from './partner.ts'
 import { latenessInWords, schedulerLateness } from './scheduler-lateness.ts'
@@ -32,6 +33,7 @@ export const VITAL_FINDINGS = {
   ticks_stopped: 'page',
   clock_disputed: 'page',
   database_sealed: 'page',
+  writes_lost: 'page',
   disk_low: 'page',
   partner_silent: 'page',
   partner_failing: 'page',
@@ -64,6 +66,7 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
     ticksStopped(vitals, now),
     clockDisputed(vitals),
     databaseSealed(vitals),
+    lostWrites(vitals),
     feedDown(vitals, now),
     priceOld(vitals, now),
     diskLow(vitals.disk),
@@ -114,6 +117,13 @@ function databaseSealed({ seal }: Vitals): Vital | null {
     message,
     next: ['tranche', 'docs', 'operations#moving-to-another-database'],
   }
+}
+
+/** What was bought under a lost write is on no record, and would be bought again. */
+function lostWrites({ lost }: Vitals): Vital | null {
+  if (lost === null) return null
+  const message = `${lostInWords(lost)}; nothing fires and nothing is handed out until somebody has compared the books`
+  return { kind: 'writes_lost', subject: 'server', message, next: RESUME }
 }
 
 /** A feed that nobody configured is never down. */

@@ -41,6 +41,7 @@ export type ProblemCode =
   | 'database_in_use'
   | 'database_damaged'
   | 'database_sealed'
+  | 'writes_lost'
   | 'storage_failed'
   | 'schema_newer'
   | 'usage'

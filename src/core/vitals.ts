@@ -4,6 +4,7 @@
 import type { Dispute } from './clock-dispute.ts'
 import type { ExecutionId } from './execution-id.ts'
 import type { Instant } from './instant.ts'
+import type { LostWrites } from './lost-writes.ts'
 import type { Price, Usd } from './money.ts'
 import type { PartnerStatus, Tenant } from './partner.ts'
 import type { SchedulerSeen } from './scheduler-lateness.ts'
@@ -73,6 +74,8 @@ export type Vitals = {
   dispute: Dispute | null
   /** Since when the database takes no more writes, and where it moved to. */
   seal: SealSeen | null
+  /** Answered writes that the server has lost, and that nobody has decided on. */
+  lost: LostWrites | null
   feed: FeedSeen | null
   price: { price: Price; at: Instant; source: string } | null
   partners: PartnerSeen[]

@@ -43,6 +43,11 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
       'The service has moved to another database, and this host still uses the former one; send the call again later.',
     retryAfter: '60',
   },
+  writes_lost: {
+    detail:
+      'The service stands still, because its database was set back to an earlier state; send the call again later.',
+    retryAfter: '60',
+  },
   // On a server another host may have been upgraded, and its migration run, while this one still serves.
   schema_newer: {
     detail: 'This host is older than its database; send the call again later.',
@@ -92,6 +97,7 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   database_in_use: 500,
   database_damaged: 503,
   database_sealed: 503,
+  writes_lost: 503,
   storage_failed: 503,
   schema_newer: 503,
   usage: 500,

@@ -8,6 +8,7 @@ import type { CheckStore } from './check.ts'
 import type { ClockStore } from './clock-disputes.ts'
 import type { ExecutionStore } from './executions.ts'
 import type { KeyStore } from './keys.ts'
+import type { LostWriteStore } from './lost-writes.ts'
 import type { MonitoringStore } from './monitoring.ts'
 import type { MonthStore } from './months.ts'
 import type { OpsPageStore } from './ops-page.ts'
@@ -41,6 +42,7 @@ export interface Store
     SandboxStore,
     AuditStore,
     StatusStore,
+    LostWriteStore,
     CheckStore,
     MonitoringStore,
     OpsPageStore {

@@ -13,11 +13,13 @@ import { hasTool } from '../support/tools.ts'
 type Found = { name: string; column: string; kind: string; in_key: bigint | number }
 
 /**
- * What is made anew in a copy, or goes another way: the seal, and when a file was migrated. What a change of a partner
+ * What is made anew in a copy, or goes another way: the seal, when a file was migrated,
+ * and what a server has lost. What a change of a partner
  * has not reached yet is reached before there is a copy.
  */
 const OTHERS = [
   'file_migrations',
+  'lost_writes',
   'migrations',
   'open_counts',
   'outcomes',

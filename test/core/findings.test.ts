@@ -18,6 +18,7 @@ const well: Vitals = {
   scheduler: { latestAt: [], lastFinishedAt: NOW, waitingSince: NOW },
   dispute: null,
   seal: null,
+  lost: null,
   feed: null,
   price: null,
   partners: [],
@@ -166,6 +167,15 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
     scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: ago(HOUR_MS) },
     dispute: { clockAt: NOW, witness: { source: 'coinbase', at: ago(HOUR_MS) } },
     seal: { at: NOW, movedTo: 'postgres://db.example/tranche' },
+    lost: {
+      lostId: 1,
+      foundAt: NOW,
+      writes: 2,
+      firstAt: ago(HOUR_MS),
+      lastAt: NOW,
+      tenants: 'acme live',
+      server: 'timeline 2',
+    },
     feed: { name: 'median', askedAt: NOW, down: { since: NOW, reason: 'HTTP 503' } },
     disk: { folder: '/d', freeBytes: 0, totalBytes: 0, dayGrowthBytes: 1 },
     partners: [

@@ -48,6 +48,7 @@ const EXIT_OF: Record<ProblemCode, number> = {
   database_in_use: EXIT.locked,
   database_damaged: EXIT.failed,
   database_sealed: EXIT.conflict,
+  writes_lost: EXIT.conflict,
   storage_failed: EXIT.failed,
   schema_newer: EXIT.schemaNewer,
   consent_required: EXIT.failed,

@@ -1,9 +1,11 @@
 // Whether the service is ready: its database takes writes, and passes run while there are plans to look at.
 
 import { clockDisputed } from '../../core/clock-dispute.ts'
+import { writesLost } from '../../core/lost-writes.ts'
 import { Problem } from '../../core/problem.ts'
 import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
 import type { ClockStore } from '../../store/clock-disputes.ts'
+import type { LostWriteStore } from '../../store/lost-writes.ts'
 import type { MonitoringStore } from '../../store/monitoring.ts'
 import { shared } from './shared-work.ts'
 
@@ -11,7 +13,9 @@ import { shared } from './shared-work.ts'
 export const PROBE_TIMEOUT_MS = 2_000
 
 /** What readiness asks of the database. */
-export type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler'> & Pick<ClockStore, 'readClock'>
+export type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler'> &
+  Pick<ClockStore, 'readClock'> &
+  Pick<LostWriteStore, 'readLostWrites'>
 
 /** Returns why the service is not ready, in sentences; an empty list when it is. The store is null until it is open. */
 export function createReadiness(): (store: Probed | null) => Promise<string[]> {
@@ -38,6 +42,7 @@ export function createReadiness(): (store: Probed | null) => Promise<string[]> {
 async function doubtOrLateness(open: Probed): Promise<string | null> {
   const { now, standing } = await open.readClock()
   if (standing) return clockDisputed(standing).message
+  if (await open.readLostWrites()) return writesLost().message
   const seen = await open.readScheduler()
   const { isLate, usualGapMs } = schedulerLateness(seen, now)
   return isLate ? `The scheduler is late: ${latenessInWords(seen, now, usualGapMs)}.` : null

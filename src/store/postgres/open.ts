@@ -13,6 +13,7 @@ import { createTierStore } from './accounts/tiers.ts'
 import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
 import { createCheckStore } from './health/check.ts'
+import { createLostWriteStore } from './health/lost-writes.ts'
 import { createMonitoringStore } from './health/monitoring.ts'
 import { createOpsPageStore } from './health/ops-page.ts'
 import { createStatusStore } from './health/status.ts'
@@ -112,6 +113,7 @@ function assemble(connection: Connection): Store {
     ...createMonthStore(connection),
     ...createSandboxStore(connection),
     ...createStatusStore(connection),
+    ...createLostWriteStore(connection),
     ...createCheckStore(connection, windows.listAhead),
     ...createMonitoringStore(connection),
     ...createOpsPageStore(connection),

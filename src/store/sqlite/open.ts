@@ -2,8 +2,10 @@
 
 import { constants, fchmodSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'
+import { Problem } from '../../core/problem.ts'
 import { withPlain } from '../../plain-file.ts'
 import { waitAtClose } from '../at-close.ts'
+import type { LostWriteStore } from '../lost-writes.ts'
 import type { MigrationState } from '../schema-version.ts'
 import type { Store } from '../store.ts'
 import { createAuditLog, createAuditStore } from './accounts/audit.ts'
@@ -124,6 +126,7 @@ function assemble(
     ...createSandboxStore(connection, { time, due: sandboxDue, audit, runPage, writeWakeUps, file }),
     ...createAuditStore(connection),
     ...createStatusStore(connection),
+    ...NOTHING_LOST,
     ...createCheckStore(connection, windows.listAhead),
     ...createMonitoringStore(connection),
     ...createOpsPageStore(connection),
@@ -135,6 +138,12 @@ function assemble(
       forgetLogOwner(file)
     },
   }
+}
+
+/** A file that lacks answered commits is not opened at all (file/wal-damage.ts). */
+const NOTHING_LOST: LostWriteStore = {
+  readLostWrites: async () => null,
+  resume: () => Promise.reject(new Problem('usage', 'Nothing stands still: a file has no lost writes.')),
 }
 
 /** What `migrate --status` shows; changes nothing. */

@@ -2,6 +2,7 @@
 
 import { FEED_PASSES_SEEN } from '../../../core/alarm-thresholds.ts'
 import type { Instant } from '../../../core/instant.ts'
+import type { LostWrites } from '../../../core/lost-writes.ts'
 import type { DiskSeen, FeedSeen } from '../../../core/vitals.ts'
 import { SEAL, type SealRow, sealIn } from '../../copying/read-seal.ts'
 import type { MonitoringStore, Stock } from '../../monitoring.ts'
@@ -29,11 +30,15 @@ const PRICE = sql<PriceRow>('select * from prices order by at desc limit 1')
 export type VitalParts = {
   readScheduler: MonitoringStore['readScheduler']
   readPartners: ReturnType<typeof partnersReader>
+  readLost: () => Promise<LostWrites | null>
   readDisk: (now: Instant) => Promise<DiskSeen | null>
 }
 
 export const vitalsReader =
-  (reader: Reader, { readScheduler, readPartners, readDisk }: VitalParts): MonitoringStore['readVitals'] =>
+  (
+    reader: Reader,
+    { readScheduler, readPartners, readLost, readDisk }: VitalParts,
+  ): MonitoringStore['readVitals'] =>
   async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
     const [[dispute], [seal], [asked], [price]] = await reader.together<
@@ -44,6 +49,7 @@ export const vitalsReader =
       scheduler,
       dispute: dispute ? disputeOf(dispute) : null,
       seal: sealIn(seal),
+      lost: await readLost(),
       feed: asked ? feedSeen(asked, since?.at ?? asked.at) : null,
       price: price ? priceOf(price) : null,
       partners: await readPartners(now, stock),

@@ -12,6 +12,7 @@ import type { Connection } from '../server/connection.ts'
 import { readerOf } from '../server/reader.ts'
 import { query } from '../server/statement.ts'
 import { settledExecution } from './committed-up-to.ts'
+import { recordedLoss } from './lost-writes.ts'
 import { FIRST_AWAKE, OPEN_BY_TENANT, PARTNER_SQL } from './statements.ts'
 
 // Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which
@@ -47,6 +48,7 @@ export function vitalParts(connection: Connection): VitalParts {
   return {
     readScheduler: schedulerReader(reader, FIRST_AWAKE),
     readPartners: partnersReader(reader, PARTNER_SQL),
+    readLost: () => recordedLoss(connection),
     // The disk of a server is for its own monitoring to see.
     readDisk: async () => null,
   }

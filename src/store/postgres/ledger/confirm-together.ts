@@ -38,7 +38,8 @@ export function createConfirm(connection: Connection) {
         tx.unwaited(writeBatch(tx, tenantId, batch, now))
         return outcomes
       },
-      { ...callOf({ tenantId }), keys },
+      // What was bought is recorded whatever else stands still.
+      { ...callOf({ tenantId }), keys, stopsWhenLost: false },
     )
   }
 

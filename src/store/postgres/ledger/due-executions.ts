@@ -77,15 +77,22 @@ const COUNT = query<{ n: bigint }>(`
 const byCreation = (a: Execution, b: Execution): number =>
   a.createdAt - b.createdAt || (a.executionId < b.executionId ? -1 : 1)
 
-/** The last two are null in a database that takes writes. */
-export type Look = { clock: bigint; due: boolean; sealed_at: bigint | null; moved_to: string | null }
+/** The last two are null in a database that takes writes; `lost` is whether answered writes are, and undecided. */
+export type Look = {
+  clock: bigint
+  due: boolean
+  lost: boolean
+  sealed_at: bigint | null
+  moved_to: string | null
+}
 // Read from the two ends of the index instead of with `exists`: a planner that expects many matches would search the
 // table itself for one.
 const endOf = (order: 'asc' | 'desc'): string =>
   `(select ${LEASE} from executions e where ${OPEN} order by ${LEASE} ${order} limit 1)`
 const LOOK = query<Look>(`
   with t as materialized (${TENANT_NOW_SQL})
-  select t.clock, coalesce(${endOf('asc')} <= t.now or ${endOf('desc')} > ${ahead('t.now')}, false) as due, s.at as sealed_at, s.moved_to
+  select t.clock, coalesce(${endOf('asc')} <= t.now or ${endOf('desc')} > ${ahead('t.now')}, false) as due, s.at as sealed_at, s.moved_to,
+    exists (select from lost_writes where decided_at is null) as lost
   from t left join sealed s on true`)
 
 export const dueList = {

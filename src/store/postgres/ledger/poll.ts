@@ -2,6 +2,7 @@
 
 import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
+import { writesLost } from '../../../core/lost-writes.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
 import { sealedProblem } from '../../copying/seal-words.ts'
 import type { PollNotes } from '../../last-polls.ts'
@@ -70,6 +71,7 @@ export function createPoll(
       // A poll that finds nothing would write nothing, and so would not learn of it.
       if (seen?.moved_to != null && seen.sealed_at !== null)
         throw sealedProblem({ at: instant(seen.sealed_at), movedTo: seen.moved_to })
+      if (seen?.lost) throw writesLost()
       // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
       if (isStopping) await stops.finishAll(tenant)
       else if (!seen?.due) return { executions: [], remaining: 0 }

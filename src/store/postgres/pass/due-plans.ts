@@ -57,7 +57,7 @@ export const fillPages = (
 ): Promise<unknown> =>
   connection.write(
     (tx) => Promise.all([tx.run(PLAN_ANEW), tx.run(FILL, { ...rangesOf(due), tick_id: passId, plans })]),
-    { reads: 'large' },
+    { reads: 'large', isProvisional: true },
   )
 
 /**
@@ -65,4 +65,6 @@ export const fillPages = (
  * if its answer is lost: a single statement would be run again, and the first page that it claimed would be nobody's.
  */
 export const claimPage = (connection: Connection, passId: number): Promise<number[] | undefined> =>
-  connection.write(async (tx) => (await tx.get(CLAIM, { tick_id: passId }))?.plan_ids.map(Number))
+  connection.write(async (tx) => (await tx.get(CLAIM, { tick_id: passId }))?.plan_ids.map(Number), {
+    isProvisional: true,
+  })

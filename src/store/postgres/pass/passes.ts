@@ -32,6 +32,8 @@ const NAMES = query<{ plan_id: bigint; partner_plan_id: string }>(
   'select plan_id, partner_plan_id from plans where plan_id = any(:plan_ids::bigint[])',
 )
 
+const STOPS = { stopsWhenLost: true }
+
 /** What all hands of a pass know. */
 async function knownOf(tx: Tx, tick: TickRow): Promise<PassStart> {
   const at = instant(tick.at)
@@ -80,7 +82,7 @@ export function createPassStore(connection: Connection): PassStore {
           tx.run(FORGET_EVENTS, { before }),
         ])
         return known
-      })
+      }, STOPS)
     },
 
     peekPass: () =>
@@ -116,7 +118,7 @@ export function createPassStore(connection: Connection): PassStore {
             tx.unwaited(writeWakeUps(tx, passId, fired, (await tx.times).real))
             return counts
           },
-          { tenants },
+          { tenants, stopsWhenLost: true },
         ),
       )
     },
@@ -133,7 +135,7 @@ export function createPassStore(connection: Connection): PassStore {
           undo.value = fired.map((one) => ({ ...one, partnerPlanId: nameOf.get(one.planId) ?? '' }))
           throw undo
         },
-        { tenants },
+        { tenants, stopsWhenLost: true },
       )
       await work.catch((error) => {
         if (error !== undo) throw error

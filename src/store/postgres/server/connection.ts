@@ -6,15 +6,16 @@ import type { Caller, Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
 import { createRefusedWrites } from '../../refused-write.ts'
 import { isOtherSchema } from '../../schema-version.ts'
+import { type Acknowledged, HistoryChanged, rememberAcknowledged } from './acknowledged.ts'
 import { createServerClock, type ServerClock } from './clock.ts'
 import { commit, wasCommitted } from './commit.ts'
 import { createPlaces, type Whose } from './connection-turns.ts'
 import { isDiskFull, isLost, isUndone } from './error-kinds.ts'
 import { explained, noneFree } from './error-words.ts'
-import { type Entered, enter, type Mark, type Scope } from './month-gate.ts'
+import { type Entered, enter, type History, type Mark, type Scope } from './month-gate.ts'
 import { firstError, type Pipeline, pipelineOn, type Tx } from './pipeline.ts'
 import type { Pool } from './pool.ts'
-import { type SchemaLook, watchSchema } from './schema-watch.ts'
+import { type SchemaLook, type SchemaSeen, watchSchema } from './schema-watch.ts'
 import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './timeouts.ts'
 import { tryAgain } from './try-again.ts'
 
@@ -46,6 +47,8 @@ export type Connection = {
   pool: Pool
   clock: ServerClock
   schema: SchemaLook
+  /** What this process was told is committed. */
+  acknowledged: Acknowledged
   /** Asks for one thing only, without a transaction around it. */
   look<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
   /** Runs `work` on one consistent snapshot. */
@@ -72,6 +75,7 @@ export const callOf = ({ tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>):
   tenants: [tenantId],
   caller: tenantId,
   key: keyId,
+  stopsWhenLost: true,
 })
 
 /** A null `clock` takes the server's, so that hosts whose clocks disagree write as one. */
@@ -79,6 +83,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
   const server = shownAddress(url)
   const clock = createServerClock(given)
   const schema = watchSchema(server)
+  const acknowledged = rememberAcknowledged(pool)
   const refused = createRefusedWrites({ isFull: isDiskFull })
 
   const places = createPlaces({
@@ -99,15 +104,39 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     })
   }
 
+  const found = (seen: SchemaSeen & History): void => {
+    schema.found(seen)
+    if (acknowledged.isInDoubt(seen)) throw new HistoryChanged()
+  }
+
+  /** A write that meets a server with another history is done once it is known, and on record, what that has lost. */
+  async function onceExamined<T>(write: () => Promise<T>): Promise<T> {
+    for (let tried = 1; ; tried++) {
+      try {
+        return await write()
+      } catch (error) {
+        if (!(error instanceof HistoryChanged) || tried === EXAMINED_MAX) throw error
+        await tryAgain(server, acknowledged.examine)
+      }
+    }
+  }
+
   async function written<T>(
     tx: Pipeline,
     work: (tx: WriteTx) => Promise<T>,
     scope: Scope & Errand,
   ): Promise<T> {
     let sent: { value: T; mark: Mark } | undefined
+    let at: Instant | undefined
+    const answered = (value: T): T => {
+      // What has changed nothing was not waited for: the server may forget that it ever was.
+      if (sent && at !== undefined && !scope.isProvisional && tx.hasChanged())
+        acknowledged.note({ mark: sent.mark, at, tenants: scope.tenants ?? [] })
+      return value
+    }
     try {
       return await inTransaction(tx, `${BEGIN_WRITE}${limitOf(scope)}`, async () => {
-        const entered = enter(tx, scope, { clock: clock.parameter(), found: schema.found })
+        const entered = enter(tx, scope, { clock: clock.parameter(), found })
         const times = entered.then((gate) => gate.times)
         times.catch(() => {})
         const value = await work({ ...tx, times }).catch(async (error) => {
@@ -117,12 +146,15 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
           })
           throw error
         })
-        sent = { value, mark: (await entered).mark }
+        const { times: seen, mark } = await entered
+        sent = { value, mark }
+        at = seen.real
         await commit(tx)
-        return value
+        return answered(value)
       })
     } catch (error) {
-      if (sent && !isUndone(error) && (await wasCommitted(sent.mark, error, pool))) return sent.value
+      if (sent && !isUndone(error) && (await wasCommitted(sent.mark, error, pool)))
+        return answered(sent.value)
       throw error
     }
   }
@@ -132,6 +164,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     pool,
     clock,
     schema,
+    acknowledged,
     look: (work, errand = {}) => onClient((tx) => alone(tx, () => schema.beside(tx, () => work(tx))), errand),
     read: (work, errand = {}) =>
       onClient(
@@ -143,12 +176,15 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
           }),
         errand,
       ),
-    write: (work, scope = {}) => onClient((tx) => refused.follow(written(tx, work, scope)), scope),
+    write: (work, scope = {}) =>
+      onceExamined(() => onClient((tx) => refused.follow(written(tx, work, scope)), scope)),
     probe: (work) =>
-      onClient(async (tx) => {
-        await written(tx, work, {})
-        refused.throwRecent()
-      }, {}),
+      onceExamined(() =>
+        onClient(async (tx) => {
+          await written(tx, work, PROVISIONAL)
+          refused.throwRecent()
+        }, {}),
+      ),
     async session() {
       const leave = await places.take('none')
       try {
@@ -170,6 +206,10 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     },
   }
 }
+
+/** How often a write looks at a server that is another one each time. */
+const EXAMINED_MAX = 3
+const PROVISIONAL = { isProvisional: true }
 
 // A connection keeps its query plans. A plan made while a table was small, which reads all of it, would go on doing so
 // when the table is large; and everything that a write reads lies along indexes.

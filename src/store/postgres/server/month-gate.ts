@@ -9,6 +9,7 @@
 import { admit } from '../../../core/admit-call.ts'
 import { type Instant, later, plus } from '../../../core/instant.ts'
 import type { KeyLife } from '../../../core/key.ts'
+import { writesLost } from '../../../core/lost-writes.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { PRESENT_SQL } from './clock.ts'
 import { LOCK } from './locks.ts'
@@ -26,6 +27,10 @@ export type Scope = {
   alone?: 'tenants' | 'all'
   key?: string | undefined
   keys?: readonly string[]
+  /** Whether it fires, hands out, or changes what fires: refused while lost writes are undecided. */
+  stopsWhenLost?: boolean
+  /** Whether nothing is lost with it: what is done anew anyway, or is not waited for. */
+  isProvisional?: boolean
   /** How long it waits for each lock; by default, as long as any write does. */
   waitsMs?: number
 }
@@ -44,13 +49,18 @@ export type Entered = Times & {
 }
 
 /** Identifies a transaction when a server is asked what became of it. */
-export type Mark = { xid: string } & History
+export type Mark = {
+  xid: string
+  /** Where the server's log ended before the transaction wrote anything. */
+  position: string
+} & History
 
-/** Takes the locks of a scope, then reads the clock. `found` is told what is on record of migrations, and may throw. */
+/** Takes the locks of a scope, then reads the clock. `found` is told what is on
+ * record of migrations and what the server has been through, and may throw. */
 export async function enter(
   tx: Pipeline,
-  { tenants = [], alone, key, keys = key === undefined ? [] : [key], waitsMs }: Scope,
-  { clock, found }: { clock: Instant | null; found: (seen: SchemaSeen) => void },
+  { tenants = [], alone, key, keys = key === undefined ? [] : [key], waitsMs, stopsWhenLost }: Scope,
+  { clock, found }: { clock: Instant | null; found: (seen: SchemaSeen & History) => void },
 ): Promise<{ times: Entered; mark: Mark }> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
   if (waitsMs !== undefined) tx.send(`set local lock_timeout = ${waitsMs}`).catch(() => {})
@@ -81,8 +91,9 @@ export async function enter(
     },
   }
   if (key !== undefined) times.admit(key)
-  const { xid, timeline, memory } = row
-  return { times, mark: { xid, timeline, memory } }
+  if (stopsWhenLost && row.lost) throw writesLost()
+  const { xid, position, timeline, memory } = row
+  return { times, mark: { xid, position, timeline, memory } }
 }
 
 const lock = (how: string, which: number, id: string): Query<unknown> =>
@@ -112,8 +123,10 @@ const LIFE_SQL = `(
   from api_keys k where k.key_id = :key::text) as life`
 /** For each further key: usually, the calls that share a write have come with the same key. */
 const LIFE: Query<{ life: Life | null }> = query(`select ${LIFE_SQL}`)
-const TIMES: Query<Mark & SchemaSeen & { real: bigint; shifts: Shift[]; life: Life | null }> = query(
-  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, ${HISTORY_SQL}, ${SCHEMA_SQL},
+type Seen = Mark & SchemaSeen & { real: bigint; shifts: Shift[]; life: Life | null; lost: boolean }
+const TIMES: Query<Seen> = query(
+  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, pg_current_wal_insert_lsn()::text as position,
+     ${HISTORY_SQL}, ${SCHEMA_SQL}, exists (select from lost_writes where decided_at is null) as lost,
      coalesce((select json_agg(json_build_object('tenant_id', tenant_id, 'offset_ms', offset_ms,
        'reported_until', reported_until)) from sandboxes where tenant_id = any(:tenants::bigint[])), '[]') as shifts,
      ${LIFE_SQL}`,

@@ -53,6 +53,7 @@ export function vitalParts(connection: Connection): VitalParts {
   return {
     readScheduler: schedulerReader(reader, FIRST_AWAKE),
     readPartners: partnersReader(reader, PARTNER_SQL),
+    readLost: async () => null,
     readDisk: diskReader(connection),
   }
 }

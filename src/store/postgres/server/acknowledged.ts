@@ -1,0 +1,152 @@
+// What this process was told is committed, held against the server that it finds later. A standby that was promoted, or
+// a server put back from a backup, may lack the last of it. See docs/decisions/0071-a-server-that-forgot.md.
+
+import type { Instant } from '../../../core/instant.ts'
+import { SERVER_MS_SQL } from './clock.ts'
+import { commit } from './commit.ts'
+import { HISTORY_SQL, type History, type Mark } from './month-gate.ts'
+import { pipelineOn, type Tx } from './pipeline.ts'
+import type { Pool } from './pool.ts'
+import { query } from './statement.ts'
+import { PATIENCE } from './timeouts.ts'
+
+/** A write that the server has answered: what it was, when it was made, and for whom. */
+export type Answered = { mark: Mark; at: Instant; tenants: readonly number[] }
+
+/** How many are remembered: the newest. Of more than these, `at least` is said. */
+const REMEMBERED_MAX = 4_096
+
+/** A write met a server that has been through something since this process was last answered. */
+export class HistoryChanged extends Error {
+  constructor() {
+    super('the server is not as it was')
+  }
+}
+
+export type Acknowledged = {
+  /** To be called once a write is answered, if it has changed anything. */
+  note(answered: Answered): void
+  /** Whether anything was answered by a server that had another history. */
+  isInDoubt(seen: History): boolean
+  /**
+   * Asks the server what became of all that is in doubt, and records there what it has lost. Rejects when that cannot
+   * be recorded: then it is still in doubt.
+   */
+  examine(): Promise<void>
+}
+
+export function rememberAcknowledged(pool: Pool): Acknowledged {
+  const byHistory = new Map<string, Answered[]>()
+  let examining: Promise<void> | null = null
+
+  const inDoubt = (seen: History): [string, Answered[]][] =>
+    [...byHistory].filter(([history]) => history !== nameOf(seen))
+
+  async function examine(): Promise<void> {
+    const client = await pool.connect()
+    try {
+      const tx = pipelineOn(client, PATIENCE.work)
+      tx.send('begin').catch(() => {})
+      const server = await tx.get(SERVER)
+      if (!server) throw new Error('the server said nothing of itself')
+      const doubtful = inDoubt(server)
+      // A write that is answered from now on is asked about the next time.
+      const counts = doubtful.map(([, answered]) => answered.length)
+      const answered = doubtful.flatMap(([, some]) => some)
+      const lost = answered.length === 0 ? [] : await lostOf(tx, server, answered)
+      if (lost.length > 0) await record(tx, server, lost)
+      await commit(tx)
+      client.release()
+      for (const [at, [history, some]] of doubtful.entries()) {
+        some.splice(0, counts[at])
+        if (some.length === 0) byHistory.delete(history)
+      }
+    } catch (error) {
+      client.release(true)
+      throw error
+    }
+  }
+
+  return {
+    note(answered) {
+      const history = nameOf(answered.mark)
+      const some = byHistory.get(history) ?? []
+      byHistory.set(history, some)
+      some.push(answered)
+      // Now and then, and not at each: it moves all that stay.
+      if (some.length >= 2 * REMEMBERED_MAX) some.splice(0, some.length - REMEMBERED_MAX)
+    },
+    isInDoubt: (seen) => byHistory.size > (byHistory.has(nameOf(seen)) ? 1 : 0),
+    examine() {
+      examining ??= examine().finally(() => {
+        examining = null
+      })
+      return examining
+    },
+  }
+}
+
+const nameOf = ({ timeline, memory }: History): string => `${timeline} ${memory}`
+
+/** What a server says of itself. `replayed` is where its recovery ended, null if it has begun without one. */
+export type ServerSeen = History & { replayed: string | null; position: string }
+/** What became of a number: `future` for one that it has not given out, null for one too old to know. */
+export type Status = 'committed' | 'aborted' | 'in progress' | 'future' | null
+
+/**
+ * Whether a server lacks a write that was answered. It is certain when this says so: a write whose number the server
+ * has given to another transaction, which was committed, does not count as lost.
+ */
+export function isLost({ mark }: Pick<Answered, 'mark'>, server: ServerSeen, status: Status): boolean {
+  // A server knows nothing of a line that was begun elsewhere: it is a former primary, or comes from an older copy.
+  if (server.timeline < mark.timeline) return true
+  const isOfOtherLine = server.timeline !== mark.timeline
+  // The write was made after the position that its gate saw, and a new line begins where the recovery ended.
+  const end = isOfOtherLine ? server.replayed : server.position
+  if (end !== null && positionOf(mark.position) > positionOf(end)) return true
+  return status === 'aborted' || status === 'future'
+}
+
+/** A position in the log, such as 16/B374D848, as a number. */
+function positionOf(text: string): bigint {
+  const [high = '', low = ''] = text.split('/')
+  return (BigInt(`0x${high}`) << 32n) + BigInt(`0x${low}`)
+}
+
+const SERVER = query<ServerSeen>(
+  `select ${HISTORY_SQL}, pg_last_wal_replay_lsn()::text as replayed, pg_current_wal_insert_lsn()::text as position`,
+)
+const STATUSES = query<{ xid: string; status: Status }>(
+  `select x as xid, case when x::xid8 < pg_snapshot_xmax(pg_current_snapshot()) then pg_xact_status(x::xid8)
+     else 'future' end as status
+   from unnest(:xids::text[]) x`,
+)
+
+async function lostOf(tx: Tx, server: ServerSeen, answered: readonly Answered[]): Promise<Answered[]> {
+  const rows = await tx.all(STATUSES, { xids: answered.map(({ mark }) => mark.xid) })
+  const statuses = new Map(rows.map(({ xid, status }) => [xid, status]))
+  return answered.filter((one) => isLost(one, server, statuses.get(one.mark.xid) ?? null))
+}
+
+const RECORD = query(
+  `insert into lost_writes (found_at, writes, first_at, last_at, tenants, server)
+   select ${SERVER_MS_SQL}, :writes, :first_at, :last_at, coalesce(string_agg(t.partner_slug || ' ' || t.environment, ', '
+       order by t.tenant_id), ''), :server
+   from tenants t where t.tenant_id = any(:tenants::bigint[])`,
+)
+
+async function record(tx: Tx, server: ServerSeen, lost: readonly Answered[]): Promise<void> {
+  const times = lost.map(({ at }) => at)
+  const marks = lost.map(({ mark }) => mark)
+  const [was] = marks.toSorted((a, b) => Number(positionOf(a.position) - positionOf(b.position)))
+  const now = `timeline ${numberOf(server)}${server.replayed === null ? '' : `, recovered up to ${server.replayed}`}`
+  await tx.run(RECORD, {
+    writes: lost.length,
+    first_at: Math.min(...times),
+    last_at: Math.max(...times),
+    tenants: [...new Set(lost.flatMap(({ tenants }) => tenants))],
+    server: `${now}; the first of them came after ${was?.position} of timeline ${was && numberOf(was)}`,
+  })
+}
+
+const numberOf = ({ timeline }: History): number => Number.parseInt(timeline, 16)
