@@ -6,6 +6,7 @@ import { lostInWords, RESUME } from '../core/lost-writes.ts'
 import { CALLS_PER_KEY_MAX } from '../http/calls-at-once.ts'
 import type { Tls } from '../http/listen/certificate.ts'
 import type { ConnectionLimits } from '../http/listen/connections.ts'
+import type { Answering } from '../http/listen.ts'
 import type { Metrics } from '../http/metrics/metrics.ts'
 import type { Ops } from '../http/ops/endpoints.ts'
 import type { Log, LogLevel } from '../log.ts'
@@ -180,7 +181,10 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const appOver = (store: Store | null) =>
     createApp({ ...options, store, machine: cli.machine, rateLimit: options.rateLimit ?? null })
   const front = { app: appOver(null) }
-  const answering = { fetch: (request: Request) => front.app.fetch(request) }
+  const answering: Answering = {
+    fetch: (request) => front.app.fetch(request),
+    knock: (request, response) => front.app.knock(request, response),
+  }
   const listeners = await openListeners(answering, { ...options, uuid: cli.machine.uuid })
   if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listeners.api)
   renewal.now = () => renewCertificate(log, listeners.api, options)

@@ -2,6 +2,7 @@
 
 import { H3, type H3Event } from 'h3'
 import { createListings } from '../billing/month-users-cache.ts'
+import { admit } from '../core/admit-call.ts'
 import type { KeySeen } from '../core/key.ts'
 import { Problem } from '../core/problem.ts'
 import type { Log } from '../log.ts'
@@ -9,11 +10,12 @@ import type { Store } from '../store/store.ts'
 import { openAnswer } from './answer-headers.ts'
 import { authenticate, isUseStale } from './auth.ts'
 import { checkBody, hasArrived, readObject, readQuery } from './body-and-query.ts'
-import { createCallLog } from './call-log.ts'
+import { type CallLine, createCallLog } from './call-log.ts'
 import { CALLS_PER_KEY_MAX, createTurns, type Turn } from './calls-at-once.ts'
 import { DOCS_PATHS, type DocsPath, readDocs } from './docs-page.ts'
 import { type Ignored, ignoredMembers, ignoredParameters, tellIgnored } from './ignored-fields.ts'
 import { createRateLimit } from './key-rate-limit.ts'
+import { createDoor, type Door } from './keyless-calls.ts'
 import { getDescription } from './openapi/get-description.ts'
 import type { Ops } from './ops/endpoints.ts'
 import { sendOps } from './ops/listener.ts'
@@ -35,7 +37,10 @@ export type AppOptions = Omit<Services, 'store' | 'listings'> & {
   callsPerKey?: number | undefined
 }
 
-export function createApp(options: AppOptions): H3 {
+/** What answers calls; `knock` is asked first, if what listens can. */
+export type App = H3 & Pick<Door, 'knock'>
+
+export function createApp(options: AppOptions): App {
   const { store, machine, guard, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
   const limit = rateLimit === null ? null : createRateLimit(rateLimit)
   const takeTurn = createTurns(callsPerKey)
@@ -44,6 +49,18 @@ export function createApp(options: AppOptions): H3 {
   /** The keys whose last use is being written: one write for each, however many calls come meanwhile. */
   const beingNoted = new Set<string>()
   const logCall = createCallLog(log)
+  const note = (line: CallLine, bug: unknown): void => {
+    logCall(line, bug)
+    ops?.noteRequest(line)
+  }
+  // While the database is being opened, nobody is told that a key is wrong.
+  const door =
+    store &&
+    createDoor({
+      findKey: (sha256) => store.findKey(sha256),
+      uuid: machine.uuid,
+      note: (line) => note(line, null),
+    })
   // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
 
@@ -67,7 +84,7 @@ export function createApp(options: AppOptions): H3 {
     app.all(path, (event) => (isWritten(event) ? answerDocs(event, path) : answer(event, [])))
   }
   app.all('/**', (event) => answer(event, []))
-  return app
+  return Object.assign(app, { knock: door ? door.knock : () => true })
 
   async function answerDocs(event: H3Event, path: DocsPath): Promise<string | Uint8Array> {
     if (event.req.method !== 'GET') return answer(event, [], NOT_GET)
@@ -99,8 +116,7 @@ export function createApp(options: AppOptions): H3 {
       duration_ms: Math.round((performance.now() - started) * 100) / 100,
       ...(ignored !== null && { ignored_fields: ignored }),
     }
-    logCall(line, outcome.bug)
-    ops?.noteRequest(line)
+    note(line, outcome.bug)
     event.res.status = outcome.status
     return outcome.text
   }
@@ -112,7 +128,8 @@ export function createApp(options: AppOptions): H3 {
     if (!store) throw new Refusal(503, 'The database is being opened; try again.', { 'retry-after': '1' })
     const now = machine.clock()
     const authorization = event.req.headers.get('authorization')
-    const caller = await authenticate(store, authorization)
+    const caller = door?.seen(event.req.runtime?.node?.req) ?? (await authenticate(store, authorization))
+    admit(caller)
     trail.caller = caller
     limit?.(caller.key.keyId, now)
     trail.turn = takeTurn(caller.key.keyId)

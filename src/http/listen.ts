@@ -4,6 +4,7 @@
 import type { RequestListener, Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type H3, toNodeHandler } from 'h3'
+import type { App } from './app.ts'
 import { type Certificate, secureContextOf, type Tls } from './listen/certificate.ts'
 import { type ConnectionLimits, createConnections } from './listen/connections.ts'
 import { makeServer } from './listen/server.ts'
@@ -23,8 +24,11 @@ export type Listener = {
   /** Takes no new connection, and cuts off whatever is still connected. */
   end: () => void
 }
-/** What answers; `fetch` is looked up at every call, so that it may be replaced while the socket stays. */
-export type Answering = Pick<H3, 'fetch'>
+/**
+ * What answers; `fetch` and `knock` are looked up at every call, so that they may be replaced while the socket stays.
+ * `knock` may answer a call itself, and is then false.
+ */
+export type Answering = Pick<H3, 'fetch'> & Partial<Pick<App, 'knock'>>
 export type ListenOptions = Partial<ConnectionLimits> & {
   host: string
   port: number
@@ -105,7 +109,9 @@ function guarded(app: Answering): RequestListener {
   const handle = toNodeHandler({ fetch: (request: Request) => app.fetch(request) } as H3)
   return (request, response) => {
     const attempt = async (): Promise<void> => {
-      await handle(request, response)
+      const knocked = app.knock?.(request, response) ?? true
+      const goesOn = knocked instanceof Promise ? await knocked : knocked
+      if (goesOn && !request.socket.destroyed) await handle(request, response)
     }
     attempt().catch(() => response.destroy())
   }

@@ -1,0 +1,92 @@
+// A flood of calls whose key opens nothing, beside the same flood on a server of bare Node. Partners share the thread
+// that answers strangers, so what a refusal costs is what they wait. Processor time is compared: on a machine that has
+// other things to do it stays about the same, and a time on the clock does not.
+
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { makeKey } from '../../src/core/key.ts'
+import { machine } from '../../src/machine.ts'
+import { startBare } from '../bench/bare-server.ts'
+import { startHelper } from '../bench/helper.ts'
+import { cpuUsOf } from '../bench/process-cost.ts'
+import { runHere } from '../support/command.ts'
+import { SOURCE, startServe } from '../support/process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import type { Done, Job } from './stampede.ts'
+
+const ROUNDS = 5
+const CONNECTIONS = 64
+const FLOOD_MS = 1_000
+/** Long enough for a partner to be answered on a machine that has ten times as much to do. */
+const PARTNER_MS = 5_000
+
+const KEYS = Array.from({ length: 200 }, () => makeKey('live', machine.random))
+const MISTYPED = KEYS.map((key) => `${key.slice(0, -1)}${key.endsWith('a') ? 'b' : 'a'}`)
+const MANY = Array.from({ length: 95 }, (_, i) => `X-Header-${i}: ${'y'.repeat(130)}\r\n`).join('')
+const request = (key: string, more = ''): string =>
+  `GET /partner/v1/me HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n${more}\r\n`
+
+/** How many times the processor time of bare Node each may take; a key with a right checksum is also looked up. */
+const FLOODS = {
+  'mistyped keys': { timesMax: 1.6, requests: MISTYPED.map((key) => request(key)) },
+  'keys that nobody was given': { timesMax: 2.5, requests: KEYS.map((key) => request(key)) },
+  'headers just below the limit': { timesMax: 2, requests: MISTYPED.map((key) => request(key, MANY)) },
+}
+
+suite('strangers cost about what they would cost bare Node', () => {
+  for (const [what, { timesMax, requests }] of Object.entries(FLOODS))
+    test(`a flood of ${what} takes no more than ${timesMax} times its processor time`, async (t) => {
+      const folder = temporaryFolder(t)
+      const stage = { after: (end: () => unknown) => t.after(async () => void (await end())), folder }
+      const served = await startServe(t, [], { cwd: folder, program: SOURCE })
+      const key = await partnerKey(folder)
+      const bare = await startBare(stage as never, 'node:http')
+      const script = join(import.meta.dirname, 'stampede.ts')
+      const [crowd, partner] = await Promise.all([1, 2].map(() => startHelper<Job, Done>(stage, script)))
+      assert.ok(crowd && partner)
+      /** Microseconds of the server's for each call of the flood. */
+      const cost = async (url: string, pid: number): Promise<number> => {
+        await crowd.ask({ kind: 'flood', url, connections: CONNECTIONS, requests })
+        const before = cpuUsOf(pid)
+        await new Promise((resolve) => setTimeout(resolve, FLOOD_MS))
+        const after = cpuUsOf(pid)
+        const { calls } = await crowd.ask({ kind: 'stop' })
+        assert.ok(calls > 100, `${calls} calls`)
+        return (after - before) / calls
+      }
+      const ours = { url: served.url, pid: served.child.pid ?? 0 }
+      // The first calls are compiled while they run.
+      for (const { url, pid } of [ours, bare]) await cost(url, pid)
+      const seen: { ours: number; bare: number }[] = []
+      for (let round = 0; round < ROUNDS; round++)
+        seen.push({ ours: await cost(ours.url, ours.pid), bare: await cost(bare.url, bare.pid) })
+      // What else the machine does only adds to what a call costs.
+      const us = (side: 'ours' | 'bare') => Math.min(...seen.map((one) => one[side]))
+      const times = us('ours') / us('bare')
+      t.diagnostic(
+        `${us('ours').toFixed(0)} µs, bare Node ${us('bare').toFixed(0)} µs: ${times.toFixed(2)} times`,
+      )
+      assert.ok(times <= timesMax, `${times.toFixed(2)} times`)
+      // Whoever has a key is served meanwhile.
+      await crowd.ask({ kind: 'flood', url: ours.url, connections: CONNECTIONS, requests })
+      const honest = await partner.ask({
+        kind: 'partner',
+        url: ours.url,
+        connections: 4,
+        request: request(key),
+        ms: PARTNER_MS,
+      })
+      await crowd.ask({ kind: 'stop' })
+      t.diagnostic(
+        `a partner meanwhile: p50 ${honest.p50Ms.toFixed(1)} ms, p99 ${honest.p99Ms.toFixed(1)} ms`,
+      )
+    })
+})
+
+async function partnerKey(folder: string): Promise<string> {
+  const db = join(folder, 'tranche.db')
+  await runHere(['--db', db, 'partner', 'create', 'acme', '--name', 'Acme'])
+  const { out } = await runHere(['--db', db, 'key', 'create', 'acme', '--env', 'live', '--json'])
+  return JSON.parse(out).key
+}
