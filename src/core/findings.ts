@@ -160,8 +160,12 @@ function priceOld({ scheduler, feed, price }: Vitals, now: Instant): Vital | nul
   }
 }
 
+/**
+ * Asks a feed as a tick does. Of an address only the origin is known here, because the rest may hold a key, and there
+ * nothing answers; without --price-feed the command takes the whole address from the settings.
+ */
 const nextOfFeed = ({ name }: FeedSeen): string[] =>
-  name.includes('://') ? ['curl', '-sSI', name] : ['tranche', 'price', 'fetch', '--price-feed', name]
+  name.includes('://') ? ['tranche', 'price', 'fetch'] : ['tranche', 'price', 'fetch', '--price-feed', name]
 
 function diskLow(disk: DiskSeen | null): Vital | null {
   if (disk === null) return null

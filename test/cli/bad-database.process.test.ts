@@ -103,7 +103,7 @@ function programForAll(): string {
 if (canBeOthers()) {
   test('a folder that may not be entered is not taken for an empty one', async (t) => {
     const file = await filled(t)
-    const closed = `the folder ${dirname(file)} belongs to root (mode 700) and may not be entered; run the command as that user, with \`sudo -u root\` before it`
+    const closed = `the folder ${dirname(file)} belongs to root (mode 700) and may not be entered; run the command as root, with \`sudo\` before it`
     for (const argv of [['status'], ['serve', '--port', '0'], ['partner', 'create', 'beta', '--name', 'B']]) {
       const { status, stderr } = asNobody(file, ...argv)
       assert.deepEqual(
@@ -122,7 +122,7 @@ if (canBeOthers()) {
     assert.equal(status, 1, stderr)
     assert.match(
       stderr,
-      /^error: \S+tranche\.db cannot be written, .*belongs to root \(mode 755\), the file to root \(mode 644\); run the command as that user, with `sudo -u root` before it.*\n$/,
+      /^error: \S+tranche\.db cannot be written, .*belongs to root \(mode 755\), the file to root \(mode 644\); run the command as root, with `sudo` before it.*\n$/,
     )
     const made = join(dirname(file), 'made.db')
     for (const argv of [
@@ -171,7 +171,7 @@ if (canBeOthers()) {
     chmodSync(copy, 0o600)
     assert.match(
       said(join(mine, 'other.db'), 'restore', copy),
-      /copy\.db cannot be read: it belongs to root \(mode 600\); .*sudo -u root/,
+      /copy\.db cannot be read: it belongs to root \(mode 600\); run the command as root, with `sudo` before it\.$/m,
     )
   })
 }

@@ -5,7 +5,10 @@ import { readdirSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import SQLite from 'better-sqlite3'
+import { SYSTEM } from '../../src/cli/init/install-places.ts'
+import { INSTALLED } from '../../src/store/sqlite/file/error-words.ts'
 import { runHere } from '../support/command.ts'
+import { hasOwnMachine, onOwnMachine } from '../support/own-machine.ts'
 import { finish, startServe } from '../support/process.ts'
 import { errorOf, openShell, succeed, withPartner } from '../support/shell.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -95,4 +98,32 @@ test('a file that is not a database of ours is refused and left alone', async (t
   assert.match(err, /^error: .+\n$/)
   assert.deepEqual(readFileSync(shell.file), before)
   assert.deepEqual(readdirSync(shell.folder), ['tranche.db'])
+})
+
+test('where a service is installed, its settings are named, and the command that is printed works when pasted', async (t) => {
+  assert.deepEqual([INSTALLED.settings, INSTALLED.folder], [SYSTEM.settings, SYSTEM.folder])
+  if (!hasOwnMachine(t)) return
+  const { code, out, err } = await onOwnMachine(
+    t,
+    `useradd --system tranche
+    install -m 755 "$TRANCHE" /usr/local/bin/tranche
+    install -d -o tranche -m 700 /var/lib/tranche /var/cache/tranche
+    install -d -m 750 /etc/tranche
+    printf 'TRANCHE_DB=/var/lib/tranche/tranche.db\\nTRANCHE_CACHE=/var/cache/tranche\\n' > /etc/tranche/tranche.env
+    printf '#!/bin/sh\\nexec "$@"\\n' > /usr/local/bin/sudo && chmod 755 /usr/local/bin/sudo
+    runuser -u tranche -- env TRANCHE_CACHE=/var/cache/tranche tranche --db /var/lib/tranche/tranche.db partner create acme --name Acme > /dev/null
+    mkdir /home/somebody && cd /home/somebody
+    ! tranche status 2> /tmp/said-$$
+    said=$(cat /tmp/said-$$; rm /tmp/said-$$)
+    printf '%s\\n' "$said"
+    command=$(printf '%s' "$said" | sed 's/.*run \`//; s/\`, or.*//; s/status$/partner list/')
+    cd /
+    eval "$command"`,
+  )
+  assert.equal(code, 0, err)
+  assert.match(
+    out,
+    /There is no database at \/home\/somebody\/tranche\.db: the service installed here has its settings in \/etc\/tranche\/tranche\.env/,
+  )
+  assert.match(out, /acme/)
 })

@@ -23,15 +23,31 @@ export function refuseUnreachable(file: string): void {
   refuseStrange(realName(file))
 }
 
+/** Where init puts the settings of a service that root installs, and its database. */
+export const INSTALLED = { settings: '/etc/tranche/tranche.env', folder: '/var/lib/tranche' }
+
 /**
  * For a name at which there is nothing. It gives the full path: a command may run in another folder than its caller
- * thinks.
+ * thinks. Where a service is installed, its database is most likely meant, and to begin another would mislead.
  */
-export const notThere = (file: string): Problem =>
-  new Problem(
-    'database_not_found',
-    `There is no database at ${resolve(file)}: name the right one with --db, or begin one with \`tranche partner create\`.`,
-  )
+export function notThere(file: string): Problem {
+  const path = resolve(file)
+  const isElsewhere = dirname(path) !== INSTALLED.folder && isInstalled()
+  const command = `sudo sh -c 'set -a; . ${INSTALLED.settings}; exec runuser -u tranche -- tranche "$@"' sh status`
+  const hint = isElsewhere
+    ? `the service installed here has its settings in ${INSTALLED.settings}; for its database run \`${command}\`, or the command that you need in place of status`
+    : 'name the right one with --db, or begin one with `tranche partner create`'
+  return new Problem('database_not_found', `There is no database at ${path}: ${hint}.`)
+}
+
+/** Its folder may be closed to this user, which shows that it is there. */
+function isInstalled(): boolean {
+  try {
+    return statSync(INSTALLED.settings).isFile()
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EACCES'
+  }
+}
 
 /** Throws bad_file for a copy that cannot be read: a folder, a path through a closed folder, somebody else's file. */
 export function refuseUnreadable(copy: string): void {
@@ -40,7 +56,7 @@ export function refuseUnreadable(copy: string): void {
   if (!isDenied(copy, constants.R_OK)) return
   throw new Problem(
     'bad_file',
-    `${copy} cannot be read: it belongs to ${ownerOf(copy)}; ${runAs(copy)}, or as root.`,
+    `${copy} cannot be read: it belongs to ${ownerOf(copy)}; ${runAs(copy)}${orAsRoot(copy)}.`,
   )
 }
 
@@ -55,7 +71,7 @@ export function refuseClosedFolder(file: string): void {
   if (!isDenied(folder, constants.W_OK | constants.X_OK)) return
   throw new Problem(
     'bad_file',
-    `${file} cannot be written: the folder ${folder} belongs to ${ownerOf(folder)}, and this user may not write in it; ${runAs(folder)}, or as root.`,
+    `${file} cannot be written: the folder ${folder} belongs to ${ownerOf(folder)}, and this user may not write in it; ${runAs(folder)}${orAsRoot(folder)}.`,
   )
 }
 
@@ -111,11 +127,19 @@ function ownerOf(name: string): string {
 
 /** What to do about somebody else's file. */
 function runAs(name: string): string {
+  const owner = ownerId(name)
+  if (owner === null) return 'run the command as that user'
+  if (owner === 0) return 'run the command as root, with `sudo` before it'
+  return `run the command as that user, with \`sudo -u ${userName(owner) ?? `'#${owner}'`}\` before it`
+}
+
+const orAsRoot = (name: string): string => (ownerId(name) === 0 ? '' : ', or as root')
+
+function ownerId(name: string): number | null {
   try {
-    const { uid } = statSync(name)
-    return `run the command as that user, with \`sudo -u ${userName(uid) ?? `'#${uid}'`}\` before it`
+    return statSync(name).uid
   } catch {
-    return 'run the command as that user'
+    return null
   }
 }
 
