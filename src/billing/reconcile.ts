@@ -2,14 +2,19 @@
 
 import { counted } from '../core/counted.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../core/money.ts'
+import { periodOf } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
 import type { FixedPeriod } from '../core/report-period.ts'
 import type { CheckStore, Fault } from '../store/check.ts'
 import type { TradeLine } from '../store/months.ts'
 import type { TenantFilter } from '../store/partners.ts'
+import type { TierStore } from '../store/tiers.ts'
+import { chargeFaults, type Stored } from './charge-proof.ts'
 import { type BillingStore, bill } from './statement.ts'
 
 const TRADES_PER_READ = 2_000
+
+type ReconcileStore = BillingStore & CheckStore & Pick<TierStore, 'listTiers' | 'listTierOverridesAfter'>
 
 type Sums = { trades: number; volume: bigint; btc: bigint; fees: bigint }
 
@@ -26,9 +31,12 @@ export type ReconciledMonth = {
 /** `faults` concern the whole file, whatever the months. */
 export type Reconciled = { tenants: number; months: ReconciledMonth[]; faults: Fault[] }
 
-/** Proves users = trades = summary for every tenant and month, and that trades and executions answer one to one. */
+/**
+ * Proves users = trades = summary for every tenant and month, that each is charged by the tier and at the fee which the
+ * stored tiers lead to, and that trades and executions answer one to one.
+ */
 export async function reconcile(
-  store: BillingStore & CheckStore,
+  store: ReconcileStore,
   periods: readonly FixedPeriod[],
   filter: TenantFilter,
 ): Promise<Reconciled> {
@@ -40,7 +48,7 @@ export async function reconcile(
 }
 
 async function reconcileMonth(
-  store: BillingStore,
+  store: ReconcileStore,
   { tenants, period, filter }: { tenants: readonly Tenant[]; period: FixedPeriod; filter: TenantFilter },
 ): Promise<ReconciledMonth> {
   const byTrades = await sumTrades(store, period, filter)
@@ -85,7 +93,7 @@ const ONE_TO_ONE = [
 const NOTHING: Sums = { trades: 0, volume: 0n, btc: 0n, fees: 0n }
 
 async function compare(
-  store: BillingStore,
+  store: ReconcileStore,
   { tenant, period, sums }: { tenant: Tenant; period: FixedPeriod; sums: Sums },
 ): Promise<Fault[]> {
   const { statement, users } = await bill(store, tenant, period)
@@ -122,7 +130,26 @@ async function compare(
     const message = `the shares add up to ${formatUsd(shares as Usd)}, the statement says ${formatUsd(fees.total)}`
     findings.push({ kind: 'fees_differ', subject: place, message })
   }
-  return findings
+  const wrong = chargeFaults(statement, await storedTerms(store, tenant, period))
+  return [...findings, ...wrong.map((fault) => ({ ...fault, subject: place }))]
+}
+
+/** Before every month. */
+const BEGINNING = '0000-00'
+
+/** What the price of a month follows from, read otherwise than the statement reads it. */
+async function storedTerms(
+  store: ReconcileStore,
+  { partnerSlug }: Tenant,
+  { month, end }: FixedPeriod,
+): Promise<Stored> {
+  const own = periodOf(month)
+  const since = (await store.findPartner(partnerSlug))?.createdAt
+  return {
+    tiers: await store.listTiers(),
+    overrides: await store.listTierOverridesAfter(partnerSlug, BEGINNING),
+    isDue: since !== undefined && since < own.end && end > own.start,
+  }
 }
 
 /** Adds the trades and adjustments up one by one, which is another way than the statement's. */

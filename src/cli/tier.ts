@@ -1,7 +1,7 @@
 // tier: the pricing tiers and their versions.
 
 import { Command, Option } from 'commander'
-import { formatUsd, usd } from '../core/money.ts'
+import { formatUsd, usd, ZERO_USD } from '../core/money.ts'
 import { besideVersion, RATE_BPS_MAX, setTier, type Tier, type TierTerms } from '../core/tier.ts'
 import type { Cli } from './context.ts'
 import { dollars, month, wholeNumber } from './options/values.ts'
@@ -36,7 +36,12 @@ export function tierCommand(cli: Cli): Command {
       'charged on volume, in hundredths of a percent; a new tier needs it',
       wholeNumber(0, RATE_BPS_MAX),
     )
-    .addOption(new Option('--min-volume-usd <usd>', 'the monthly volume it begins at').argParser(dollars))
+    .addOption(
+      new Option(
+        '--min-volume-usd <usd>',
+        'the monthly volume it begins at; none for a tier that only overrides lead to, as a new one is',
+      ).argParser((text: string) => (text === NO_VOLUME ? text : dollars(text))),
+    )
     .addOption(new Option('--per-active-user-usd <usd>', 'charged for each active user').argParser(dollars))
     .addOption(new Option('--monthly-minimum-usd <usd>', 'the least that a month costs').argParser(dollars))
     .addOption(
@@ -52,7 +57,7 @@ export function tierCommand(cli: Cli): Command {
           name,
           rateBps: options.rateBps,
           fromMonth: options.from ?? null,
-          minVolume: given(options.minVolumeUsd),
+          minVolume: options.minVolumeUsd === NO_VOLUME ? null : given(options.minVolumeUsd),
           perActiveUser: given(options.perActiveUserUsd),
           monthlyMinimum: given(options.monthlyMinimumUsd),
         }
@@ -69,6 +74,9 @@ export function tierCommand(cli: Cli): Command {
 
   return tier
 }
+
+/** What is given instead of a volume. */
+const NO_VOLUME = 'none'
 
 /** From when until when a version holds, and what holds before it. */
 function inForceWords(
@@ -91,16 +99,18 @@ type SetOptions = {
 const tierJson = (tier: Tier) => ({
   name: tier.name,
   from_month: tier.fromMonth,
-  min_volume_usd: formatUsd(tier.minVolume),
+  // Scripts read an amount here, so it stays one.
+  min_volume_usd: formatUsd(tier.minVolume ?? ZERO_USD),
   rate_bps: tier.rateBps,
   per_active_user_usd: formatUsd(tier.perActiveUser),
   monthly_minimum_usd: formatUsd(tier.monthlyMinimum),
+  overrides_only: tier.minVolume === null,
 })
 
 const COLUMNS: Column<ReturnType<typeof tierJson>>[] = [
   { title: 'TIER', of: (row) => row.name },
   { title: 'FROM', of: (row) => row.from_month },
-  { title: 'MIN VOLUME', of: (row) => row.min_volume_usd, right: true },
+  { title: 'MIN VOLUME', of: (row) => (row.overrides_only ? null : row.min_volume_usd), right: true },
   { title: 'RATE BPS', of: (row) => row.rate_bps, right: true },
   { title: 'PER USER', of: (row) => row.per_active_user_usd, right: true },
   { title: 'MINIMUM', of: (row) => row.monthly_minimum_usd, right: true },

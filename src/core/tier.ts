@@ -8,7 +8,8 @@ export type Tier = {
   name: string
   /** The first month (YYYY-MM) this version is in force. */
   fromMonth: string
-  minVolume: Usd
+  /** The volume of a month from which on it applies; null for a tier that is for overrides only. */
+  minVolume: Usd | null
   rateBps: number
   perActiveUser: Usd
   monthlyMinimum: Usd
@@ -23,14 +24,17 @@ export const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MA
 export const NO_TIER = 'none'
 export const RATE_BPS_MAX = 10_000
 
-/** What is given of a tier. Null means the present month; what is left out stays as in the version before. */
+/**
+ * What is given of a tier. Null means the present month, and no volume; what is left out stays as in the version
+ * before.
+ */
 export type TierTerms = Pick<Tier, 'name'> & { fromMonth: string | null; rateBps?: number | undefined } & {
-  [term in 'minVolume' | 'perActiveUser' | 'monthlyMinimum']?: Usd | undefined
-}
+  minVolume?: Usd | null | undefined
+} & { [term in 'perActiveUser' | 'monthlyMinimum']?: Usd | undefined }
 
 /**
- * The version of a tier that comes of its terms; a tier that is new needs a rate, and has 0.00 where nothing is given.
- * Throws month_closed and usage.
+ * The version of a tier that comes of its terms; a tier that is new needs a rate, and where nothing is given it has no
+ * volume, and costs 0.00. Throws month_closed and usage.
  */
 export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instant): Tier {
   const { name } = terms
@@ -45,15 +49,31 @@ export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instan
   const rateBps = terms.rateBps ?? before?.rateBps
   if (rateBps === undefined)
     throw new Problem('usage', `There is no tier ${name} in ${fromMonth} yet: give its --rate-bps.`)
-  return {
+  const made: Tier = {
     name,
     fromMonth,
-    minVolume: terms.minVolume ?? before?.minVolume ?? ZERO_USD,
+    minVolume: terms.minVolume === undefined ? (before?.minVolume ?? null) : terms.minVolume,
     rateBps,
     perActiveUser: terms.perActiveUser ?? before?.perActiveUser ?? ZERO_USD,
     monthlyMinimum: terms.monthlyMinimum ?? before?.monthlyMinimum ?? ZERO_USD,
   }
+  refuseNoVolumes(versions, made)
+  return made
 }
+
+/** Without a tier that has a volume, a partner without an override could not be charged. */
+function refuseNoVolumes(versions: readonly Tier[], made: Tier): void {
+  const others = versions.filter(({ name, fromMonth }) => name !== made.name || fromMonth !== made.fromMonth)
+  const after = [...others, made]
+  const months = after.map(({ fromMonth }) => fromMonth).filter((month) => month >= made.fromMonth)
+  const month = months.sort(order).find((one) => byVolume(tiersInForce(after, one)).length === 0)
+  if (month === undefined) return
+  throw new Problem('usage', `In ${month} no tier would have a volume: give one of them --min-volume-usd 0.`)
+}
+
+/** Those that a volume can lead to. */
+const byVolume = (inForce: readonly Tier[]): (Tier & { minVolume: Usd })[] =>
+  inForce.filter((tier): tier is Tier & { minVolume: Usd } => tier.minVolume !== null)
 
 /**
  * The months in which a tier changes, other than by this version: what held before it, and when the next one begins.
@@ -89,9 +109,8 @@ export function refuseTierNotInForce(tier: string, firstMonth: string | null, mo
 const FIRST_TIERS = '1970-01'
 
 /**
- * The version of each tier in force in a month, by the volume it begins at. Of those that begin at the same one the
- * tier that was there first comes last, where the choice by volume finds it: a tier added for overrides, whose volume
- * is 0.00 because nobody gave one, must not become the price of everybody.
+ * The version of each tier in force in a month, by the volume it begins at, those for overrides only first. Of those
+ * that begin at the same one the tier that was there first comes last, where the choice by volume finds it.
  */
 export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
   const asked = month < FIRST_TIERS ? FIRST_TIERS : month
@@ -103,14 +122,19 @@ export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
   })
   dated.sort(
     (a, b) =>
-      order(a.tier.minVolume, b.tier.minVolume) || order(b.since, a.since) || order(b.tier.name, a.tier.name),
+      order(a.tier.minVolume ?? -1n, b.tier.minVolume ?? -1n) ||
+      order(b.since, a.since) ||
+      order(b.tier.name, a.tier.name),
   )
   return dated.map(({ tier }) => tier)
 }
 
 const order = <T extends string | bigint>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
 
-/** The override where there is one in force, else the highest tier the volume reaches, else the lowest there is. */
+/**
+ * The override where there is one in force, else the highest tier the volume reaches, else the lowest there is, of
+ * equal ones the oldest. A tier without a volume is never chosen by it.
+ */
 export function chooseTier(
   inForce: readonly Tier[],
   override: string | null,
@@ -122,7 +146,11 @@ export function chooseTier(
     if (!tier) throw new Error(`the override names ${override}, which is not in force`)
     return { tier, tierSource: 'override' }
   }
-  const tier = inForce.findLast((candidate) => candidate.minVolume <= volume) ?? inForce[0]
+  const tiers = byVolume(inForce)
+  const lowest = tiers[0]?.minVolume
+  const tier =
+    tiers.findLast((candidate) => candidate.minVolume <= volume) ??
+    tiers.findLast((candidate) => candidate.minVolume === lowest)
   if (!tier) throw new Error('no pricing tier is in force')
   return { tier, tierSource: 'volume' }
 }

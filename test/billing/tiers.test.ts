@@ -111,6 +111,7 @@ test('tier set keeps what is left out, the rate too, and says from when until wh
     rate_bps: 35,
     per_active_user_usd: '0.10',
     monthly_minimum_usd: '0.00',
+    overrides_only: false,
     until_month: '2026-03',
   })
   assert.equal(
@@ -156,6 +157,7 @@ test('a new version keeps what is not said of it, and a new tier takes nobody ov
     rate_bps: 34,
     per_active_user_usd: '0.00',
     monthly_minimum_usd: '7500.00',
+    overrides_only: false,
   })
   office.enter('acme', 'live', [{ user: 'a', at: utc(2026, 4, 3), usd: '100.00' }])
   await office.read('tier set house --rate-bps 1')

@@ -55,7 +55,32 @@ test('an override that names what is not in force is never passed over in silenc
   assert.throws(() => chooseTier(tiersInForce(VERSIONS, '2026-01'), 'vip', usd('0.00')), /vip/)
 })
 
-test('a volume that adjustments brought below nothing reaches the lowest tier', () => {
+test('a volume that adjustments brought below nothing reaches the lowest tier, of equal ones the oldest', () => {
+  const later = tier({ name: 'vip', rateBps: 7, fromMonth: '2026-01', monthlyMinimum: usd('5000.00') })
+  for (const minVolume of [usd('0.00'), null])
+    for (const versions of [
+      [...VERSIONS, { ...later, minVolume }],
+      [{ ...later, minVolume }, ...VERSIONS],
+    ])
+      assert.equal(chooseTier(tiersInForce(versions, '2026-01'), null, usd('-1.00')).tier.name, 'starter')
+})
+
+test('a tier without a volume is never reached, whatever the others begin at', () => {
+  const versions = [
+    tier({ minVolume: usd('1000.00') }),
+    tier({ name: 'vip', fromMonth: '2026-01', minVolume: null }),
+    tier({ name: 'growth', fromMonth: '2026-01', minVolume: usd('5000.00') }),
+  ]
+  for (const [volume, name] of [
+    ['-1.00', 'starter'],
+    ['0.00', 'starter'],
+    ['999.00', 'starter'],
+    ['5000.00', 'growth'],
+  ] as const)
+    assert.equal(chooseTier(tiersInForce(versions, '2026-01'), null, usd(volume)).tier.name, name)
+})
+
+test('with one tier at each volume, what is below nothing reaches the lowest', () => {
   assert.equal(chooseTier(tiersInForce(VERSIONS, '2026-01'), null, usd('-100.00')).tier.name, 'starter')
 })
 
@@ -86,7 +111,13 @@ const SET: [what: string, terms: TierTerms, made: Tier][] = [
   [
     'a tier that is new begins with nothing',
     { name: 'flat', rateBps: 0, fromMonth: '2026-02', monthlyMinimum: usd('250.00') },
-    tier({ name: 'flat', fromMonth: '2026-02', rateBps: 0, monthlyMinimum: usd('250.00') }),
+    tier({
+      name: 'flat',
+      fromMonth: '2026-02',
+      minVolume: null,
+      rateBps: 0,
+      monthlyMinimum: usd('250.00'),
+    }),
   ],
 ]
 for (const [what, terms, made] of SET) {

@@ -6,11 +6,13 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, statSync, writeFil
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
+import { usd } from '../../src/core/money.ts'
 import { readMigrations } from '../../src/resources.ts'
 import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { configure } from '../../src/store/sqlite/file/settings.ts'
 import { openStore, readMigrationStates } from '../../src/store/sqlite/open.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { firstSchemaOf } from './first-schema.ts'
 import { allExecutions, firstTranche, openWorld, problem, T0 } from './world.ts'
 
 const clock = () => T0
@@ -97,6 +99,34 @@ test('migrations are applied once, in order, with their hash', async (t) => {
     readdirSync(join(file, '..')).filter((name) => name.includes('before')),
     [],
   )
+})
+
+test('an upgrade takes the volume of tiers that none has ever led to, and leaves the others theirs', async (t) => {
+  const upgraded = async (rows: string[]): Promise<unknown[]> => {
+    const [present, old] = [await filled(t), fileIn(t)]
+    firstSchemaOf(present, old)
+    for (const row of rows) tamper(old, `insert into tiers values (${row}, 7, 0, 500000000000)`)
+    const store = await open(old)
+    t.after(() => store.close())
+    assert.deepEqual(await store.findFaults(), [])
+    return (await store.listTiers()).map(({ name, fromMonth, minVolume }) => [name, fromMonth, minVolume])
+  }
+  const shipped = [
+    ['starter', '1970-01', 0n],
+    ['growth', '1970-01', usd('1000000')],
+    ['scale', '1970-01', usd('10000000')],
+  ]
+  assert.deepEqual(await upgraded(["'vip', '2026-01', 0", "'gold', '2026-02', 500"]), [
+    ...shipped,
+    ['vip', '2026-01', null],
+    ['gold', '2026-02', 500n],
+  ])
+  // Here a month of little volume led to it, and still does.
+  assert.deepEqual(await upgraded(["'vip', '2026-01', 0", "'starter', '2026-02', 500"]), [
+    ...shipped,
+    ['vip', '2026-01', 0n],
+    ['starter', '2026-02', 500n],
+  ])
 })
 
 test('a file of somebody else is refused and left as it was', async (t) => {

@@ -44,7 +44,7 @@ function volumeArithmetic(volume: Usd, bps: number, fee: Usd): string {
 export function tierReason({ tenant, tier, tierSource, activity }: Statement): string {
   if (tierSource === 'override') return `set for ${tenant.partnerSlug}, whatever its volume`
   const volume = `the volume of ${inCents(activity.volume)}`
-  return activity.volume >= tier.minVolume
+  return tier.minVolume !== null && activity.volume >= tier.minVolume
     ? `${volume} reaches its ${formatUsd(tier.minVolume)} and no higher tier`
     : `${volume} reaches no tier, and this is the lowest`
 }

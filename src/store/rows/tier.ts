@@ -6,7 +6,7 @@ import type { Tier } from '../../core/tier.ts'
 export type TierRow = {
   name: string
   from_month: string
-  min_volume_usd: bigint
+  min_volume_usd: bigint | null
   rate_bps: bigint
   per_active_user_usd: bigint
   monthly_minimum_usd: bigint
@@ -14,7 +14,7 @@ export type TierRow = {
 export const tierOf = (row: TierRow): Tier => ({
   name: row.name,
   fromMonth: row.from_month,
-  minVolume: row.min_volume_usd as Usd,
+  minVolume: row.min_volume_usd as Usd | null,
   rateBps: Number(row.rate_bps),
   perActiveUser: row.per_active_user_usd as Usd,
   monthlyMinimum: row.monthly_minimum_usd as Usd,

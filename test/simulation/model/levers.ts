@@ -126,7 +126,7 @@ export function setTier(
   state.tiers.push({
     name,
     from: month,
-    minVolume: amounts.volume ?? before?.minVolume ?? 0n,
+    minVolume: amounts.volume ?? before?.minVolume ?? null,
     bps,
     perUser: amounts.perUser ?? before?.perUser ?? 0n,
     minimum: amounts.minimum ?? before?.minimum ?? 0n,

@@ -154,12 +154,11 @@ function tierOf(state: State, tenant: Tenant, { month, volume }: { month: string
   const named = inForce.find(({ tier }) => tier.name === override)
   if (named) return { tier: named.tier, isOverride: true }
   // Of two that begin at the same volume, the one that was there first.
-  const better = (a: (typeof inForce)[number], b: (typeof inForce)[number]) => {
-    if (a.tier.minVolume !== b.tier.minVolume) return a.tier.minVolume > b.tier.minVolume ? -1 : 1
-    if (a.since !== b.since) return a.since < b.since ? -1 : 1
-    return a.tier.name < b.tier.name ? -1 : 1
-  }
-  const best = inForce.sort(better).find(({ tier }) => tier.minVolume <= volume) ?? inForce.at(-1)
+  const age = ({ tier, since }: (typeof inForce)[number]) => `${since} ${tier.name}`
+  const oldest = (begin: bigint | undefined) =>
+    inForce.filter(({ tier }) => tier.minVolume === begin).sort((a, b) => (age(a) < age(b) ? -1 : 1))[0]
+  const begins = inForce.flatMap(({ tier }) => tier.minVolume ?? []).sort((a, b) => (a < b ? -1 : 1))
+  const best = oldest(begins.findLast((begin) => begin <= volume) ?? begins[0])
   if (!best) throw new Error('there is always a tier')
   return { tier: best.tier, isOverride: false }
 }

@@ -164,7 +164,8 @@ export type Execution = {
 export type Tier = {
   name: string
   from: string
-  minVolume: bigint
+  /** Null for a tier that only overrides lead to. */
+  minVolume: bigint | null
   bps: number
   perUser: bigint
   minimum: bigint

@@ -255,6 +255,25 @@ export const partnerContract: Contract = {
     for (const change of changes) await assert.rejects(change)
     assert.deepEqual(await seen(), before)
   },
+
+  'a tier without a volume stays without one': async (t, open) => {
+    const { store } = await openWorld(t, open)
+    const tier = { ...TIER, name: 'vip', minVolume: null }
+    await store.putTier(
+      () => tier,
+      () => AUDIT,
+    )
+    assert.deepEqual((await store.listTiers()).at(-1), tier)
+    await store.putTier(
+      () => ({ ...tier, minVolume: usd('5') }),
+      () => AUDIT,
+    )
+    await store.putTier(
+      () => tier,
+      () => AUDIT,
+    )
+    assert.deepEqual((await store.listTiers()).at(-1), tier)
+  },
 }
 
 const TIER = {
