@@ -64,7 +64,7 @@ test('a server that is down, a wrong host, a wrong password, no database, no sch
   await assertRefused(`${url(PASSWORD)}?sslmode=require`, {
     exit: 1,
     code: 'storage_failed',
-    says: /does not speak TLS, which sslmode asks for: set its ssl to on, or leave sslmode out\./,
+    says: /refuses TLS, which sslmode asks for: check the host and the port; if it is PostgreSQL, set its ssl to on, or/,
   })
 })
 

@@ -181,7 +181,7 @@ export function explained(error: unknown, server: string): unknown {
   if (/not support SSL connections/.test(message))
     return new Problem(
       'storage_failed',
-      `${server} does not speak TLS, which sslmode asks for: set its ssl to on, or leave sslmode out.`,
+      `What answers at ${server} refuses TLS, which sslmode asks for: check the host and the port; if it is PostgreSQL, set its ssl to on, or leave sslmode out.`,
     )
   if (IS_NO_SERVER.test(message))
     return new Problem(
