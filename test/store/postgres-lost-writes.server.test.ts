@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { openStore } from '../../src/store/postgres/open.ts'
-import { isLost, type ServerSeen } from '../../src/store/postgres/server/acknowledged.ts'
+import { isLost, type ServerSeen, UNKNOWN } from '../../src/store/postgres/server/acknowledged.ts'
 import type { Store } from '../../src/store/store.ts'
 import { proxyTo } from '../support/cutting-proxy.ts'
 import { type Server, startServer, startStandby } from '../support/postgres-server.ts'
@@ -191,6 +191,22 @@ test('a write notices a lost one before it does anything, and a former primary l
   assert.deepEqual([gone?.writes, gone?.tenants], [2, 'bolt test'])
 })
 
+test('what an operator was told is done, and is lost, is noticed by a service that saw it', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { leaveBehind, takeOver, url } = await stage(t)
+  const service = await storeAt(t, url)
+  await populate(service)
+  await leaveBehind()
+  const operator = await openStore(url, { clock: null, create: false })
+  await operator.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' as const }), AUDIT)
+  await operator.close()
+  assert.equal(await service.readLostWrites(), null)
+  await takeOver('SIGQUIT')
+  assert.equal((await service.readLostWrites())?.writes, 1)
+  await service.resume(AUDIT)
+  assert.equal(await service.readLostWrites(), null)
+})
+
 /** What a server goes through without losing anything. */
 const HARMLESS: Record<string, (at: Awaited<ReturnType<typeof stage>>) => Promise<void>> = {
   'a planned switchover': ({ takeOver }) => takeOver('SIGINT'),
@@ -216,6 +232,8 @@ for (const [name, happens] of Object.entries(HARMLESS))
     const store = await storeAt(t, at.url)
     const { acmeLive } = await populate(store)
     for (let n = 0; n < 20; n++) await link(store, acmeLive, `before ${n}`)
+    // As serve does all the time.
+    assert.equal(await store.readLostWrites(), null)
     await happens(at)
     await link(store, acmeLive, 'after')
     assert.equal(await store.readLostWrites(), null)
@@ -238,4 +256,6 @@ test('what is lost and what is not, by the line, the position and the number of 
   assert.equal(isLost(write('1/A1', '00000002'), server, 'committed'), false)
   assert.equal(isLost(write('2/1', '00000002'), server, 'committed'), true, 'set back on its own line')
   assert.equal(isLost(write('0/1', '00000003'), server, 'committed'), true, 'of a line it knows nothing of')
+  assert.equal(isLost(write(UNKNOWN, '00000003'), server, 'committed'), false, 'made by somebody else')
+  assert.equal(isLost(write(UNKNOWN), server, 'future'), true)
 })

@@ -5,6 +5,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { LostWriteStore } from '../../lost-writes.ts'
 import { instant } from '../../rows/instant.ts'
 import { addAudit } from '../accounts/audit.ts'
+import { UNKNOWN } from '../server/acknowledged.ts'
 import type { Connection } from '../server/connection.ts'
 import { HISTORY_SQL, type History } from '../server/month-gate.ts'
 import { query } from '../server/statement.ts'
@@ -19,7 +20,15 @@ type Row = {
   server: string
 }
 
-const HISTORY = query<History>(`select ${HISTORY_SQL}`)
+type Seen = History & { at: bigint | null; xid: string | null }
+
+// What another process has committed is visible only once it is answered, so the newest entry of the audit log stands
+// for what operators were told. Of its transaction's number, a row keeps the lower half.
+const SEEN = query<Seen>(
+  `select ${HISTORY_SQL}, a.at, (s.top - (s.top - a.half) % (1::bigint << 32))::text as xid
+   from (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as top) s
+   left join (select at, xmin::text::bigint as half from audit order by audit_id desc limit 1) a on true`,
+)
 const UNDECIDED = query<Row>('select * from lost_writes where decided_at is null order by lost_id')
 const DECIDE = query<Row>('update lost_writes set decided_at = :now where decided_at is null returning *')
 
@@ -27,13 +36,18 @@ const DECIDE = query<Row>('update lost_writes set decided_at = :now where decide
 export const recordedLoss = async ({ look }: Connection): Promise<LostWrites | null> =>
   inAll(await look((tx) => tx.all(UNDECIDED)))
 
+/** Remembers the newest entry of the audit log as if this process had written it. */
+function noteAudit({ acknowledged }: Connection): (seen: Seen) => void {
+  let noted: string | null = null
+  return ({ at, xid, timeline, memory }) => {
+    if (at === null || xid === null || xid === noted) return
+    noted = xid
+    acknowledged.note({ mark: { xid, position: UNKNOWN, timeline, memory }, at: instant(at), tenants: [] })
+  }
+}
+
 export const createLostWriteStore = (connection: Connection): LostWriteStore => ({
-  async readLostWrites() {
-    const { acknowledged, look } = connection
-    const seen = await look((tx) => tx.get(HISTORY))
-    if (seen && acknowledged.isInDoubt(seen)) await acknowledged.examine()
-    return recordedLoss(connection)
-  },
+  readLostWrites: lossReader(connection),
 
   resume: (entry) =>
     connection.write(
@@ -49,6 +63,17 @@ export const createLostWriteStore = (connection: Connection): LostWriteStore => 
       { alone: 'all' },
     ),
 })
+
+function lossReader(connection: Connection): LostWriteStore['readLostWrites'] {
+  const { acknowledged, look } = connection
+  const note = noteAudit(connection)
+  return async () => {
+    const seen = await look((tx) => tx.get(SEEN))
+    if (seen && acknowledged.isInDoubt(seen)) await acknowledged.examine()
+    if (seen) note(seen)
+    return recordedLoss(connection)
+  }
+}
 
 /** Several processes find the same loss, each what it was told itself. */
 function inAll(rows: readonly Row[]): LostWrites | null {

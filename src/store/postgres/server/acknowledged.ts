@@ -16,6 +16,9 @@ export type Answered = { mark: Mark; at: Instant; tenants: readonly number[] }
 /** How many are remembered: the newest. Of more than these, `at least` is said. */
 const REMEMBERED_MAX = 4_096
 
+/** The position of a write that another process has made. */
+export const UNKNOWN = '0/0'
+
 /** A write met a server that has been through something since this process was last answered. */
 export class HistoryChanged extends Error {
   constructor() {
@@ -98,13 +101,16 @@ export type Status = 'committed' | 'aborted' | 'in progress' | 'future' | null
  * has given to another transaction, which was committed, does not count as lost.
  */
 export function isLost({ mark }: Pick<Answered, 'mark'>, server: ServerSeen, status: Status): boolean {
+  const isUnsaid = status === 'aborted' || status === 'future'
+  // Nor is it known on which line it was made.
+  if (mark.position === UNKNOWN) return isUnsaid
   // A server knows nothing of a line that was begun elsewhere: it is a former primary, or comes from an older copy.
   if (server.timeline < mark.timeline) return true
   const isOfOtherLine = server.timeline !== mark.timeline
   // The write was made after the position that its gate saw, and a new line begins where the recovery ended.
   const end = isOfOtherLine ? server.replayed : server.position
   if (end !== null && positionOf(mark.position) > positionOf(end)) return true
-  return status === 'aborted' || status === 'future'
+  return isUnsaid
 }
 
 /** A position in the log, such as 16/B374D848, as a number. */
@@ -125,7 +131,10 @@ const STATUSES = query<{ xid: string; status: Status }>(
 async function lostOf(tx: Tx, server: ServerSeen, answered: readonly Answered[]): Promise<Answered[]> {
   const rows = await tx.all(STATUSES, { xids: answered.map(({ mark }) => mark.xid) })
   const statuses = new Map(rows.map(({ xid, status }) => [xid, status]))
-  return answered.filter((one) => isLost(one, server, statuses.get(one.mark.xid) ?? null))
+  const lost = answered.filter((one) => isLost(one, server, statuses.get(one.mark.xid) ?? null))
+  // One of this process's own may be known twice.
+  const own = new Set(lost.flatMap(({ mark }) => (mark.position === UNKNOWN ? [] : [mark.xid])))
+  return lost.filter(({ mark }) => mark.position !== UNKNOWN || !own.has(mark.xid))
 }
 
 const RECORD = query(
@@ -137,7 +146,7 @@ const RECORD = query(
 
 async function record(tx: Tx, server: ServerSeen, lost: readonly Answered[]): Promise<void> {
   const times = lost.map(({ at }) => at)
-  const marks = lost.map(({ mark }) => mark)
+  const marks = lost.map(({ mark }) => mark).filter(({ position }) => position !== UNKNOWN)
   const [was] = marks.toSorted((a, b) => Number(positionOf(a.position) - positionOf(b.position)))
   const now = `timeline ${numberOf(server)}${server.replayed === null ? '' : `, recovered up to ${server.replayed}`}`
   await tx.run(RECORD, {
@@ -145,7 +154,7 @@ async function record(tx: Tx, server: ServerSeen, lost: readonly Answered[]): Pr
     first_at: Math.min(...times),
     last_at: Math.max(...times),
     tenants: [...new Set(lost.flatMap(({ tenants }) => tenants))],
-    server: `${now}; the first of them came after ${was?.position} of timeline ${was && numberOf(was)}`,
+    server: was ? `${now}; the first of them came after ${was.position} of timeline ${numberOf(was)}` : now,
   })
 }
 
