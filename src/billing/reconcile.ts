@@ -81,6 +81,7 @@ const ONE_TO_ONE = [
   'trade_changed',
   'execution_trade',
   'trade_amount',
+  'trade_received',
   'execution_place',
   'foreign_key',
   'window_spent',
