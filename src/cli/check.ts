@@ -3,10 +3,12 @@
 import { Command } from 'commander'
 import { counted } from '../core/counted.ts'
 import type { Finding } from '../core/findings.ts'
+import type { Environment } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { showPlan } from '../core/tenant-words.ts'
 import type { Fault } from '../store/check.ts'
 import type { Cli } from './context.ts'
+import { environmentOption } from './options/values.ts'
 import { EXIT } from './shared/exit-codes.ts'
 import { type FindingJson, findingInWords, findingJson } from './shared/findings.ts'
 import { sandboxJson, sandboxLines } from './status/sandboxes.ts'
@@ -16,8 +18,9 @@ export function checkCommand(cli: Cli): Command {
   return new Command('check')
     .description('verify the database and recompute the ledger; exits 3 when something is wrong')
     .option('--strict', 'exit 3 for warnings too')
-    .action(async ({ strict = false }: { strict?: boolean }) => {
-      const { faults, warnings, sandboxes } = await look(cli)
+    .addOption(environmentOption().default('live', 'live, and what concerns everybody'))
+    .action(async ({ strict = false, env }: { strict?: boolean; env: Environment }) => {
+      const { faults, warnings, sandboxes } = await look(cli, env)
       const ok = faults.length === 0 && (!strict || warnings.length === 0)
       const findings = [
         ...faults.map((fault) => findingJson(cli, faultFound(fault), 'error')),
@@ -32,12 +35,12 @@ export function checkCommand(cli: Cli): Command {
 
 type Seen = { faults: Fault[]; warnings: Finding[]; sandboxes: ReturnType<typeof sandboxJson>[] }
 
-async function look(cli: Cli): Promise<Seen> {
+async function look(cli: Cli, environment: Environment): Promise<Seen> {
   try {
     return await cli.withStore(
       async (store) => {
         const faults = await store.findFaults()
-        const warnings = await unlessFound(faults, store.findWarnings())
+        const warnings = await unlessFound(faults, store.findWarnings(environment))
         // A damaged file may have nothing more to say than what was found.
         const sandboxes = faults.length === 0 ? (await store.listSandboxes()).map(sandboxJson) : []
         return { faults, warnings, sandboxes }

@@ -2,6 +2,7 @@
 // takes the test tenant of the partner and no other.
 
 import { Command, Option } from 'commander'
+import { counted } from '../core/counted.ts'
 import { spellSpan } from '../core/duration-words.ts'
 import { formatInstant } from '../core/instant.ts'
 import { formatPrice, formatUsd, price } from '../core/money.ts'
@@ -15,6 +16,7 @@ import { positivePrice } from './options/values.ts'
 import { addWebhookOptions, lazyWebhooks, type WebhookOptions } from './options/webhooks.ts'
 import { auditEntry } from './shared/audit-entry.ts'
 import { tenantNamed } from './shared/find-partner.ts'
+import { commandLine, findingJson } from './shared/findings.ts'
 import { confirmOnTerminal, mayAsk } from './terminal/ask.ts'
 import { note, print } from './terminal/print.ts'
 import { createProgress } from './terminal/progress.ts'
@@ -84,13 +86,22 @@ async function advance(
   }
   const { wakeUpId: passId, executionsCreated } = advanced
   const woken = await wake(cli, { store, webhooks }, { passId, executionsCreated })
+  const findings = (await store.findWarnings('test')).filter(
+    (found) => found.tenant?.tenantId === tenant.tenantId,
+  )
   const json = {
     ...advancedJson(tenant, advanced),
     webhooks_sent: woken.sent,
     webhooks_failed: woken.failed,
+    findings: findings.map((finding) => findingJson(cli, finding, 'warning')),
   }
-  const { offset_ms, ...fields } = json
+  const { offset_ms, findings: _, ...fields } = json
   print(cli, json, () => renderFields({ ...fields, ahead: spellSpan(offset_ms) }))
+  if (findings.length > 0) {
+    const look = commandLine(cli.self(), ['tranche', 'check', '--env', 'test'])
+    const verb = findings.length === 1 ? 'contradicts itself' : 'contradict themselves'
+    note(cli, `warning: ${counted(findings.length, 'fill')} of this sandbox ${verb}; run ${look}`)
+  }
 }
 
 const advancedJson = (tenant: Tenant, advanced: Advanced) => ({

@@ -1,11 +1,15 @@
 // status: how an operator sees whether all is well, once or on a screen that stays.
 
 import { Command, Option } from 'commander'
+import type { Environment } from '../core/partner.ts'
+import { Problem } from '../core/problem.ts'
 import { createStockTaker, type TakeStock } from '../http/metrics/plans-and-unspent-windows.ts'
 import type { Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
 import { interval } from './options/durations.ts'
+import { environmentOption } from './options/values.ts'
 import { type Health, statusInWords, statusJson } from './status/printed-status.ts'
+import { testStatusInWords, testStatusJson } from './status/test-status.ts'
 import { print } from './terminal/print.ts'
 
 export function statusCommand(cli: Cli): Command {
@@ -15,9 +19,12 @@ export function statusCommand(cli: Cli): Command {
     .addOption(
       new Option('--every <duration>', 'the time between two looks').argParser(interval).default(2_000, '2s'),
     )
-    .action(({ watch, every }: { watch?: boolean; every: number }) =>
-      watch ? lookOnAndOn(cli, every) : lookOnce(cli),
-    )
+    .addOption(environmentOption().default('live'))
+    .action(({ watch, every, env }: { watch?: boolean; every: number; env: Environment }) => {
+      if (watch && env === 'test') throw new Problem('usage', '--watch shows the live environments only.')
+      if (env === 'test') return lookAtTest(cli)
+      return watch ? lookOnAndOn(cli, every) : lookOnce(cli)
+    })
 }
 
 /** As one of the findings. */
@@ -27,6 +34,15 @@ async function lookOnce(cli: Cli): Promise<void> {
   const json = statusJson(cli, await cli.withStore((store) => look(store, createStockTaker()), SAYS_SEAL))
   const words = cli.globals().json ? '' : await statusInWords(json)
   print(cli, json, () => words)
+}
+
+async function lookAtTest(cli: Cli): Promise<void> {
+  const json = await cli.withStore(
+    async (store) =>
+      testStatusJson(cli, await look(store, createStockTaker()), await store.findWarnings('test')),
+    SAYS_SEAL,
+  )
+  print(cli, json, () => testStatusInWords(json))
 }
 
 async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {

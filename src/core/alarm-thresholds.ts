@@ -29,6 +29,16 @@ export const WAL_LARGE_BYTES = 64 * 2 ** 20
 /** Windows that ended with money unspent are shown for this long. */
 export const UNSPENT_DAYS = 7
 
+/**
+ * A fill that was made this long before its execution was created cannot be of it, allowing for clocks that differ. The
+ * index `trades_executed_before` (sql/0018_executed_before.sql, sql/postgres/0007_executed_before.sql) has the same
+ * number: another one needs a migration.
+ */
+export const EARLY_FILL_MS = 10 * MINUTE_MS
+/** Fills that were made too early are shown for this long, and at most so many of them. */
+export const EARLY_FILL_DAYS = 30
+export const EARLY_FILLS_MAX = 20
+
 /** A key that ends this soon is warned about, unless its partner has switched to one that lasts longer. */
 export const KEY_ENDS_WITHIN_DAYS = 14
 

@@ -22,7 +22,7 @@ import { formatUsd } from './money.ts'
 import type { Tenant } from './partner.ts'
 import { latenessInWords, schedulerLateness } from './scheduler-lateness.ts'
 import { ofTenant, showPlan, tenantName } from './tenant-words.ts'
-import type { DiskSeen, FeedSeen, PartnerSeen, UnspentSeen, Vitals } from './vitals.ts'
+import type { DiskSeen, EarlyFillSeen, FeedSeen, PartnerSeen, UnspentSeen, Vitals } from './vitals.ts'
 import { FAILURES_TO_PAUSE } from './webhook-pause.ts'
 
 /** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
@@ -43,6 +43,7 @@ export const VITAL_FINDINGS = {
   webhook_paused: 'ticket',
   webhook_failing: 'ticket',
   late_fills: 'ticket',
+  fill_early: 'ticket',
   windows_unspent: 'ticket',
 } as const satisfies Record<string, Severity>
 
@@ -77,6 +78,7 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
       webhookFailing(partner),
       lateFills(partner),
     ]),
+    ...vitals.earlyFills.map(fillEarly),
     ...vitals.unspent.map(windowsUnspent),
   ]
   return found
@@ -86,6 +88,10 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
 }
 
 const URGENCY: readonly Severity[] = ['page', 'ticket']
+
+/** Fills that were made too early, as findings of whatever environment they are in. */
+export const earlyFillsFound = (fills: readonly EarlyFillSeen[]): Finding[] =>
+  fills.map((seen) => ({ ...fillEarly(seen), severity: VITAL_FINDINGS.fill_early, tenant: seen.tenant }))
 
 /** A finding that only `check` looks for, because it takes reading more than a glance. */
 export const ticket = (
@@ -273,6 +279,20 @@ function lateFills({ tenant, lateFills: late }: PartnerSeen): Vital | null {
         ? `${unkept} reported and refused, counted and not kept, such as of ${firstUnkept}: ask the partner, then \`tranche execution dismiss-late\``
         : `${kept} reported and refused, and not decided on, the oldest since ${formatInstant(oldestAt)}${more}`,
     next: ['tranche', 'execution', ...(kept === 0 && firstUnkept ? ['show', firstUnkept] : ['late-fills'])],
+  }
+}
+
+/** What a partner confirms of another order, such as one of its sandbox that its venue knows under an equal key. */
+function fillEarly({ tenant, executionId, executedAt, createdAt }: EarlyFillSeen): Vital {
+  return {
+    kind: 'fill_early',
+    tenant,
+    subject: `${tenantName(tenant)} execution ${executionId}`,
+    message:
+      `its fill is reported as made ${formatInstant(executedAt)}, ${spellSpan(createdAt - executedAt)} ` +
+      'before this execution was created, so it may be of another order: ask the partner for its order, and adjust ' +
+      'the trade if nothing was bought for it',
+    next: ['tranche', 'execution', 'show', executionId],
   }
 }
 

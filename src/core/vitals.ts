@@ -58,6 +58,14 @@ export type UnspentSeen = {
   worst: { partnerPlanId: string; released: Usd }
 }
 
+/** A fill whose time lies before its execution was there, as recorded or as refused and kept. */
+export type EarlyFillSeen = {
+  tenant: Tenant
+  executionId: ExecutionId
+  executedAt: Instant
+  createdAt: Instant
+}
+
 export type DiskSeen = {
   folder: string
   freeBytes: number
@@ -80,6 +88,8 @@ export type Vitals = {
   price: { price: Price; at: Instant; source: string } | null
   partners: PartnerSeen[]
   unspent: UnspentSeen[]
+  /** The newest first. */
+  earlyFills: EarlyFillSeen[]
   /** Null for a database in memory, and on a server, whose disk is not ours to see. */
   disk: DiskSeen | null
 }

@@ -44,6 +44,7 @@ const seenAt = (at: Instant, vitals: Partial<Seen['vitals']> = {}): Seen => ({
     price: { at, price: 6_425_050_000_000n as Price, source: 'median' },
     partners: [partner],
     unspent: [],
+    earlyFills: [],
     disk: {
       folder: '/var/lib/tranche',
       freeBytes: 20 * 2 ** 30,

@@ -23,6 +23,7 @@ const well: Vitals = {
   price: null,
   partners: [],
   unspent: [],
+  earlyFills: [],
   disk: null,
 }
 const calm: PartnerSeen = {
@@ -191,6 +192,9 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
         lateFills: { kept: 1, oldestAt: NOW, unkept: 2, firstUnkept: 'exec_2' },
       },
       { ...calm, webhook: { paused: false, failures: 5, lastReason: 'HTTP 500', lastDeliveredAt: null } },
+    ],
+    earlyFills: [
+      { tenant: calm.tenant, executionId: 'exec_3' as ExecutionId, executedAt: ago(HOUR_MS), createdAt: NOW },
     ],
     unspent: [
       {

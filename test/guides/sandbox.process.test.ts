@@ -51,7 +51,7 @@ test('the guide leads from nothing to a month by copy and paste', async (t) => {
   // What the guide says status shows: nothing of the purchases, and two lines about the sandbox.
   assert.match(out, /^plans +0 active, 0 paused, 0 cancelled\n/m)
   assert.match(out, /^orders in 24 h +0 filled, 0 failed\n/m)
-  assert.match(out, /^in test +1 plan active, \d+ executions? open, \d+ due\n/m)
+  assert.match(out, /^in test +1 plan active, \d+ executions? open, \d+ due: tranche status --env test\n/m)
   assert.match(out, /sandboxes +acme test is 31 d ahead/)
   assert.match(out, /^ok$/m)
   assert.match(out, /^plans +1\nwindows +32\n/m)

@@ -12,7 +12,7 @@ import type { DiskSeen, FeedSeen, Vitals } from '../../core/vitals.ts'
 import type { Backlog, Stock } from '../../store/monitoring.ts'
 import type { Sandbox } from '../../store/sandboxes.ts'
 import type { Cli } from '../context.ts'
-import { findingInWords, findingJson } from '../shared/findings.ts'
+import { commandLine, findingInWords, findingJson } from '../shared/findings.ts'
 import { renderFields } from '../terminal/table.ts'
 import { seconds, secondsSince, spellSeconds } from './age-seconds.ts'
 import { partnerJson, partnerTable } from './partner-table.ts'
@@ -31,6 +31,14 @@ export const findingsIn = ({ vitals, at }: Health): Finding[] => findingsOf(vita
 
 /** More of them would say nothing new at a glance; `check` names them all. */
 const FINDINGS_SHOWN = 10
+
+const SHOW_TEST = ['tranche', 'status', '--env', 'test']
+
+/** Whether anything is in test environments. */
+function hasTest({ stock, backlog, sandboxes }: Health): boolean {
+  const { active, paused, cancelled } = stock.plans.test
+  return active + paused + cancelled + backlog.test.open + sandboxes.length > 0
+}
 
 /** The numbers are those of the live environments; what is in test environments is kept apart. */
 export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
@@ -76,6 +84,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
       plans: stock.plans.test,
       executions_open: backlog.test.open,
       due_backlog: backlog.test.due,
+      show: hasTest(health) ? commandLine(cli.self(), SHOW_TEST) : null,
     },
     sandboxes: sandboxes.map(sandboxJson),
     findings: findingsIn(health).map((finding) => findingJson(cli, finding, 'warning')),
@@ -146,10 +155,10 @@ function fieldsOf(json: StatusJson): Record<string, string | number> {
 
 /** What is in test environments, where there is anything. */
 function testFields({ test }: StatusJson): Record<string, string> {
-  const { plans, executions_open: open, due_backlog: due } = test
-  if (plans.active + plans.paused + plans.cancelled === 0) return {}
+  const { plans, executions_open: open, due_backlog: due, show } = test
+  if (show === null) return {}
   return {
-    'in test': `${counted(plans.active, 'plan')} active, ${counted(open, 'execution')} open, ${due} due`,
+    'in test': `${counted(plans.active, 'plan')} active, ${counted(open, 'execution')} open, ${due} due: ${show}`,
   }
 }
 

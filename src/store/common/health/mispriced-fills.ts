@@ -3,6 +3,7 @@
 import { type Finding, ticket } from '../../../core/findings.ts'
 import { contradictedPrice, PRICE_TOLERANCE_PERCENT } from '../../../core/mispriced-fill.ts'
 import { type Btc, formatBtc, formatPrice, formatUsd, type Usd } from '../../../core/money.ts'
+import type { Environment } from '../../../core/partner.ts'
 import type { Look } from '../../check.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
@@ -17,36 +18,47 @@ const TRADES_PER_READ = 1_000
 /** A trade, and what its execution comes to. */
 type Row = TradeRow & TenantRow & { usd: bigint; btc: bigint }
 
+/** By the index of tenants: what test environments have is little beside the trades of all. */
+const IS_TEST = `d.tenant_id in (select tenant_id from tenants where environment = 'test')`
+
 /** A little less than what is tolerated: the floats only choose what is worth an exact look. */
 const SUSPECT_SHARE = (0.98 * Number(PRICE_TOLERANCE_PERCENT)) / 100
 
-const SUSPECT = sql<Row>(
-  `select t.*, d.*, d.usd_amount as usd, d.btc_amount as btc
+const suspect = (which: string): Sql<Row> =>
+  sql<Row>(
+    `select t.*, d.*, d.usd_amount as usd, d.btc_amount as btc
    from trades d join tenants t on t.tenant_id = d.tenant_id
-   where ${IS_LIVE} and d.execution_id > :after
+   where ${which} and d.execution_id > :after
      and abs(d.usd_amount * 1e8 - cast(d.btc_amount as double precision) * d.execution_price)
        > ${SUSPECT_SHARE} * d.usd_amount * 1e8
      and not exists (select 1 from adjustments a where a.execution_id = d.execution_id)
    order by d.execution_id limit :limit`,
-)
+  )
 // Few trades are adjusted, so all of those are worth it. Only a late fill was bought at a price of its own.
-const ADJUSTED = sql<Row>(
-  `select t.*, d.*, d.usd_amount + a.usd as usd, d.btc_amount + a.btc as btc
+const adjusted = (which: string): Sql<Row> =>
+  sql<Row>(
+    `select t.*, d.*, d.usd_amount + a.usd as usd, d.btc_amount + a.btc as btc
    from (
      select execution_id, cast(sum(usd_amount) as bigint) as usd, cast(sum(btc_amount) as bigint) as btc
      from adjustments where execution_id > :after
      group by execution_id having count(*) > count(report_id)) a
    join trades d on d.execution_id = a.execution_id join tenants t on t.tenant_id = d.tenant_id
-   where ${IS_LIVE} and d.execution_price is not null
+   where ${which} and d.execution_price is not null
    order by d.execution_id limit :limit`,
-)
+  )
+
+const STATEMENTS: Record<Environment, { suspect: Sql<Row>; adjusted: Sql<Row> }> = {
+  live: { suspect: suspect(IS_LIVE), adjusted: adjusted(IS_LIVE) },
+  test: { suspect: suspect(IS_TEST), adjusted: adjusted(IS_TEST) },
+}
 
 export const mispricedTrades =
-  (reader: Reader): Look =>
+  (reader: Reader, environment: Environment): Look =>
   async () => {
-    const confirmed = await firstOf(reader, SUSPECT, 'is confirmed as')
-    const adjusted = await firstOf(reader, ADJUSTED, 'is adjusted to')
-    return [...confirmed, ...adjusted].slice(0, MISPRICED_MAX)
+    const statements = STATEMENTS[environment]
+    const asConfirmed = await firstOf(reader, statements.suspect, 'is confirmed as')
+    const asAdjusted = await firstOf(reader, statements.adjusted, 'is adjusted to')
+    return [...asConfirmed, ...asAdjusted].slice(0, MISPRICED_MAX)
   }
 
 async function firstOf(reader: Reader, statement: Sql<Row>, verb: string): Promise<Finding[]> {

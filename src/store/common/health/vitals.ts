@@ -10,6 +10,7 @@ import { type DisputeRow, disputeOf } from '../../rows/clock-dispute.ts'
 import { instant } from '../../rows/instant.ts'
 import { type PriceRow, priceOf } from '../../rows/price.ts'
 import { ask, type Reader, sql } from '../reader.ts'
+import { earlyFillsReader } from './early-fills.ts'
 import type { partnersReader } from './partners-seen.ts'
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
@@ -40,6 +41,7 @@ export const vitalsReader =
     { readScheduler, readPartners, readLost, readDisk }: VitalParts,
   ): MonitoringStore['readVitals'] =>
   async (now: Instant, stock: Stock) => {
+    const readEarlyFills = earlyFillsReader(reader)
     const scheduler = await readScheduler()
     const [[dispute], [seal], [asked], [price]] = await reader.together<
       [DisputeRow, SealRow, AskedRow, PriceRow]
@@ -54,6 +56,7 @@ export const vitalsReader =
       price: price ? priceOf(price) : null,
       partners: await readPartners(now, stock),
       unspent: stock.unspent,
+      earlyFills: await readEarlyFills('live', now),
       disk: await readDisk(now),
     }
   }

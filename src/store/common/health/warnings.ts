@@ -3,13 +3,15 @@
 // alone.
 
 import { counted } from '../../../core/counted.ts'
-import { type Finding, findingsOf, ticket } from '../../../core/findings.ts'
+import { earlyFillsFound, type Finding, findingsOf, ticket } from '../../../core/findings.ts'
 import type { Instant } from '../../../core/instant.ts'
+import type { Environment } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WindowStore } from '../../bring-back-windows.ts'
 import type { CheckStore, Look } from '../../check.ts'
 import { type Reader, sql } from '../reader.ts'
 import { rolledAhead, setBack } from './clock-warnings.ts'
+import { earlyFillsReader } from './early-fills.ts'
 import { keysThatEnd } from './key-warnings.ts'
 import { mispricedTrades } from './mispriced-fills.ts'
 import { stockTaker } from './plans-and-unspent-windows.ts'
@@ -25,17 +27,20 @@ export type WarningParts = {
 
 export function warningsOf(reader: Reader, parts: WarningParts): CheckStore['findWarnings'] {
   const { clock } = parts
-  const looks = [
-    glance(reader, parts.vitals),
-    keysThatEnd(reader),
-    mispricedTrades(reader),
-    setBack(reader),
-    rolledAhead(parts.listAhead),
-    ...parts.looks,
-  ]
-  return async () => {
+  const looks: Record<Environment, readonly Look[]> = {
+    live: [
+      glance(reader, parts.vitals),
+      keysThatEnd(reader),
+      mispricedTrades(reader, 'live'),
+      setBack(reader),
+      rolledAhead(parts.listAhead),
+      ...parts.looks,
+    ],
+    test: [earlyInTest(reader), mispricedTrades(reader, 'test')],
+  }
+  return async (environment = 'live') => {
     const found: Finding[] = []
-    for (const look of looks) found.push(...(await look(clock).catch(noneIfDamaged)))
+    for (const look of looks[environment]) found.push(...(await look(clock).catch(noneIfDamaged)))
     return found
   }
 }
@@ -52,6 +57,11 @@ function glance(reader: Reader, parts: VitalParts): Look {
     const now = await clock()
     return findingsOf(await readVitals(now, await takeStock(now)), now)
   }
+}
+
+function earlyInTest(reader: Reader): Look {
+  const read = earlyFillsReader(reader)
+  return async (clock) => earlyFillsFound(await read('test', await clock()))
 }
 
 export const IMPORT_ROWS = sql<{ n: bigint }>('select count(*) as n from price_imports')
