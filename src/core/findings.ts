@@ -15,6 +15,7 @@ import { spellBytes, spellFree } from './bytes.ts'
 import { inWords } from './clock-dispute.ts'
 import { counted } from './counted.ts'
 import { spellSpan } from './duration-words.ts'
+import { fillEarly } from './early-fill.ts'
 import { formatInstant, type Instant, later } from './instant.ts'
 import { BY_HAND, IMPORTED, PRICE_LIVE_MS } from './live-price.ts'
 import { lostInWords, RESUME } from './lost-writes.ts'
@@ -22,7 +23,7 @@ import { formatUsd } from './money.ts'
 import type { Tenant } from './partner.ts'
 import { latenessInWords, schedulerLateness } from './scheduler-lateness.ts'
 import { ofTenant, showPlan, tenantName } from './tenant-words.ts'
-import type { DiskSeen, EarlyFillSeen, FeedSeen, PartnerSeen, UnspentSeen, Vitals } from './vitals.ts'
+import type { DiskSeen, FeedSeen, PartnerSeen, UnspentSeen, Vitals } from './vitals.ts'
 import { FAILURES_TO_PAUSE } from './webhook-pause.ts'
 
 /** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
@@ -88,10 +89,6 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
 }
 
 const URGENCY: readonly Severity[] = ['page', 'ticket']
-
-/** Fills that were made too early, as findings of whatever environment they are in. */
-export const earlyFillsFound = (fills: readonly EarlyFillSeen[]): Finding[] =>
-  fills.map((seen) => ({ ...fillEarly(seen), severity: VITAL_FINDINGS.fill_early, tenant: seen.tenant }))
 
 /** A finding that only `check` looks for, because it takes reading more than a glance. */
 export const ticket = (
@@ -279,20 +276,6 @@ function lateFills({ tenant, lateFills: late }: PartnerSeen): Vital | null {
         ? `${unkept} reported and refused, counted and not kept, such as of ${firstUnkept}: ask the partner, then \`tranche execution dismiss-late\``
         : `${kept} reported and refused, and not decided on, the oldest since ${formatInstant(oldestAt)}${more}`,
     next: ['tranche', 'execution', ...(kept === 0 && firstUnkept ? ['show', firstUnkept] : ['late-fills'])],
-  }
-}
-
-/** What a partner confirms of another order, such as one of its sandbox that its venue knows under an equal key. */
-function fillEarly({ tenant, executionId, executedAt, createdAt }: EarlyFillSeen): Vital {
-  return {
-    kind: 'fill_early',
-    tenant,
-    subject: `${tenantName(tenant)} execution ${executionId}`,
-    message:
-      `its fill is reported as made ${formatInstant(executedAt)}, ${spellSpan(createdAt - executedAt)} ` +
-      'before this execution was created, so it may be of another order: ask the partner for its order, and adjust ' +
-      'the trade if nothing was bought for it',
-    next: ['tranche', 'execution', 'show', executionId],
   }
 }
 

@@ -3,7 +3,8 @@
 // alone.
 
 import { counted } from '../../../core/counted.ts'
-import { earlyFillsFound, type Finding, findingsOf, ticket } from '../../../core/findings.ts'
+import { fillEarly } from '../../../core/early-fill.ts'
+import { type Finding, findingsOf, ticket } from '../../../core/findings.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { Environment } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -61,7 +62,10 @@ function glance(reader: Reader, parts: VitalParts): Look {
 
 function earlyInTest(reader: Reader): Look {
   const read = earlyFillsReader(reader)
-  return async (clock) => earlyFillsFound(await read('test', await clock()))
+  return async (clock) =>
+    (await read('test', await clock()))
+      .map(fillEarly)
+      .map(({ kind, subject, message, ...more }) => ticket(kind, subject, message, more))
 }
 
 export const IMPORT_ROWS = sql<{ n: bigint }>('select count(*) as n from price_imports')
