@@ -31,7 +31,7 @@ export const UNSPENT_DAYS = 7
 
 /**
  * A fill that was made this long before its execution was created cannot be of it, allowing for clocks that differ. The
- * index `trades_executed_before` (sql/0019_executed_before.sql, sql/postgres/0007_executed_before.sql) has the same
+ * index `trades_executed_before` (sql/0019_executed_before.sql, sql/postgres/0008_executed_before.sql) has the same
  * number: another one needs a migration.
  */
 export const EARLY_FILL_MS = 10 * MINUTE_MS
