@@ -44,7 +44,7 @@ test('every kind of finding is explained, and no other', () => {
     [
       'src/store/{sqlite,postgres,common}/health/*.ts',
       'src/store/sql/check-rules.ts',
-      'src/core/findings.ts',
+      'src/core/{findings,early-fill}.ts',
     ],
     {
       cwd: ROOT,
