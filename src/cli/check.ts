@@ -55,12 +55,12 @@ async function look(cli: Cli, environment: Environment): Promise<Seen> {
   }
 }
 
-/** Once damage has been found, it may well keep warnings from being read. */
+/** Once damage has been found, it may well keep warnings from being read, in whatever way. */
 async function unlessFound(faults: readonly Fault[], looking: Promise<Finding[]>): Promise<Finding[]> {
   try {
     return await looking
   } catch (error) {
-    if (faults.length > 0 && error instanceof Problem && error.code === 'database_damaged') return []
+    if (faults.length > 0) return []
     throw error
   }
 }

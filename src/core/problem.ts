@@ -56,3 +56,16 @@ export class Problem extends Error {
     this.code = code
   }
 }
+
+/** A row is not what was stored: nothing is done on its word. `place` says which row of the table it is. */
+export class DamagedRow extends Problem {
+  readonly table: string
+
+  constructor(table: string, place: string) {
+    super(
+      'database_damaged',
+      `${place} is not what was stored: the disk gave it back changed, or something else wrote it. Nothing is done on its word; tranche check names every such row, and a backup has it as it was.`,
+    )
+    this.table = table
+  }
+}

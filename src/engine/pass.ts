@@ -8,7 +8,7 @@ import type { Instant } from '../core/instant.ts'
 import { livePriceOf } from '../core/live-price.ts'
 import type { Price } from '../core/money.ts'
 import { roll } from '../core/next-window.ts'
-import { Problem } from '../core/problem.ts'
+import { DamagedRow, Problem } from '../core/problem.ts'
 import { observe as observePrice, sigma } from '../core/volatility.ts'
 import type { Machine } from '../machine.ts'
 import type { PassCounts, PassStart, PlanDecisions, Preview } from '../store/passes.ts'
@@ -121,12 +121,18 @@ async function visitPage(planIds: number[], visit: Visit, total: Visited): Promi
     total.executionsCreated += page.executionsCreated
     total.windowsRolled += page.windowsRolled
   } catch (error) {
-    if (error instanceof Problem || visit.store.isOutage(error)) throw error
+    if (concernsAll(error) || visit.store.isOutage(error)) throw error
     const [planId, ...others] = planIds
     if (planId !== undefined && others.length === 0) total.failed.push({ planId, error })
     else for (const one of planIds) await visitPage([one], visit, total)
   }
 }
+
+/** The tables whose damaged row keeps only its own plan from firing. */
+const OF_ONE_PLAN: ReadonlySet<string> = new Set(['plans', 'schedules', 'windows'])
+
+const concernsAll = (error: unknown): boolean =>
+  error instanceof Problem && !(error instanceof DamagedRow && OF_ONE_PLAN.has(error.table))
 
 /** The decisions of a pass that knows this much. */
 export function decisions(pass: Known, leadMs: number, machine: Machine): PlanDecisions {

@@ -2,6 +2,7 @@
 
 import { price, usd } from '../../src/core/money.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
+import { giveDigests } from '../support/digests.ts'
 import { T0 } from '../support/service.ts'
 
 export type Crowd = { user: string; plans: number; status: 'pending' | 'sent' }
@@ -39,16 +40,17 @@ export function addCrowd(file: string, tenantId: number, { user, plans, status }
        (select max(window_id) - :plans from windows) + i, :now, 0,
        :tranche, 'slot_start', 0, 1, :now + i, :status, iif(:lease is null, 0, 1), :lease from n, base`,
     `${numbers} insert into schedules select plan + i, (select max(window_id) - :plans from windows) + i, 1, :end,
-       :price - i % 1000, :end, :now, :end, :amount, :left, :floor, 1, 14, 2, 1, 0, :price, 0, 3, :now from n, base`,
+       :price - i % 1000, :end, :now, :end, :amount, :left, :floor, 1, 14, 2, 1, 0, :price, 0, 3, :now, 0 from n, base`,
     `${numbers} insert into plans select plan + i, :tenant,
        (select user_id from users where tenant_id = :tenant and partner_user_id = :user), :user || ' ' || i, :amount,
-       'weekly', 1, :now, 'active', :now, :now from n, base`,
+       'weekly', 1, :now, 'active', :now, :now, 0 from n, base`,
   ]
   // Plans come last, so that they are what tells how many there were; the keys are checked at the commit.
   db.pragma('defer_foreign_keys = on')
   db.exec('begin')
   db.pragma('defer_foreign_keys = on')
   for (const step of steps) db.prepare(step).run(values)
+  giveDigests(db)
   db.exec('commit')
   db.close()
 }

@@ -14,6 +14,7 @@ import { tradeDigest } from '../../src/store/digests.ts'
 import { reportParams } from '../../src/store/rows/confirmation-report.ts'
 import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { type Outcome, runHere, type Surroundings } from '../support/command.ts'
+import { giveDigests } from '../support/digests.ts'
 import { layFresh } from '../support/fresh-database.ts'
 import { addTrades } from '../support/large-database.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -123,6 +124,7 @@ function enter(db: Database, of: Named, entries: Iterable<Entry>): void {
       enterOne(sql, { tenant, book, entry })
     }
     for (const { window, spent } of plans.values()) sql.closeWindow.run({ window, spent })
+    giveDigests(db)
   })()
 }
 
@@ -230,6 +232,7 @@ export async function openMarch(t: Parameters<typeof openOffice>[0], trades: num
   open(office.file, (db) => {
     const tenantId = Number(tenantOf(db, { slug: 'acme', environment: 'live' }))
     addTrades(db, { tenantId, users: 50, plans: 50, trades, start, end })
+    giveDigests(db)
   })
   // Processes of their own live in the real present, and so does the office from now on.
   office.setClock(presentMachine.clock())

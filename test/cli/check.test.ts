@@ -72,6 +72,9 @@ const FAULTS: Record<string, { sql: string; found: [kind: string, subject: strin
       ['integrity', 'database'],
       ['window_budget', WINDOW],
       ['schedule', WINDOW],
+      ['schedule_follows', WINDOW],
+      ['row_changed', 'windows row 1'],
+      ['row_changed', 'schedules row 1'],
     ],
   },
   'money that the schedule would fire twice': {
@@ -101,24 +104,35 @@ const FAULTS: Record<string, { sql: string; found: [kind: string, subject: strin
     found: [
       ['plan_window', 'acme test plan p1'],
       ['execution_open', 'execution O'],
+      ['schedule_follows', WINDOW],
     ],
   },
   'a user disabled by hand': {
     sql: "update users set status = 'disabled'",
-    found: [['execution_open', 'execution O']],
+    found: [
+      ['execution_open', 'execution O'],
+      ['plan_user', 'acme test plan p1'],
+      ['row_changed', 'users row 1'],
+    ],
   },
   'an execution moved to the other environment': {
     sql: `update executions set tenant_id = (select tenant_id from tenants where environment = 'live')
       where execution_id = 'E'`,
-    found: [['execution_place', 'execution E']],
+    found: [
+      ['execution_place', 'execution E'],
+      ['row_changed', 'execution E'],
+    ],
   },
   'an execution that no poll would find': {
     sql: 'delete from open_counts',
     found: [['open_count', 'acme test']],
   },
   'a row whose parent is gone': {
-    sql: "insert into consents values (99, 12345, 'v1', 0, 0)",
-    found: [['foreign_key', 'consents row 99']],
+    sql: "insert into consents values (99, 12345, 'v1', 0, 0, 0)",
+    found: [
+      ['foreign_key', 'consents row 99'],
+      ['row_changed', 'consents row 99'],
+    ],
   },
 }
 

@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
 import { openStore } from '../../src/store/sqlite/open.ts'
+import { giveDigests } from '../support/digests.ts'
 import { PLAN } from '../support/service.ts'
 import type { Shell } from '../support/shell.ts'
 import {
@@ -108,9 +109,12 @@ test('a webhook that fails, and one that is paused for it, with the reason', asy
   const { shell } = await withPartner(t)
   tamper(
     shell,
-    `insert into webhooks select tenant_id, 'https://partner.example/', 'sse_whsec_x', 'active', 0, 0, null, 500, 4, 0, 'HTTP 500'
+    `insert into webhooks select tenant_id, 'https://partner.example/', 'sse_whsec_x', 'active', 0, 0, null, 500, 4, 0, 'HTTP 500', 0
      from tenants where environment = 'live'`,
   )
+  const db = new SQLite(shell.file)
+  giveDigests(db)
+  db.close()
   assert.deepEqual(await warningsOf(shell), [])
   const mend = 'tranche webhook test acme --env live'
   tamper(shell, 'update webhooks set consecutive_failures = 5')

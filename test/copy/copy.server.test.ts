@@ -4,7 +4,9 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { suite, test } from 'node:test'
 import { TABLES } from '../../src/store/copying/tables.ts'
+import { type DigestedRow, rowDigest } from '../../src/store/digests.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
+import { giveDigests } from '../support/digests.ts'
 import { ourServer } from '../support/postgres-server.ts'
 import { hasTool } from '../support/tools.ts'
 import { ends } from './ends.ts'
@@ -51,6 +53,10 @@ function makeNasty(file: string): void {
   const plans = db.prepare('select plan_id from schedules order by plan_id limit ?').pluck().all(REALS.length)
   assert.equal(plans.length, REALS.length)
   for (const [n, plan] of plans.entries()) set.run(REALS[n], plan)
+  giveDigests(db)
+  const digest = db.prepare('update schedules set digest = ? where plan_id = ?')
+  for (const row of db.prepare<[], DigestedRow>('select * from schedules').all())
+    digest.run(rowDigest('schedules', row), row.plan_id)
   db.close()
 }
 

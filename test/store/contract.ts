@@ -6,6 +6,7 @@ import { atomicityContract } from './contract/atomicity.ts'
 import { auditContract } from './contract/audit.ts'
 import { clockContract } from './contract/clock.ts'
 import { connectionContract } from './contract/connections.ts'
+import { damagedRowContract } from './contract/damaged-rows.ts'
 import { deliveryContract } from './contract/delivery.ts'
 import { earlierMonthContract } from './contract/earlier-months.ts'
 import { executionRaceContract } from './contract/execution-races.ts'
@@ -56,6 +57,7 @@ const PARTS: Record<string, Contract> = {
   'listings in pages': listingContract,
   'monitoring and the check': monitoringContract,
   'what is known at a glance': vitalsContract,
+  'rows that are damaged': damagedRowContract,
 }
 
 /** `backend` is a module that exports `open` (world.ts); it is loaded into threads as well. */

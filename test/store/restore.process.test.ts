@@ -19,6 +19,7 @@ import {
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
+import { giveDigests } from '../support/digests.ts'
 import { start } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { canBeOthers } from '../support/tools.ts'
@@ -30,8 +31,16 @@ async function withCopy(t: TestContext): Promise<{ file: string; copy: string }>
   const file = await filled(t)
   const copy = join(temporaryFolder(t), 'copy.db')
   assert.equal((await trancheHere(file, 'backup', copy)).code, 0)
-  tamper(file, "update users set email = 'later@example.com'")
+  setEmail(file, 'later@example.com')
   return { file, copy }
+}
+
+/** As the program would have written it. */
+function setEmail(file: string, address: string): void {
+  const db = new SQLite(file)
+  db.prepare('update users set email = ?, digest = 0').run(address)
+  giveDigests(db)
+  db.close()
 }
 
 const email = (file: string): unknown => {
@@ -126,7 +135,7 @@ suite('restore', { concurrency: 3 }, () => {
     const source = await filled(t)
     const idle = act(t, 'idle', source)
     await idle.prints('open')
-    tamper(source, "update users set email = 'in-the-log@example.com'")
+    setEmail(source, 'in-the-log@example.com')
     const raw = join(dirname(copy), 'raw.db')
     for (const suffix of ['', '-wal']) copyFileSync(source + suffix, raw + suffix)
     assert.ok(statSync(`${raw}-wal`).size > 0)
@@ -261,7 +270,7 @@ suite('restore', { concurrency: 3 }, () => {
 async function killedWithLog(t: TestContext, file: string, address: string): Promise<void> {
   const idle = act(t, 'idle', file)
   await idle.prints('open')
-  tamper(file, `update users set email = '${address}'`)
+  setEmail(file, address)
   idle.child.kill('SIGKILL')
   await idle.ended
   assert.ok(statSync(`${file}-wal`).size > 0)

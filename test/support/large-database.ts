@@ -1,6 +1,7 @@
 // Large files put in by SQL, in seconds. What is in the file is checked by its own keys and constraints.
 
 import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
+import { giveDigests } from './digests.ts'
 import { type Filling, type Hex, type Layout, plansOf, type Trades, tradesOf, usersOf } from './large-rows.ts'
 
 const hex: Hex = (value, digits) => `printf('%0${digits}x', ${value})`
@@ -11,7 +12,10 @@ export function fill(file: string, work: (db: Database) => void): void {
   try {
     db.pragma('synchronous = off')
     db.pragma('foreign_keys = on')
-    db.transaction(() => work(db))()
+    db.transaction(() => {
+      work(db)
+      giveDigests(db)
+    })()
   } finally {
     db.close()
   }

@@ -1,6 +1,8 @@
 // An entry of the audit log: the row and the value.
 
-import type { ListedAuditEntry } from '../audit.ts'
+import type { Instant } from '../../core/instant.ts'
+import type { AuditEntry, ListedAuditEntry } from '../audit.ts'
+import { withDigest } from '../digests.ts'
 import { instant } from './instant.ts'
 
 export type AuditRow = {
@@ -21,3 +23,5 @@ export const auditEntryOf = (row: AuditRow): ListedAuditEntry => ({
   detail: JSON.parse(row.detail),
   partnerSlug: row.partner_slug,
 })
+export const auditParams = ({ osUser, action, subject, detail }: AuditEntry, now: Instant) =>
+  withDigest('audit', { at: now, os_user: osUser, action, subject, detail: JSON.stringify(detail) })

@@ -2,6 +2,7 @@
 
 import { type Instant, plus } from '../../core/instant.ts'
 import type { ApiKey } from '../../core/key.ts'
+import { intact, withDigest } from '../digests.ts'
 import type { NewKey } from '../keys.ts'
 import { instant, instantOrNull } from './instant.ts'
 import { type TenantRow, tenantOf } from './tenant.ts'
@@ -28,13 +29,22 @@ export const keyOf = (row: KeyRow): ApiKey => ({
   lastUsedAt: instantOrNull(row.last_used_at),
 })
 /** For a key that is added at `now`. */
-export const keyParams = (key: NewKey, now: Instant) => ({
-  key_id: key.keyId,
-  tenant_id: key.tenant.tenantId,
-  key_sha256: key.sha256,
-  prefix: key.prefix,
-  last_four: key.lastFour,
-  label: key.label,
-  created_at: now,
-  expires_at: key.lifetimeMs === null ? null : plus(now, key.lifetimeMs),
-})
+export const keyParams = (key: NewKey, now: Instant) =>
+  withDigest('api_keys', {
+    key_id: key.keyId,
+    tenant_id: key.tenant.tenantId,
+    key_sha256: key.sha256,
+    prefix: key.prefix,
+    last_four: key.lastFour,
+    label: key.label,
+    created_at: now,
+    expires_at: key.lifetimeMs === null ? null : plus(now, key.lifetimeMs),
+  })
+/** For a key that is changed, whose row was read as `row`. Throws DamagedRow. */
+export const changedKeyParams = (row: KeyRow, { label, expiresAt, revokedAt }: ApiKey) =>
+  withDigest('api_keys', {
+    ...intact('api_keys', row),
+    label,
+    expires_at: expiresAt,
+    revoked_at: revokedAt,
+  })

@@ -2,12 +2,15 @@
 
 import type { Fill } from '../../core/confirmation-report.ts'
 import type { KeptFor, LateFill } from '../../core/keep-late-fill.ts'
+import { DamagedRow } from '../../core/problem.ts'
+import { intact, reportDigest } from '../digests.ts'
 import { type ReportRow, reportOf } from './confirmation-report.ts'
 import { instant, instantOrNull } from './instant.ts'
 
 export type LateFillRow = ReportRow & {
   report_id: bigint
   execution_id: string
+  fingerprint: string
   reason: string
   received_at: bigint
   accepted_at: bigint | null
@@ -23,3 +26,10 @@ export const lateFillOf = (row: LateFillRow): LateFill => ({
   decidedAt: instantOrNull(row.decided_at),
   decisionReason: row.decision_reason,
 })
+
+/** One that is what the partner reported: its digest and its fingerprint agree. Throws DamagedRow. */
+export function intactReport(row: LateFillRow): LateFillRow {
+  if (reportDigest(reportOf(intact('late_reports', row))) !== row.fingerprint)
+    throw new DamagedRow('late_reports', `late_reports row ${row.report_id}`)
+  return row
+}

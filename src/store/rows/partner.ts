@@ -1,7 +1,9 @@
 // A partner: the row and the value.
 
+import type { Instant } from '../../core/instant.ts'
 import type { Usd } from '../../core/money.ts'
 import type { Partner, PartnerStatus } from '../../core/partner.ts'
+import { intact, withDigest } from '../digests.ts'
 import { instant } from './instant.ts'
 
 export type PartnerRow = {
@@ -22,3 +24,27 @@ export const partnerOf = (row: PartnerRow): Partner => ({
   createdAt: instant(row.created_at),
   updatedAt: instant(row.updated_at),
 })
+/** Of a partner whose row was read as `row`. Throws DamagedRow. */
+export const changedPartnerParams = (row: PartnerRow, partner: Partner) =>
+  withDigest('partners', {
+    ...intact('partners', row),
+    name: partner.name,
+    status: partner.status,
+    min_tranche: partner.minTranche,
+    held: partner.held ? 1 : 0,
+    updated_at: partner.updatedAt,
+  })
+/** Of a partner that is added at `now`. */
+export const newPartnerParams = (
+  partner: Pick<Partner, 'partnerSlug' | 'name' | 'minTranche'>,
+  now: Instant,
+) =>
+  withDigest('partners', {
+    partner_slug: partner.partnerSlug,
+    name: partner.name,
+    status: 'active',
+    min_tranche: partner.minTranche,
+    held: 0,
+    created_at: now,
+    updated_at: now,
+  })

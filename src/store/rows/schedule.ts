@@ -2,6 +2,7 @@
 
 import type { Price, Usd } from '../../core/money.ts'
 import type { Schedule } from '../../core/schedule-state.ts'
+import { withDigest } from '../digests.ts'
 import { instant, instantOrNull } from './instant.ts'
 import { priceOrNull } from './price.ts'
 
@@ -25,6 +26,7 @@ export type ScheduleRow = {
   half_width: number | null
   extras_left: bigint
   next_extra_at: bigint
+  digest: bigint
 }
 export const scheduleOf = (row: ScheduleRow): Schedule => ({
   planId: Number(row.plan_id),
@@ -54,24 +56,25 @@ export const scheduleOf = (row: ScheduleRow): Schedule => ({
   extrasLeft: Number(row.extras_left),
   nextExtraAt: instant(row.next_extra_at),
 })
-export const scheduleParams = (schedule: Schedule) => ({
-  plan_id: schedule.planId,
-  window_id: schedule.windowId,
-  next_run_at: schedule.nextRunAt,
-  limit_price: schedule.limitPrice,
-  clock_at: schedule.clockAt,
-  window_start: schedule.windowStart,
-  window_end: schedule.windowEnd,
-  budget: schedule.budget,
-  fireable: schedule.fireable,
-  floor: schedule.floor,
-  tranche_index: schedule.trancheIndex,
-  slots: schedule.layout?.slots ?? null,
-  units_per_slot: schedule.layout?.unitsPerSlot ?? null,
-  units_fired: schedule.layout?.unitsFired ?? null,
-  slot: schedule.slot,
-  reference_price: schedule.reference?.price ?? null,
-  half_width: schedule.reference?.halfWidth ?? null,
-  extras_left: schedule.extrasLeft,
-  next_extra_at: schedule.nextExtraAt,
-})
+export const scheduleParams = (schedule: Schedule) =>
+  withDigest('schedules', {
+    plan_id: schedule.planId,
+    window_id: schedule.windowId,
+    next_run_at: schedule.nextRunAt,
+    limit_price: schedule.limitPrice,
+    clock_at: schedule.clockAt,
+    window_start: schedule.windowStart,
+    window_end: schedule.windowEnd,
+    budget: schedule.budget,
+    fireable: schedule.fireable,
+    floor: schedule.floor,
+    tranche_index: schedule.trancheIndex,
+    slots: schedule.layout?.slots ?? null,
+    units_per_slot: schedule.layout?.unitsPerSlot ?? null,
+    units_fired: schedule.layout?.unitsFired ?? null,
+    slot: schedule.slot,
+    reference_price: schedule.reference?.price ?? null,
+    half_width: schedule.reference?.halfWidth ?? null,
+    extras_left: schedule.extrasLeft,
+    next_extra_at: schedule.nextExtraAt,
+  })

@@ -1,6 +1,8 @@
 // A user and its consents: the rows and the values, and back.
 
+import type { Instant } from '../../core/instant.ts'
 import type { User, UserStatus } from '../../core/user.ts'
+import { intact, withDigest } from '../digests.ts'
 import type { Consent } from '../users.ts'
 import { instant, instantOrNull } from './instant.ts'
 import { type TenantRow, tenantOf } from './tenant.ts'
@@ -27,16 +29,36 @@ export const userOf = (row: UserRow): User => ({
   createdAt: instant(row.created_at),
   updatedAt: instant(row.updated_at),
 })
-export const userParams = (user: User) => ({
-  partner_user_id: user.partnerUserId,
-  email: user.email,
-  auth_provider: user.authProvider,
-  consent_version: user.consentVersion,
-  consent_timestamp: user.consentTimestamp,
-  status: user.status,
-  created_at: user.createdAt,
-  updated_at: user.updatedAt,
-})
+/** Of a tenant's user whose row, if there is one, was read as `row`. Throws DamagedRow. */
+export const userParams = (user: User, tenantId: number, row: UserRow | undefined) =>
+  withDigest('users', {
+    tenant_id: tenantId,
+    erased_at: row ? intact('users', row).erased_at : null,
+    partner_user_id: user.partnerUserId,
+    email: user.email,
+    auth_provider: user.authProvider,
+    consent_version: user.consentVersion,
+    consent_timestamp: user.consentTimestamp,
+    status: user.status,
+    created_at: user.createdAt,
+    updated_at: user.updatedAt,
+  })
+/** Of a user that is erased at `now`, whose row was read as `row`. Throws DamagedRow. */
+export const erasedParams = (row: UserRow, now: Instant) =>
+  withDigest('users', {
+    ...intact('users', row),
+    email: null,
+    auth_provider: null,
+    erased_at: now,
+    updated_at: now,
+  })
+export const consentParams = (user: User, userId: bigint, now: Instant) =>
+  withDigest('consents', {
+    user_id: userId,
+    consent_version: user.consentVersion,
+    consent_timestamp: user.consentTimestamp,
+    received_at: now,
+  })
 
 export type ListedUserRow = UserRow & TenantRow
 export const listedUserOf = (row: ListedUserRow) => ({

@@ -1,6 +1,7 @@
 // A webhook: the row and the value, and back.
 
 import type { Webhook } from '../../core/webhook.ts'
+import { withDigest } from '../digests.ts'
 import { instant, instantOrNull } from './instant.ts'
 
 export type WebhookRow = {
@@ -29,15 +30,17 @@ export const webhookOf = (row: WebhookRow): Webhook => ({
       ? null
       : { at: instant(row.last_failed_at), reason: row.last_failure_reason },
 })
-export const webhookParams = (webhook: Webhook) => ({
-  url: webhook.url,
-  secret: webhook.secret,
-  status: webhook.status,
-  created_at: webhook.createdAt,
-  updated_at: webhook.updatedAt,
-  last_delivered_at: webhook.lastDeliveredAt,
-  last_status_code: webhook.lastStatusCode,
-  consecutive_failures: webhook.consecutiveFailures,
-  last_failed_at: webhook.lastFailure?.at ?? null,
-  last_failure_reason: webhook.lastFailure?.reason ?? null,
-})
+export const webhookParams = (tenantId: number, webhook: Webhook) =>
+  withDigest('webhooks', {
+    tenant_id: tenantId,
+    url: webhook.url,
+    secret: webhook.secret,
+    status: webhook.status,
+    created_at: webhook.createdAt,
+    updated_at: webhook.updatedAt,
+    last_delivered_at: webhook.lastDeliveredAt,
+    last_status_code: webhook.lastStatusCode,
+    consecutive_failures: webhook.consecutiveFailures,
+    last_failed_at: webhook.lastFailure?.at ?? null,
+    last_failure_reason: webhook.lastFailure?.reason ?? null,
+  })

@@ -1,7 +1,8 @@
 // A window: the row and the value, and back.
 
 import type { Usd } from '../../core/money.ts'
-import type { CloseReason, Window } from '../../core/window.ts'
+import type { CloseReason, Opening, Window } from '../../core/window.ts'
+import { withDigest } from '../digests.ts'
 import { instant } from './instant.ts'
 
 export type WindowRow = {
@@ -30,6 +31,9 @@ export const windowOf = (row: WindowRow): Window => ({
   closed:
     row.closed_at === null ? null : { at: instant(row.closed_at), reason: row.close_reason as CloseReason },
 })
+/** Of a window that is opened. */
+export const openingParams = (planId: number, { start, end, budget }: Opening) =>
+  withDigest('windows', { plan_id: planId, window_start: start, window_end: end, budget })
 export const amountParams = (window: Window) => ({
   window_id: window.windowId,
   reserved: window.reserved,

@@ -10,8 +10,8 @@ export const SELECT_TENANTS = `
 
 export const UPDATE_PARTNER = `
   update partners set name = :name, status = :status, min_tranche = :min_tranche, held = :held,
-    updated_at = :updated_at
-  where partner_slug = :slug`
+    updated_at = :updated_at, digest = :digest
+  where partner_slug = :partner_slug`
 
 const KEY_COLUMNS = 'k.*, t.partner_slug, t.environment'
 const SELECT_KEY = `select ${KEY_COLUMNS} from api_keys k join tenants t using (tenant_id)`
@@ -24,34 +24,38 @@ export const SELECT_SEEN_KEY = `
   from api_keys k join tenants t using (tenant_id) join partners r using (partner_slug)`
 
 export const INSERT_KEY = `
-  insert into api_keys (key_id, tenant_id, key_sha256, prefix, last_four, label, created_at, expires_at)
-  values (:key_id, :tenant_id, :key_sha256, :prefix, :last_four, :label, :created_at, :expires_at)`
+  insert into api_keys (key_id, tenant_id, key_sha256, prefix, last_four, label, created_at, expires_at, digest)
+  values (:key_id, :tenant_id, :key_sha256, :prefix, :last_four, :label, :created_at, :expires_at, :digest)`
 
 export const UPDATE_KEY = `
-  update api_keys set label = :label, expires_at = :expires_at, revoked_at = :revoked_at
+  update api_keys set label = :label, expires_at = :expires_at, revoked_at = :revoked_at, digest = :digest
   where key_id = :key_id`
 
 export const PUT_TIER = `
-  insert into tiers (name, from_month, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd)
-  values (:name, :from_month, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd)
+  insert into tiers (name, from_month, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd, digest)
+  values (:name, :from_month, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd,
+    :digest)
   on conflict (name, from_month) do update set min_volume_usd = excluded.min_volume_usd,
     rate_bps = excluded.rate_bps, per_active_user_usd = excluded.per_active_user_usd,
-    monthly_minimum_usd = excluded.monthly_minimum_usd`
+    monthly_minimum_usd = excluded.monthly_minimum_usd, digest = excluded.digest`
 
 export const PUT_TIER_OVERRIDE = `
-  insert into tier_overrides (partner_slug, from_month, tier_name) values (:slug, :from_month, :tier)
-  on conflict (partner_slug, from_month) do update set tier_name = excluded.tier_name`
+  insert into tier_overrides (partner_slug, from_month, tier_name, digest)
+  values (:partner_slug, :from_month, :tier_name, :digest)
+  on conflict (partner_slug, from_month) do update set tier_name = excluded.tier_name,
+    digest = excluded.digest`
 
 export const SELECT_USER =
   'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id'
 
 export const KEEP_CONSENT = `
-  insert into consents (user_id, consent_version, consent_timestamp, received_at)
-  values (:user_id, :consent_version, :consent_timestamp, :received_at) on conflict do nothing`
+  insert into consents (user_id, consent_version, consent_timestamp, received_at, digest)
+  values (:user_id, :consent_version, :consent_timestamp, :received_at, :digest) on conflict do nothing`
 
 export const ERASE_USER = `
-  update users set email = null, auth_provider = null, erased_at = :now, updated_at = :now
-  where tenant_id = :tenant and partner_user_id = :partner_user_id`
+  update users set email = null, auth_provider = null, erased_at = :erased_at, updated_at = :updated_at,
+    digest = :digest
+  where tenant_id = :tenant_id and partner_user_id = :partner_user_id`
 
 const SELECT_LISTED_USER = `
   select u.*, t.partner_slug, t.environment from users u join tenants t using (tenant_id)
@@ -61,11 +65,12 @@ export const LISTED_USER = `${SELECT_LISTED_USER} and u.partner_user_id = :partn
 
 export const PUT_WEBHOOK = `
   insert into webhooks (tenant_id, url, secret, status, created_at, updated_at, last_delivered_at,
-    last_status_code, consecutive_failures, last_failed_at, last_failure_reason)
-  values (:tenant, :url, :secret, :status, :created_at, :updated_at, :last_delivered_at,
-    :last_status_code, :consecutive_failures, :last_failed_at, :last_failure_reason)
+    last_status_code, consecutive_failures, last_failed_at, last_failure_reason, digest)
+  values (:tenant_id, :url, :secret, :status, :created_at, :updated_at, :last_delivered_at,
+    :last_status_code, :consecutive_failures, :last_failed_at, :last_failure_reason,
+    :digest)
   on conflict (tenant_id) do update set url = excluded.url, secret = excluded.secret, status = excluded.status,
     created_at = excluded.created_at, updated_at = excluded.updated_at,
     last_delivered_at = excluded.last_delivered_at, last_status_code = excluded.last_status_code,
     consecutive_failures = excluded.consecutive_failures, last_failed_at = excluded.last_failed_at,
-    last_failure_reason = excluded.last_failure_reason`
+    last_failure_reason = excluded.last_failure_reason, digest = excluded.digest`

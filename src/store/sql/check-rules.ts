@@ -1,6 +1,8 @@
 // Every rule of the ledger, recomputed from executions, trades and adjustments, in SQL that both stores speak.
 
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
+import { leastInstruction } from './least-instruction.ts'
+import { IS_AWAKE } from './may-fire.ts'
 import { IS_OPEN } from './open-due-and-stuck.ts'
 import { TENANT_NAME } from './which-tenants.ts'
 
@@ -129,6 +131,14 @@ export const LEDGER_RULES: Rule[] = [
     message: (row) => `is ${row.status} although its plan is cancelled or its user disabled`,
   },
   {
+    kind: 'plan_user',
+    sql: `select ${TENANT_NAME} || ' plan ' || p.partner_plan_id as place, null as start
+      from plans p join tenants t on t.tenant_id = p.tenant_id join users u on u.user_id = p.user_id
+      left join stops s on s.user_id = u.user_id and s.ended_at is null
+      where p.tenant_id <> u.tenant_id or (p.status = 'active' and u.status = 'disabled' and s.user_id is null)`,
+    message: () => 'is active although its user is disabled, or belongs to a user of another tenant',
+  },
+  {
     kind: 'adjustment_place',
     sql: `select 'adjustment ' || a.adjustment_id as place, null as start
       from adjustments a left join trades d on d.execution_id = a.execution_id
@@ -151,6 +161,15 @@ export const LEDGER_RULES: Rule[] = [
       `its adjustments bring it to ${money(row.usd)} USD and ${formatBtc(row.btc as Btc)} BTC, which no purchase can be`,
   },
   {
+    kind: 'late_report',
+    sql: `select 'execution ' || l.execution_id as place, null as start from late_reports l
+      where l.accepted_at is not null and (l.decided_at is null or (
+        not exists (select 1 from adjustments a where a.report_id = l.report_id)
+        and not exists (select 1 from trades d where d.execution_id = l.execution_id
+          and d.partner_order_id = l.partner_order_id and d.usd_amount = l.usd_amount)))`,
+    message: () => 'has a late fill that counts as accepted, and no trade or adjustment of it',
+  },
+  {
     // An accepted late fill is an adjustment with the amounts its report leads to, of an order nothing else holds. One
     // that is older than the columns of its fee, price and time has none.
     kind: 'adjustment_report',
@@ -168,3 +187,18 @@ export const LEDGER_RULES: Rule[] = [
     message: () => 'does not say what the accepted report says, or its order is recorded twice',
   },
 ]
+
+/**
+ * A schedule is awake, and fires no less at a time, as its plan and its partner say. `unless` is a condition on the
+ * partner `r` that lets out those whose schedules are behind.
+ */
+export const followsRule = (unless: string): Rule => ({
+  kind: 'schedule_follows',
+  sql: `select ${WINDOW}, s.awake, ${IS_AWAKE} as expected ${OF_WINDOW}
+      join schedules s on s.window_id = w.window_id join partners r on r.partner_slug = t.partner_slug
+      where (s.awake <> ${IS_AWAKE} or s.floor <> ${leastInstruction('r.min_tranche', 's.budget')}) ${unless}`,
+  message: (row) =>
+    row.awake === row.expected
+      ? 'the least that its schedule may fire is not what its partner has set'
+      : `its schedule is ${row.awake ? 'awake' : 'asleep'}, and its plan and partner say that it is not`,
+})

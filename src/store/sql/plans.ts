@@ -48,14 +48,15 @@ export const IS_HELD = 'select held from partners join tenants using (partner_sl
 
 export const INSERT_PLAN = `
   insert into plans (tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled,
-    start_date, status, created_at, updated_at)
-  values (:tenant, :user_id, :partner_plan_id, :amount_usd, :frequency, :smart_timing_enabled, :start_date,
-    :status, :created_at, :updated_at)`
+    start_date, status, created_at, updated_at, digest)
+  values (:tenant_id, :user_id, :partner_plan_id, :amount_usd, :frequency, :smart_timing_enabled, :start_date,
+    :status, :created_at, :updated_at, :digest)`
 
 export const UPDATE_PLAN = `
   update plans set amount_usd = :amount_usd, frequency = :frequency, status = :status,
-    smart_timing_enabled = :smart_timing_enabled, start_date = :start_date, updated_at = :updated_at
-  where tenant_id = :tenant and plan_id = :plan_id`
+    smart_timing_enabled = :smart_timing_enabled, start_date = :start_date, updated_at = :updated_at,
+    digest = :digest
+  where tenant_id = :tenant_id and plan_id = :plan_id`
 
 export const WINDOWS_OF_PLAN =
   'select * from windows where plan_id = :plan_id order by window_start, window_id'

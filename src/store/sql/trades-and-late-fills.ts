@@ -16,6 +16,8 @@ export const INSERT_ADJUSTMENT = `
 
 export const LATE_REPORTS = 'select * from late_reports where execution_id = :execution_id order by report_id'
 
+export const LATE_REPORT = 'select * from late_reports where report_id = :report_id'
+
 export const LIST_LATE_REPORTS = `
   select l.*, e.unkept_reports from late_reports l join executions e on e.execution_id = l.execution_id
   where l.report_id > :after order by l.report_id limit :limit`

@@ -2,7 +2,8 @@
 
 const SCHEDULE_COLUMNS =
   `next_run_at limit_price clock_at window_start window_end budget fireable floor tranche_index
-  slots units_per_slot units_fired slot reference_price half_width extras_left next_extra_at`.split(/\s+/)
+  slots units_per_slot units_fired slot reference_price half_width extras_left next_extra_at
+  digest`.split(/\s+/)
 
 /** A plan's schedule for its new window, asleep, replacing the one before. */
 export const PUT_SCHEDULE = `

@@ -2,6 +2,7 @@
 
 import { machine } from '../../../src/machine.ts'
 import { openStore } from '../../../src/store/postgres/open.ts'
+import { giveDigestsOn } from '../../support/digests.ts'
 import { type Filling, type Hex, plansOf, tradesOf, usersOf } from '../../support/large-rows.ts'
 import type { Backend, Place } from '../backend.ts'
 import { withKey } from '../partner.ts'
@@ -54,6 +55,7 @@ async function filled(
   await withClient(place.database, async (ask) => {
     await ask('begin')
     for (const { text, params } of rows(place.tenantId)) await ask(text, params)
+    await giveDigestsOn((text) => ask(text))
     // The rows brought their numbers with them.
     for (const [table, column] of NUMBERED)
       await ask(

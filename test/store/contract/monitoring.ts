@@ -87,7 +87,7 @@ export const monitoringContract: Contract = {
       ...setUserStatus(seen, 'disabled', now),
       stopsPlans: false,
     }))
-    assert.deepEqual(kindsOf(await left.store.findFaults()), ['execution_open'])
+    assert.deepEqual(kindsOf(await left.store.findFaults()), ['execution_open', 'plan_user'])
   },
 
   'the check finds a plan without the window it must have, and an adjustment below nothing': async (

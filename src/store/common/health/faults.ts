@@ -2,7 +2,16 @@
 
 import { formatInstant } from '../../../core/instant.ts'
 import type { Fault } from '../../check.ts'
-import { adjustmentDigest, tradeDigest } from '../../digests.ts'
+import { TABLES } from '../../copying/tables.ts'
+import {
+  adjustmentDigest,
+  DIGESTED,
+  type Digested,
+  type DigestedRow,
+  isIntact,
+  placeOf,
+  tradeDigest,
+} from '../../digests.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { instant } from '../../rows/instant.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
@@ -51,3 +60,45 @@ export const changedAdjustments = (rows: readonly DigestedAdjustment[]): Fault[]
       subject: `adjustment ${row.adjustment_id}`,
       message: `was changed after it was recorded (execution ${row.execution_id})`,
     }))
+
+type Key = Record<string, unknown>
+/** A table with digests, read in the order of its key. */
+export type DigestedTable = {
+  name: Digested
+  page: Sql<DigestedRow>
+  first: Key
+  keyOf: (row: DigestedRow) => Key
+}
+
+/** Below every text and every number. */
+const FIRST = { text: '', integer: -(2n ** 62n), real: 0 }
+
+export const DIGESTED_TABLES: readonly DigestedTable[] = (Object.keys(DIGESTED) as Digested[]).map((name) => {
+  const { key } = DIGESTED[name]
+  const kindOf = (column: string) =>
+    TABLES.find((table) => table.name === name)?.columns.find((one) => one.name === column)?.kind ?? 'integer'
+  const after = key.map((column) => `:${column}`)
+  return {
+    name,
+    page: sql(
+      `select * from ${name} where (${key.join(', ')}) > (${after.join(', ')}) order by ${key.join(', ')} limit :limit`,
+    ),
+    first: Object.fromEntries(key.map((column) => [column, FIRST[kindOf(column)]])),
+    keyOf: (row) => Object.fromEntries(key.map((column) => [column, row[column]])),
+  }
+})
+
+/** What the partner calls it, for the operator who looks for it. */
+const NAMES = ['partner_plan_id', 'partner_user_id', 'label']
+
+export const changedRows = (name: Digested, rows: readonly DigestedRow[]): Fault[] =>
+  rows
+    .filter((row) => !isIntact(name, row))
+    .slice(0, FINDINGS_PER_RULE_MAX)
+    .map((row) => {
+      const called = NAMES.filter((column) => row[column] != null).map(
+        (column) => ` (${column} ${row[column]})`,
+      )
+      const subject = name === 'executions' ? `execution ${row.execution_id}` : placeOf(name, row)
+      return { kind: 'row_changed', subject, message: `is not what was stored${called.join('')}` }
+    })

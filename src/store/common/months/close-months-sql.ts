@@ -1,5 +1,8 @@
 // What closes a month and holds back what is dated before it, where both stores use the same SQL.
 
+import type { Instant } from '../../../core/instant.ts'
+import type { Period } from '../../../core/month.ts'
+import { withDigest } from '../../digests.ts'
 import { sql } from '../reader.ts'
 
 /**
@@ -12,13 +15,17 @@ export const IS_CLOSED = sql<{ closed: bigint }>(
 /** Since when there have been partners, and so anything that could be billed. */
 export const FIRST_PARTNER = sql<{ at: bigint | null }>('select min(created_at) as at from partners')
 export const CLOSE_MONTH = sql<never>(
-  `insert into closed_months (month, period_end, closed_at) values (:month, :period_end, :now)
+  `insert into closed_months (month, period_end, closed_at, digest)
+   values (:month, :period_end, :closed_at, :digest)
    on conflict do nothing`,
 )
+export const closingParams = ({ month, end }: Period, now: Instant) =>
+  withDigest('closed_months', { month, period_end: end, closed_at: now })
+
 /** One row: what has been reported until, below which no later write is dated. */
 export const REPORT_UNTIL = sql<never>(
-  `insert into reported_until (one, at) values (1, :at)
-   on conflict (one) do update set at = excluded.at where reported_until.at < excluded.at`,
+  `insert into reported_until (one, at, digest) values (1, :at, :digest)
+   on conflict (one) do update set at = excluded.at, digest = excluded.digest where reported_until.at < excluded.at`,
 )
 /** The same of a sandbox alone. */
 export const REPORT_SANDBOX_UNTIL = sql<never>(

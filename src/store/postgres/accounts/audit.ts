@@ -2,7 +2,7 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { AuditEntry, AuditFilter, AuditStore } from '../../audit.ts'
-import { type AuditRow, auditEntryOf } from '../../rows/audit.ts'
+import { type AuditRow, auditEntryOf, auditParams } from '../../rows/audit.ts'
 import type { Connection } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
 import type { Tx } from '../server/pipeline.ts'
@@ -14,7 +14,8 @@ import { query } from '../server/statement.ts'
  */
 const IN_TURN = query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`)
 const INSERT = query(
-  'insert into audit (at, os_user, action, subject, detail) values (:at, :os_user, :action, :subject, :detail)',
+  `insert into audit (at, os_user, action, subject, detail, digest)
+   values (:at, :os_user, :action, :subject, :detail, :digest)`,
 )
 
 /** Whom an entry is about: by its detail, or by what the subject of such an action is. */
@@ -38,9 +39,7 @@ const ALL: AuditFilter = { since: null, until: null, slug: null }
 
 /** Adds an entry in the transaction of the change that it describes, as the last statement of that transaction. */
 export async function addAudit(tx: Tx, entry: AuditEntry, now: Instant): Promise<void> {
-  const { osUser, action, subject } = entry
-  const detail = JSON.stringify(entry.detail)
-  await Promise.all([tx.run(IN_TURN), tx.run(INSERT, { at: now, os_user: osUser, action, subject, detail })])
+  await Promise.all([tx.run(IN_TURN), tx.run(INSERT, auditParams(entry, now))])
 }
 
 export function createAuditStore(connection: Connection): AuditStore {

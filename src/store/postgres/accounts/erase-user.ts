@@ -1,7 +1,7 @@
 // Erases a user's personal data from its row: what a server has on its disk is not the store's to overwrite.
 
 import { Problem } from '../../../core/problem.ts'
-import { type UserRow, userOf } from '../../rows/user.ts'
+import { erasedParams, type UserRow, userOf } from '../../rows/user.ts'
 import { ERASE_USER, SELECT_USER } from '../../sql/accounts.ts'
 import type { UserStore } from '../../users.ts'
 import { type Connection, ofTenant } from '../server/connection.ts'
@@ -26,7 +26,7 @@ export function createEraser(connection: Connection): UserStore['eraseUser'] {
     const { before, now } = await connection.write(async (tx) => {
       const [row, { real }] = await Promise.all([tx.get(LOCK, scope), tx.times])
       if (!row) throw new Problem('user_not_found', `User ${partnerUserId} not found.`)
-      await Promise.all([tx.run(ERASE, { ...scope, now: real }), addAudit(tx, entry, real)])
+      await Promise.all([tx.run(ERASE, erasedParams(row, real)), addAudit(tx, entry, real)])
       return { before: userOf(row), now: real }
     }, ofTenant(tenant))
     const text = before.email

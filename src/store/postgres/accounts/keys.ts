@@ -6,8 +6,9 @@ import type { KeySeen } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import { askTogether } from '../../ask-together.ts'
+import { intact } from '../../digests.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
-import { type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
+import { changedKeyParams, type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
 import { tenantOf } from '../../rows/tenant.ts'
 import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
 import { type Connection, callOf, ofTenant } from '../server/connection.ts'
@@ -40,7 +41,12 @@ export function createKeyStore(connection: Connection): KeyStore {
       const row = found.get(hash)
       if (!row) return null
       const { partner_name: partnerName, partner_status } = row
-      return { key: keyOf(row), partnerName, partnerStatus: partner_status as PartnerStatus, now }
+      return {
+        key: keyOf(intact('api_keys', row)),
+        partnerName,
+        partnerStatus: partner_status as PartnerStatus,
+        now,
+      }
     })
   }
 
@@ -74,10 +80,9 @@ export function createKeyStore(connection: Connection): KeyStore {
           ])
           if (!row) throw unknown(keyId)
           const change = decide(keyOf(row), { now: real, clock: now })
-          const { label, expiresAt, revokedAt } = change.key
           const [successor] = await Promise.all([
             change.successor && insert(tx, change.successor, now),
-            tx.run(UPDATE, { key_id: keyId, label, expires_at: expiresAt, revoked_at: revokedAt }),
+            tx.run(UPDATE, changedKeyParams(row, change.key)),
             addAudit(tx, entry, real),
           ])
           return { key: change.key, successor }

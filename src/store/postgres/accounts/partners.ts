@@ -2,8 +2,9 @@
 
 import { ENVIRONMENTS, MIN_TRANCHE_DEFAULT } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
+import { withDigest } from '../../digests.ts'
 import type { PartnerStore } from '../../partners.ts'
-import { type PartnerRow, partnerOf } from '../../rows/partner.ts'
+import { changedPartnerParams, newPartnerParams, type PartnerRow, partnerOf } from '../../rows/partner.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { SELECT_TENANTS, UPDATE_PARTNER } from '../../sql/accounts.ts'
 import type { Connection } from '../server/connection.ts'
@@ -14,11 +15,11 @@ import { addAudit } from './audit.ts'
 const FIND = query<PartnerRow>('select * from partners where partner_slug = :slug')
 const LIST = query<PartnerRow>('select * from partners order by created_at, partner_slug')
 const INSERT = query<PartnerRow>(
-  `insert into partners (partner_slug, name, status, min_tranche, created_at, updated_at)
-   values (:slug, :name, 'active', :min_tranche, :now, :now) on conflict do nothing returning *`,
+  `insert into partners (partner_slug, name, status, min_tranche, created_at, updated_at, digest)
+   values (:partner_slug, :name, :status, :min_tranche, :created_at, :updated_at, :digest) on conflict do nothing returning *`,
 )
-const INSERT_TENANTS = query(
-  'insert into tenants (partner_slug, environment) select :slug, unnest(:environments::text[])',
+const INSERT_TENANT = query(
+  'insert into tenants (partner_slug, environment, digest) values (:partner_slug, :environment, :digest)',
 )
 const UPDATE = query(UPDATE_PARTNER)
 const TENANT = query<TenantRow>(
@@ -34,10 +35,15 @@ export function createPartnerStore(connection: Connection): PartnerStore {
       connection.write(async (tx) => {
         const { real } = await tx.times
         // Waits if another transaction is adding one of the same name.
-        const row = await tx.get(INSERT, { slug, name, min_tranche: MIN_TRANCHE_DEFAULT, now: real })
+        const row = await tx.get(
+          INSERT,
+          newPartnerParams({ partnerSlug: slug, name, minTranche: MIN_TRANCHE_DEFAULT }, real),
+        )
         if (!row) throw new Problem('partner_exists', `Partner ${slug} exists already.`)
         await Promise.all([
-          tx.run(INSERT_TENANTS, { slug, environments: ENVIRONMENTS }),
+          ...ENVIRONMENTS.map((environment) =>
+            tx.run(INSERT_TENANT, withDigest('tenants', { partner_slug: slug, environment })),
+          ),
           addAudit(tx, entry, real),
         ])
         return partnerOf(row)
@@ -56,10 +62,12 @@ export function createPartnerStore(connection: Connection): PartnerStore {
           if (!row) throw unknown(slug)
           const seen = partnerOf(row)
           const partner = decide(seen, real)
-          const { name, status, minTranche: min_tranche, updatedAt: updated_at, held } = partner
-          const reaches = status !== seen.status || held !== seen.held || min_tranche !== seen.minTranche
+          const reaches =
+            partner.status !== seen.status ||
+            partner.held !== seen.held ||
+            partner.minTranche !== seen.minTranche
           await Promise.all([
-            tx.run(UPDATE, { slug, name, status, min_tranche, held: held ? 1 : 0, updated_at }),
+            tx.run(UPDATE, changedPartnerParams(row, partner)),
             reaches && following.begin(tx, slug),
             addAudit(tx, entry, real),
           ])

@@ -3,8 +3,16 @@
 import { monthOf } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { refusePastMonth, refuseTierNotInForce } from '../../../core/tier.ts'
+import { withDigest } from '../../digests.ts'
 import { instantOrNull } from '../../rows/instant.ts'
-import { type TierRow, tierOf, tierParams } from '../../rows/tier.ts'
+import {
+  intactTier,
+  type OverrideRow,
+  overrideOf,
+  type TierRow,
+  tierOf,
+  tierParams,
+} from '../../rows/tier.ts'
 import { PUT_TIER, PUT_TIER_OVERRIDE } from '../../sql/accounts.ts'
 import type { OverrideStart, TierStore } from '../../tiers.ts'
 import { type Connection, callOf } from '../server/connection.ts'
@@ -20,8 +28,8 @@ const FIRST_MONTH = query<{ month: string | null }>(
   'select min(from_month) as month from tiers where name = :tier',
 )
 const PUT_OVERRIDE = query(PUT_TIER_OVERRIDE)
-const OVERRIDE = query<{ tier_name: string | null }>(
-  `select tier_name from tier_overrides where partner_slug = :slug and from_month <= :month
+const OVERRIDE = query<OverrideRow>(
+  `select * from tier_overrides where partner_slug = :slug and from_month <= :month
    order by from_month desc limit 1`,
 )
 const OVERRIDES_AFTER = query<OverrideStart>(
@@ -39,8 +47,8 @@ export function createTierStore(connection: Connection): TierStore {
           tx.get(PARTNER, { slug }),
         ])
         return {
-          tiers: tiers.map(tierOf),
-          override: override?.tier_name ?? null,
+          tiers: tiers.map(intactTier),
+          override: overrideOf(override),
           partnerSince: instantOrNull(partner?.created_at ?? null),
         }
       }, callOf({ tenantId })),
@@ -50,7 +58,7 @@ export function createTierStore(connection: Connection): TierStore {
     putTier: (decide, entryOf) =>
       connection.write(async (tx) => {
         const [{ real }, , rows] = await Promise.all([tx.times, tx.run(ALONE), tx.all(LIST)])
-        const tier = decide(rows.map(tierOf), real)
+        const tier = decide(rows.map(intactTier), real)
         await Promise.all([tx.run(PUT, tierParams(tier)), addAudit(tx, entryOf(tier), real)])
         return tier
       }),
@@ -63,12 +71,18 @@ export function createTierStore(connection: Connection): TierStore {
         refusePastMonth(from_month, monthOf(real))
         if (tier !== null)
           refuseTierNotInForce(tier, (await tx.get(FIRST_MONTH, { tier }))?.month ?? null, from_month)
-        await Promise.all([tx.run(PUT_OVERRIDE, { slug, from_month, tier }), addAudit(tx, entry, real)])
+        await Promise.all([
+          tx.run(
+            PUT_OVERRIDE,
+            withDigest('tier_overrides', { partner_slug: slug, from_month, tier_name: tier }),
+          ),
+          addAudit(tx, entry, real),
+        ])
         return from_month
       }),
 
     findTierOverride: async (slug, month) =>
-      (await connection.look((tx) => tx.get(OVERRIDE, { slug, month })))?.tier_name ?? null,
+      overrideOf(await connection.look((tx) => tx.get(OVERRIDE, { slug, month }))),
 
     listTierOverridesAfter: (slug, month) =>
       connection.look((tx) => tx.all(OVERRIDES_AFTER, { slug, month })),

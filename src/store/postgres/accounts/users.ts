@@ -7,6 +7,7 @@ import { type PlanRow, planOf } from '../../rows/plan.ts'
 import {
   type ConsentRow,
   consentOf,
+  consentParams,
   type ListedUserRow,
   listedUserOf,
   type UserRow,
@@ -28,15 +29,16 @@ type Step = { stopping: bigint | null; changed: ({ user: User } & StopCounts) | 
 const LOCK = query<UserRow>(`${SELECT_USER} for no key update`)
 const INSERT = query<{ user_id: bigint }>(
   `insert into users (tenant_id, partner_user_id, email, auth_provider, consent_version, consent_timestamp,
-     status, created_at, updated_at)
-   values (:tenant, :partner_user_id, :email, :auth_provider, :consent_version, :consent_timestamp,
-     :status, :created_at, :updated_at)
+     status, created_at, updated_at, digest)
+   values (:tenant_id, :partner_user_id, :email, :auth_provider, :consent_version, :consent_timestamp,
+     :status, :created_at, :updated_at, :digest)
    on conflict do nothing returning user_id`,
 )
 const UPDATE = query(
   `update users set email = :email, auth_provider = :auth_provider, consent_version = :consent_version,
-     consent_timestamp = :consent_timestamp, status = :status, updated_at = :updated_at
-   where tenant_id = :tenant and partner_user_id = :partner_user_id`,
+     consent_timestamp = :consent_timestamp, status = :status, updated_at = :updated_at,
+     digest = :digest
+   where tenant_id = :tenant_id and partner_user_id = :partner_user_id`,
 )
 const KEEP = query(KEEP_CONSENT)
 const LIST = query<ListedUserRow>(LISTED_USERS)
@@ -54,18 +56,10 @@ const PLANS = query<PlanRow>(
 /** Stores a user that was seen as `row`. Null when somebody else has linked it since. */
 async function put(tx: Tx, user: User, seen: { row: UserRow | undefined; scope: Scope }, now: Instant) {
   const { row, scope } = seen
-  const params = { ...userParams(user), ...scope }
+  const params = userParams(user, scope.tenant, row)
   const userId = row?.user_id ?? (await tx.get(INSERT, params))?.user_id ?? null
   if (userId === null) return null
-  await Promise.all([
-    row && tx.run(UPDATE, params),
-    tx.run(KEEP, {
-      user_id: userId,
-      consent_version: user.consentVersion,
-      consent_timestamp: user.consentTimestamp,
-      received_at: now,
-    }),
-  ])
+  await Promise.all([row && tx.run(UPDATE, params), tx.run(KEEP, consentParams(user, userId, now))])
   return userId
 }
 

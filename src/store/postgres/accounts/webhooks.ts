@@ -34,7 +34,7 @@ export function createWebhookStore(connection: Connection): WebhookStore {
         const [seen, { real }] = await Promise.all([lock(tx, tenant.tenantId), tx.times])
         const webhook = decide(seen, real)
         await Promise.all([
-          tx.run(PUT, { tenant: tenant.tenantId, ...webhookParams(webhook) }),
+          tx.run(PUT, webhookParams(tenant.tenantId, webhook)),
           entry && addAudit(tx, entry, real),
         ])
         return webhook
@@ -46,7 +46,7 @@ export function createWebhookStore(connection: Connection): WebhookStore {
         // Every registration has a new secret: a result for an older one says nothing about this one.
         if (seen?.secret !== attempted.secret) return seen
         const webhook = decide(seen, real)
-        await tx.run(PUT, { tenant: tenant.tenantId, ...webhookParams(webhook) })
+        await tx.run(PUT, webhookParams(tenant.tenantId, webhook))
         return webhook
       }, ofTenant(tenant)),
 

@@ -9,13 +9,15 @@ import {
   breakers,
   brokenFault,
   changedAdjustments,
+  changedRows,
   changedTrades,
+  DIGESTED_TABLES,
   FINDINGS_MAX,
   ROWS_PER_READ,
   TRADES_AFTER,
 } from '../../common/health/faults.ts'
 import type { Sql } from '../../common/reader.ts'
-import { LEDGER_RULES } from '../../sql/check-rules.ts'
+import { followsRule, LEDGER_RULES } from '../../sql/check-rules.ts'
 import type { Connection } from '../server/connection.ts'
 import { queryOf } from '../server/reader.ts'
 import type { Query } from '../server/statement.ts'
@@ -23,7 +25,13 @@ import { createWarnings } from './check-warnings.ts'
 import { DANGLING, danglingFault, INTEGRITY, integrityFault } from './integrity.ts'
 import { changesOfSchema } from './schema-changes.ts'
 
-const RULES = LEDGER_RULES.map((rule) => ({ rule, broken: queryOf(breakers(rule)) }))
+/** The schedules of a partner that has just been changed may still be behind it. */
+const NOT_BEHIND = 'and not exists (select 1 from schedules_behind b where b.partner_slug = r.partner_slug)'
+
+const RULES = [...LEDGER_RULES, followsRule(NOT_BEHIND)].map((rule) => ({
+  rule,
+  broken: queryOf(breakers(rule)),
+}))
 
 export const createCheckStore = (
   connection: Connection,
@@ -42,13 +50,13 @@ function createFaults(connection: Connection): CheckStore['findFaults'] {
     read((tx) => tx.all(statement, params), { reads: 'whole' })
 
   /** Looks at all rows of a table, in the order of their key. */
-  async function paged<Row, Key>(
+  async function paged<Row, Key extends object>(
     statement: Sql<Row>,
     { first, keyOf, changed }: { first: Key; keyOf: (row: Row) => Key; changed: (rows: Row[]) => Fault[] },
   ): Promise<Fault[]> {
     const found: Fault[] = []
     for (let after = first; ; ) {
-      const rows = await unhurried(queryOf(statement), { after, limit: ROWS_PER_READ })
+      const rows = await unhurried(queryOf(statement), { ...after, limit: ROWS_PER_READ })
       found.push(...changed(rows))
       const last = rows.at(-1)
       if (rows.length < ROWS_PER_READ || last === undefined || found.length > FINDINGS_MAX) return found
@@ -63,11 +71,24 @@ function createFaults(connection: Connection): CheckStore['findFaults'] {
     ...(await inTurn(RULES, ({ rule, broken }) =>
       readable(rule.kind, async () => (await unhurried(broken)).map((row) => brokenFault(rule, row))),
     )),
+    ...(await inTurn(DIGESTED_TABLES, ({ name, page, first, keyOf }) =>
+      readable('row_changed', () =>
+        paged(page, { first, keyOf, changed: (rows) => changedRows(name, rows) }),
+      ),
+    )),
     ...(await readable('adjustment_changed', () =>
-      paged(ADJUSTMENTS_AFTER, { first: 0n, keyOf: (row) => row.adjustment_id, changed: changedAdjustments }),
+      paged(ADJUSTMENTS_AFTER, {
+        first: { after: 0n },
+        keyOf: (row) => ({ after: row.adjustment_id }),
+        changed: changedAdjustments,
+      }),
     )),
     ...(await readable('trade_changed', () =>
-      paged(TRADES_AFTER, { first: '', keyOf: (row) => row.execution_id, changed: changedTrades }),
+      paged(TRADES_AFTER, {
+        first: { after: '' },
+        keyOf: (row) => ({ after: row.execution_id }),
+        changed: changedTrades,
+      }),
     )),
   ]
 }

@@ -5,6 +5,7 @@ import type { Execution } from '../../../core/execution.ts'
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import { type Instant, later } from '../../../core/instant.ts'
 import type { LateFill } from '../../../core/keep-late-fill.ts'
+import type { DamagedRow } from '../../../core/problem.ts'
 import type { Trade } from '../../../core/trade.ts'
 import type { Window } from '../../../core/window.ts'
 
@@ -17,6 +18,8 @@ export type Holder = { partnerOrderId: string; executionId: ExecutionId }
 export type OnRecord = {
   executions: readonly Execution[]
   windows: readonly Window[]
+  /** By execution, why it cannot be decided. */
+  damaged: ReadonlyMap<string, DamagedRow>
   trades: readonly Trade[]
   /** Oldest first. */
   lateFills: readonly { executionId: string; late: LateFill }[]
@@ -47,6 +50,8 @@ export function createBatch(found: OnRecord): ConfirmationBatch {
 
   return {
     seen({ executionId, partnerOrderId }) {
+      const damage = found.damaged.get(executionId)
+      if (damage) throw damage
       const execution = executions.get(executionId) ?? null
       const holder = holders.get(partnerOrderId)?.find((one) => one.executionId !== executionId)
       return {

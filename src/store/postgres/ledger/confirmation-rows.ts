@@ -4,8 +4,9 @@
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Instant } from '../../../core/instant.ts'
 import { RECORDED_SINCE } from '../../../core/keep-late-fill.ts'
+import { DamagedRow } from '../../../core/problem.ts'
 import { unreserved, type Window } from '../../../core/window.ts'
-import { tradeDigest } from '../../digests.ts'
+import { intact, tradeDigest } from '../../digests.ts'
 import { reportParams } from '../../rows/confirmation-report.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
@@ -95,6 +96,7 @@ export async function readBatch(
   return createBatch({
     executions: executions.map(executionOf),
     windows: windows.map(windowOf),
+    damaged: damagedOf(executions, windows),
     trades: trades.map(tradeOf),
     lateFills: lateFills.map((row) => ({ executionId: row.execution_id, late: lateFillOf(row) })),
     holders: holders.map((row) => ({
@@ -103,6 +105,25 @@ export async function readBatch(
     })),
     latestRecordedAt: latest,
   })
+}
+
+/** The executions that are damaged themselves, or in a window that is: each is refused alone. */
+function damagedOf(
+  executions: readonly ExecutionRow[],
+  windows: readonly WindowRow[],
+): Map<string, DamagedRow> {
+  const damaged = new Map<string, DamagedRow>()
+  for (const row of executions) {
+    const window = windows.find(({ window_id }) => window_id === row.window_id)
+    try {
+      intact('executions', row)
+      if (window) intact('windows', window)
+    } catch (error) {
+      if (!(error instanceof DamagedRow)) throw error
+      damaged.set(row.execution_id, error)
+    }
+  }
+  return damaged
 }
 
 /** Stores what was decided: trades, the new statuses of their executions, windows, and what was refused but kept. */

@@ -1,11 +1,10 @@
 // What a poll is handed. Executions that are open lie in one index by the end of their lease, those that were never
 // delivered under 0: what is out under a lease is never stepped over.
 
-import type { Execution } from '../../../core/execution.ts'
 import type { Instant } from '../../../core/instant.ts'
 import { LEASE_AHEAD_MAX_MS } from '../../../core/lease.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
+import type { ExecutionRow } from '../../rows/execution.ts'
 import { SELECT_EXECUTION } from '../../sql/executions.ts'
 import { IS_OPEN, unleasedAt } from '../../sql/open-due-and-stuck.ts'
 import { TENANT_NOW_SQL } from '../sandbox/tenant-time.ts'
@@ -74,8 +73,8 @@ const COUNT = query<{ n: bigint }>(`
   from (${overdue('<= :now::bigint')} union all ${overdue(`> ${ahead(':now::bigint')}`)}) due`)
 
 /** The rows are locked in the order of their ids, as everywhere. */
-const byCreation = (a: Execution, b: Execution): number =>
-  a.createdAt - b.createdAt || (a.executionId < b.executionId ? -1 : 1)
+const byCreation = (a: ExecutionRow, b: ExecutionRow): number =>
+  Number(a.created_at - b.created_at) || (a.execution_id < b.execution_id ? -1 : 1)
 
 /** The last two are null in a database that takes writes; `lost` is whether answered writes are, and undecided. */
 export type Look = {
@@ -105,7 +104,7 @@ export const dueList = {
    * is it known whether they are still due (docs/decisions/0063-a-poll-waits-for-what-it-would-hand-out.md).
    */
   first: async (tx: Tx, { tenantId }: Tenant, now: Instant, limit: number) =>
-    (await tx.all(FIRST, { tenant: tenantId, now, limit })).map(executionOf).sort(byCreation),
+    (await tx.all(FIRST, { tenant: tenantId, now, limit })).sort(byCreation),
 
   /** How many are due, up to REMAINING_MAX. */
   count: async (tx: Tx, { tenantId }: Tenant, now: Instant): Promise<number> =>

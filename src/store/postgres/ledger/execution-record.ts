@@ -3,6 +3,7 @@
 
 import type { Tenant } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
+import { intact } from '../../digests.ts'
 import type { ExecutionRecord, ListedExecution } from '../../executions.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { type ListedExecutionRow, listedExecution } from '../../rows/execution.ts'
@@ -32,10 +33,11 @@ const LATE_FILLS_OF = query<LateFillRow>(LATE_REPORTS)
 const executions = async (tx: Tx, ids: readonly string[]): Promise<ListedExecution[]> =>
   (await tx.all(EXECUTIONS, { execution_ids: ids })).map(listedExecution)
 
-async function find(tx: Tx, executionId: string): Promise<ExecutionRecord | null> {
+/** To be acted on, or only listed. Throws DamagedRow for the first. */
+async function read(tx: Tx, executionId: string, toActOn: boolean): Promise<ExecutionRecord | null> {
   const own = { execution_id: executionId }
   const [[execution], window, trade, adjustments, lateFills] = await Promise.all([
-    executions(tx, [executionId]),
+    tx.all(EXECUTIONS, { execution_ids: [executionId] }),
     tx.get(WINDOW_OF, own),
     tx.get(TRADE_OF, own),
     tx.all(ADJUSTMENTS_OF, own),
@@ -43,8 +45,12 @@ async function find(tx: Tx, executionId: string): Promise<ExecutionRecord | null
   ])
   if (!execution) return null
   if (!window) throw new Error(`execution ${executionId} has no window`)
+  if (toActOn) {
+    intact('executions', execution)
+    intact('windows', window)
+  }
   return {
-    execution,
+    execution: listedExecution(execution),
     window: windowOf(window),
     trade: trade ? tradeOf(trade) : null,
     adjustments: adjustments.map(adjustmentOf),
@@ -52,9 +58,11 @@ async function find(tx: Tx, executionId: string): Promise<ExecutionRecord | null
   }
 }
 
-/** Throws execution_not_found. */
+const find = (tx: Tx, executionId: string) => read(tx, executionId, false)
+
+/** To be acted on. Throws execution_not_found, DamagedRow. */
 async function get(tx: Tx, executionId: string): Promise<ExecutionRecord> {
-  const found = await find(tx, executionId)
+  const found = await read(tx, executionId, true)
   if (!found) throw notFound(executionId)
   return found
 }

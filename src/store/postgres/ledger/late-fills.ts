@@ -3,15 +3,16 @@
 import type { Refused } from '../../../core/confirmation.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { LateFill } from '../../../core/keep-late-fill.ts'
-import { reportDigest } from '../../digests.ts'
+import { reportDigest, withDigest } from '../../digests.ts'
 import { reportParams } from '../../rows/confirmation-report.ts'
-import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
+import { intactReport, type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
 import {
   ACCEPT_REPORT,
   COUNT_NO_REPORTS,
   DECIDE_ORDER,
   DECIDE_REPORT,
   DECIDE_REPORTS,
+  LATE_REPORT,
   LATE_REPORTS,
 } from '../../sql/trades-and-late-fills.ts'
 import type { Decided } from '../../trades.ts'
@@ -20,6 +21,7 @@ import { arraysOf, type Columns, namesOf, rowsIn } from '../server/rows-in.ts'
 import { query } from '../server/statement.ts'
 
 const OF = query<LateFillRow>(LATE_REPORTS)
+const ONE = query<LateFillRow>(LATE_REPORT)
 const ACCEPT = query(ACCEPT_REPORT)
 const OF_ORDER = query(DECIDE_ORDER)
 const DECIDE = query(DECIDE_REPORT)
@@ -36,10 +38,16 @@ export const REPORTED = {
   partner_fee_usd: 'bigint',
   executed_at: 'bigint',
 } satisfies Columns
-const KEPT = { execution_id: 'text', fingerprint: 'text', ...REPORTED, reason: 'text' } satisfies Columns
+const KEPT = {
+  execution_id: 'text',
+  fingerprint: 'text',
+  ...REPORTED,
+  reason: 'text',
+  digest: 'bigint',
+} satisfies Columns
 const KEEP = query(
   `insert into late_reports (tenant_id, received_at, ${namesOf(KEPT)})
-   select :tenant, :now, r.* from ${rowsIn(KEPT, 'r')}`,
+   select :tenant, :now, r.* from ${rowsIn(KEPT, 'r')} on conflict (execution_id, fingerprint) do nothing`,
 )
 const COUNTED = { execution_id: 'text' } satisfies Columns
 const COUNT = query(
@@ -48,12 +56,15 @@ const COUNT = query(
    where executions.execution_id = r.execution_id`,
 )
 
-const keptRow = ({ execution, report, reason }: Refused) => ({
-  ...reportParams(report),
-  execution_id: execution.executionId,
-  fingerprint: reportDigest(report),
-  reason,
-})
+const keptRow = ({ execution, report, reason }: Refused, tenantId: number, now: Instant) =>
+  withDigest('late_reports', {
+    ...reportParams(report),
+    execution_id: execution.executionId,
+    tenant_id: tenantId,
+    fingerprint: reportDigest(report),
+    reason,
+    received_at: now,
+  })
 
 export const lateReports = {
   /** All that are kept of an execution, oldest first. */
@@ -62,7 +73,7 @@ export const lateReports = {
 
   /** Keeps or counts the reports of refused confirmations, and skips those that are already kept. */
   async keep(tx: Tx, tenantId: number, refused: readonly Refused[], now: Instant): Promise<void> {
-    const kept = refused.filter(({ keeping }) => keeping === 'new').map(keptRow)
+    const kept = refused.filter(({ keeping }) => keeping === 'new').map((one) => keptRow(one, tenantId, now))
     const counted = refused
       .filter(({ keeping }) => keeping === 'counted')
       .map(({ execution }) => ({ execution_id: execution.executionId }))
@@ -70,6 +81,11 @@ export const lateReports = {
       kept.length > 0 && tx.run(KEEP, { tenant: tenantId, now, ...arraysOf(KEPT, kept) }),
       counted.length > 0 && tx.run(COUNT, arraysOf(COUNTED, counted)),
     ])
+  },
+
+  /** Throws DamagedRow if one is not what the partner reported: no operator can accept it. */
+  async refuseDamaged(tx: Tx, { reportId }: LateFill): Promise<void> {
+    intactReport((await tx.get(ONE, { report_id: reportId })) as LateFillRow)
   },
 
   /** Notes that one was recorded, which settles all reports of the same order. */

@@ -5,6 +5,7 @@ import type { Usd } from '../../../core/money.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
 import type { PlanChange } from '../../../core/plan.ts'
 import type { PlanState } from '../../../core/plan-next-step.ts'
+import { intact } from '../../digests.ts'
 import type { ListedPlan, PlanStore } from '../../plans.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
 import { type PlanRow, planOf, planParams } from '../../rows/plan.ts'
@@ -137,19 +138,20 @@ function changePlan(
       tenant.environment === 'test' ? tx.get(BEFORE_RESET, scope) : undefined,
     ])
     const now = times.of(tenant.tenantId)
-    const plan = planRow ? planOf(planRow) : null
+    const plan = planRow ? planOf(intact('plans', planRow)) : null
     const [window, starts] = plan
       ? await Promise.all([ledger.current(tx, plan.planId), tx.all(STARTS, { plan_id: plan.planId, now })])
       : [null, []]
     const usedStarts = starts.map(({ window_start }) => instant(window_start))
     const usedBeforeReset = instantOrNull(before?.used ?? null)
-    const user = userRow ? userOf(userRow) : null
+    const user = userRow ? userOf(intact('users', userRow)) : null
     const change = decide({ user, plan, window, usedStarts, usedBeforeReset }, now)
     if (change.plan === plan) return plan
 
-    const params = { ...scope, ...planParams(change.plan) }
+    const userId = (planRow ?? userRow)?.user_id as bigint
+    const params = planParams(change.plan, { tenantId: tenant.tenantId, userId })
     const [planId, windowId] = await Promise.all([
-      plan ? updated(tx, plan.planId, params) : inserted(tx, { ...params, user_id: userRow?.user_id }),
+      plan ? updated(tx, plan.planId, params) : inserted(tx, params),
       change.open ? ledger.nextId(tx) : 0,
     ])
     await follow(tx, { planId, windowId }, change, { now, minTranche: minimum?.min_tranche as Usd })

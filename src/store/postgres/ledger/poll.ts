@@ -5,7 +5,9 @@ import type { Instant } from '../../../core/instant.ts'
 import { writesLost } from '../../../core/lost-writes.ts'
 import type { Caller, Tenant } from '../../../core/partner.ts'
 import { sealedProblem } from '../../copying/seal-words.ts'
+import { isIntact } from '../../digests.ts'
 import type { PollNotes } from '../../last-polls.ts'
+import { executionOf } from '../../rows/execution.ts'
 import { instant } from '../../rows/instant.ts'
 import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
 import { LOCK } from '../server/locks.ts'
@@ -55,10 +57,12 @@ export function createPoll(
       stops.isAnyStopping(tx, tenant),
     ])
     if (isStopping) return null
-    const executions = due.map((one) => deliver(one, now))
+    // Nobody buys on the word of a row that is damaged. The check names it, and it stays where it is.
+    const sound = due.filter((row) => isIntact('executions', row))
+    const executions = sound.map((row) => deliver(executionOf(row), now))
     const leased = { tenant: tenantId, ...arraysOf(LEASED, executions.map(leasedRow)) }
     if (executions.length > 0) tx.unwaited(tx.run(LEASE, leased))
-    return { executions, remaining: await dueList.count(tx, tenant, now) }
+    return { executions, remaining: (await dueList.count(tx, tenant, now)) - (due.length - sound.length) }
   }
 
   return async (tenant: Caller, handing: Handing): Promise<DuePage> => {

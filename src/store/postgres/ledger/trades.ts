@@ -63,6 +63,7 @@ export function createTradeStore(connection: Connection): TradeStore {
           const { tenantId } = execution.tenant
           const now = times.of(tenantId)
           const late = chosen(ids, await lateReports.of(tx, executionId))
+          await lateReports.refuseDamaged(tx, late)
           const asked = { executionId, partnerOrderId: late.report.partnerOrderId }
           const [latest, batch] = await Promise.all([latestId(tx), readBatch(tx, tenantId, [asked])])
           const made = decide({ ...batch.seen(asked), adjustments, latestId: latest }, late, now)

@@ -13,9 +13,10 @@ import {
   unreserved,
   type Window,
 } from '../../../core/window.ts'
+import { intact } from '../../digests.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { scheduleParams } from '../../rows/schedule.ts'
-import { amountParams, closingParams, type WindowRow, windowOf } from '../../rows/window.ts'
+import { amountParams, closingParams, openingParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import { AWAKE } from '../../sql/may-fire.ts'
 import {
   PUT_SCHEDULE,
@@ -32,8 +33,8 @@ const NEXT_ID = query<{ window_id: bigint }>(
   `select nextval(pg_get_serial_sequence('windows', 'window_id')) as window_id`,
 )
 const OPEN = query(
-  `insert into windows (window_id, plan_id, window_start, window_end, budget)
-   values (:window_id, :plan_id, :window_start, :window_end, :budget)`,
+  `insert into windows (window_id, plan_id, window_start, window_end, budget, digest)
+   values (:window_id, :plan_id, :window_start, :window_end, :budget, :digest)`,
 )
 const SLOT = query<{ claimed: bigint; used: bigint | null }>(SLOT_USE)
 const WRITE_OPEN = query(WRITE_OPEN_WINDOW)
@@ -47,7 +48,8 @@ const WAKE = query(`update schedules set awake = ${AWAKE} where plan_id = any(:p
 
 type NewWindow = { planId: number; windowId: number; opening: Opening; minTranche: Usd }
 
-const windowOrNull = (row: WindowRow | undefined): Window | null => (row ? windowOf(row) : null)
+const windowOrNull = (row: WindowRow | undefined): Window | null =>
+  row ? windowOf(intact('windows', row)) : null
 
 async function closeWindow(tx: Tx, planId: number, reason: CloseReason, now: Instant): Promise<void> {
   const window = await ledger.current(tx, planId)
@@ -92,8 +94,7 @@ export const ledger = {
   /** Both of its statements are sent at once: what follows them need not wait for their answers. */
   async open(tx: Tx, window: NewWindow): Promise<void> {
     const { planId, windowId, opening, minTranche } = window
-    const { start, end, budget } = opening
-    const row = { window_id: windowId, plan_id: planId, window_start: start, window_end: end, budget }
+    const row = { window_id: windowId, ...openingParams(planId, opening) }
     const schedule = freshSchedule(opened(opening, { planId, windowId }), minTranche)
     await Promise.all([tx.run(OPEN, row), tx.run(PUT, scheduleParams(schedule))])
   },

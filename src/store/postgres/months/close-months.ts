@@ -11,6 +11,7 @@ import { runningPeriod } from '../../../core/report-period.ts'
 import { activityReader } from '../../common/months/active-users-and-volume.ts'
 import {
   CLOSE_MONTH,
+  closingParams,
   FIRST_PARTNER,
   IS_CLOSED,
   REPORT_SANDBOX_UNTIL,
@@ -18,6 +19,7 @@ import {
 } from '../../common/months/close-months-sql.ts'
 import { readMonths } from '../../common/months/read-months.ts'
 import { tradeLines } from '../../common/months/trade-lines.ts'
+import { withDigest } from '../../digests.ts'
 import type { MonthStore } from '../../months.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { isSandbox, latestRecordedAt } from '../sandbox/tenant-time.ts'
@@ -154,10 +156,13 @@ async function fix(
     ? overPeriod(period, { now, reached: await reached(tx, sandbox) }, await firstOf(tx, sandbox))
     : { ...runningPeriod(period, now, await latestRecordedAt(tx, sandbox)), closes: null }
   const writes: Promise<unknown>[] = []
-  if (closes && sandbox === null)
-    writes.push(tx.run(CLOSE, { month: closes.month, period_end: closes.end, now }))
+  if (closes && sandbox === null) writes.push(tx.run(CLOSE, closingParams(closes, now)))
   if (at !== null)
-    writes.push(sandbox === null ? tx.run(REPORTED, { at }) : tx.run(REPORTED_OF, { at, tenant: sandbox }))
+    writes.push(
+      sandbox === null
+        ? tx.run(REPORTED, withDigest('reported_until', { at }))
+        : tx.run(REPORTED_OF, { at, tenant: sandbox }),
+    )
   await Promise.all(writes)
   return fixed
 }

@@ -8,6 +8,7 @@ import type { Usd } from '../../../core/money.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { Schedule } from '../../../core/schedule-state.ts'
 import { reserve, type Window } from '../../../core/window.ts'
+import { intact } from '../../digests.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../../passes.ts'
 import { type FiredRow, firedParams } from '../../rows/fired.ts'
 import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedule.ts'
@@ -40,7 +41,7 @@ const LOCK_WINDOWS = query(
 
 type PageRow = ScheduleRow &
   WindowRow &
-  TenantRow & { frequency: string; amount_usd: bigint; min_tranche: bigint }
+  TenantRow & { frequency: string; amount_usd: bigint; min_tranche: bigint; plan_digest: bigint }
 
 /**
  * The plans of a page that may fire. A user whose disable is under way has none. A partner's status is read from the
@@ -48,7 +49,8 @@ type PageRow = ScheduleRow &
  */
 const AWAKE = query<PageRow>(
   `select s.*, w.reserved, w.spent, w.excess, w.released, w.closed_at, w.close_reason,
-     t.tenant_id, t.partner_slug, t.environment, p.frequency, p.amount_usd, r.min_tranche,
+     t.tenant_id, t.partner_slug, t.environment, p.user_id, p.partner_plan_id, p.frequency, p.amount_usd,
+     p.smart_timing_enabled, p.start_date, p.created_at, p.digest as plan_digest, r.min_tranche,
      ${leastInstruction('r.min_tranche', 's.budget')} as floor
    from schedules s
    join windows w on w.window_id = s.window_id
@@ -84,6 +86,7 @@ const SCHEDULES = {
   half_width: 'float8',
   extras_left: 'bigint',
   next_extra_at: 'bigint',
+  digest: 'bigint',
 } as const
 const PUT_SCHEDULES = query(
   `update schedules s set (${namesOf(SCHEDULES)}) = row (n.*) from ${rowsIn(SCHEDULES, 'n')} where s.plan_id = n.plan_id`,
@@ -104,6 +107,7 @@ const EXECUTIONS = {
   reservation_price: 'bigint',
   created_at: 'bigint',
   status: 'text',
+  digest: 'bigint',
 } as const
 const ADD_EXECUTIONS = query(
   `insert into executions (${namesOf(EXECUTIONS)}) select ${namesOf(EXECUTIONS)} from ${rowsIn(EXECUTIONS, 'n')}`,
@@ -167,8 +171,9 @@ type Decided = { schedule: Schedule; window: Window; over: Window | null; fired:
 
 function seenOf(row: PageRow, timeOf: Times['of']): Seen {
   const tenant = tenantOf(row)
+  intact('plans', { ...row, digest: row.plan_digest })
   return {
-    schedule: scheduleOf(row),
+    schedule: scheduleOf(intact('schedules', row)),
     window: windowOf(row),
     tenant,
     terms: { frequency: row.frequency as Frequency, amount: row.amount_usd as Usd },

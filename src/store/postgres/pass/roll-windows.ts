@@ -9,7 +9,7 @@ import { freshSchedule, type Schedule } from '../../../core/schedule-state.ts'
 import { close, type Opening, opened, type Window } from '../../../core/window.ts'
 import type { PlanDecisions } from '../../passes.ts'
 import { instantOrNull } from '../../rows/instant.ts'
-import { amountParams, closingParams } from '../../rows/window.ts'
+import { amountParams, closingParams, openingParams } from '../../rows/window.ts'
 import { slotUse } from '../../sql/windows-and-schedules.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { arraysOf, namesOf, rowsIn } from '../server/rows-in.ts'
@@ -46,6 +46,7 @@ const OPENED = {
   window_end: 'bigint',
   budget: 'bigint',
   reserved: 'bigint',
+  digest: 'bigint',
 } as const
 const OPEN = query(
   `insert into windows (${namesOf(OPENED)}) select ${namesOf(OPENED)} from ${rowsIn(OPENED, 'n')}`,
@@ -129,10 +130,7 @@ export const writeRolled = (tx: Tx, over: readonly Window[], next: readonly Wind
         OPENED,
         next.map((window) => ({
           ...amountParams(window),
-          plan_id: window.planId,
-          window_start: window.start,
-          window_end: window.end,
-          budget: window.budget,
+          ...openingParams(window.planId, window),
         })),
       ),
     ),

@@ -2,7 +2,7 @@
 
 import type { Instant } from '../../../core/instant.ts'
 import type { AuditEntry, AuditFilter, AuditStore } from '../../audit.ts'
-import { type AuditRow, auditEntryOf } from '../../rows/audit.ts'
+import { type AuditRow, auditEntryOf, auditParams } from '../../rows/audit.ts'
 import type { Connection, Database } from '../file/connection.ts'
 
 export type AuditLog = ReturnType<typeof createAuditLog>
@@ -24,12 +24,21 @@ end`
 /** Adds entries, for the transactions of the other files. */
 export function createAuditLog(db: Database) {
   const insert = db.prepare(
+    `insert into audit (at, os_user, action, subject, detail, digest)
+     values (:at, :os_user, :action, :subject, :detail, :digest)`,
+  )
+  // A backup that was just put back keeps its schema until somebody opens it. Its migration then makes the digest.
+  const insertBefore = db.prepare(
     'insert into audit (at, os_user, action, subject, detail) values (:at, :os_user, :action, :subject, :detail)',
   )
+  const hasDigest = db
+    .prepare<[], bigint>(`select count(*) from pragma_table_info('audit') where name = 'digest'`)
+    .pluck()
+  let statement: typeof insert | null = null
   return {
     add(entry: AuditEntry, now: Instant): void {
-      const { osUser, action, subject, detail } = entry
-      insert.run({ at: now, os_user: osUser, action, subject, detail: JSON.stringify(detail) })
+      statement ??= hasDigest.get() === 1n ? insert : insertBefore
+      statement.run(auditParams(entry, now))
     },
   }
 }

@@ -3,7 +3,7 @@
 import { createReadStream } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
 import { openPlain } from '../../../plain-file.ts'
-import { type UserRow, userOf } from '../../rows/user.ts'
+import { erasedParams, type UserRow, userOf } from '../../rows/user.ts'
 import { ERASE_USER, SELECT_USER } from '../../sql/accounts.ts'
 import type { UserStore } from '../../users.ts'
 import type { Connection, Database } from '../file/connection.ts'
@@ -26,7 +26,7 @@ export function createEraser({ db, read, write }: Connection, place: Place): Use
     const { before, now } = await write((at) => {
       const row = sql.find.get(scope)
       if (!row) throw new Problem('user_not_found', `User ${partnerUserId} not found.`)
-      sql.erase.run({ ...scope, now: at })
+      sql.erase.run(erasedParams(row, at))
       place.audit.add(entry, at)
       return { before: userOf(row), now: at }
     })

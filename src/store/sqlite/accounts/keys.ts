@@ -5,8 +5,9 @@ import type { ApiKey, KeySeen } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import { askTogether } from '../../ask-together.ts'
+import { intact } from '../../digests.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
-import { type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
+import { changedKeyParams, type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
 import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { createMemory, type Memory } from '../file/remembered-reads.ts'
@@ -40,18 +41,22 @@ export function createKeyStore(
     const row = sql.bySecret.get(sha256)
     if (!row) return null
     const { partner_name: partnerName, partner_status } = row
-    return { key: keyOf(row), partnerName, partnerStatus: partner_status as PartnerStatus }
+    return {
+      key: keyOf(intact('api_keys', row)),
+      partnerName,
+      partnerStatus: partner_status as PartnerStatus,
+    }
   }
 
-  function found(keyId: string): ApiKey {
+  function found(keyId: string): KeyRow {
     const row = sql.byId.get({ key_id: keyId })
     if (!row) throw new Problem('key_not_found', `Key ${keyId} not found.`)
-    return keyOf(row)
+    return row
   }
 
   function insert(key: NewKey, now: Instant): ApiKey {
     sql.insert.run(keyParams(key, now))
-    return found(key.keyId)
+    return keyOf(found(key.keyId))
   }
 
   return {
@@ -79,10 +84,10 @@ export function createKeyStore(
     changeKey: (keyId, decide, entry) =>
       write((now) => {
         const time = { now, clock: clock() }
-        const change = decide(found(keyId), time)
-        const { label, expiresAt, revokedAt } = change.key
+        const row = found(keyId)
+        const change = decide(keyOf(row), time)
         memory.forget()
-        sql.update.run({ key_id: keyId, label, expires_at: expiresAt, revoked_at: revokedAt })
+        sql.update.run(changedKeyParams(row, change.key))
         const successor = change.successor && insert(change.successor, time.clock)
         audit.add(entry, now)
         return { key: change.key, successor }

@@ -2,8 +2,9 @@
 
 import { ENVIRONMENTS, MIN_TRANCHE_DEFAULT } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
+import { withDigest } from '../../digests.ts'
 import type { PartnerStore } from '../../partners.ts'
-import { type PartnerRow, partnerOf } from '../../rows/partner.ts'
+import { changedPartnerParams, newPartnerParams, type PartnerRow, partnerOf } from '../../rows/partner.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { SELECT_TENANTS, UPDATE_PARTNER } from '../../sql/accounts.ts'
 import { leastInstruction } from '../../sql/least-instruction.ts'
@@ -26,10 +27,12 @@ export function createPartnerStore(
     find: db.prepare<[string], PartnerRow>('select * from partners where partner_slug = ?'),
     list: db.prepare<[], PartnerRow>('select * from partners order by created_at, partner_slug'),
     insert: db.prepare(
-      `insert into partners (partner_slug, name, status, min_tranche, created_at, updated_at)
-       values (:slug, :name, 'active', :min_tranche, :now, :now) on conflict do nothing`,
+      `insert into partners (partner_slug, name, status, min_tranche, created_at, updated_at, digest)
+       values (:partner_slug, :name, :status, :min_tranche, :created_at, :updated_at, :digest) on conflict do nothing`,
     ),
-    insertTenant: db.prepare('insert into tenants (partner_slug, environment) values (?, ?)'),
+    insertTenant: db.prepare(
+      'insert into tenants (partner_slug, environment, digest) values (:partner_slug, :environment, :digest)',
+    ),
     update: db.prepare(UPDATE_PARTNER),
     tenant: db.prepare<[string, string], TenantRow>(
       'select * from tenants where partner_slug = ? and environment = ?',
@@ -47,28 +50,32 @@ export function createPartnerStore(
   const found = (slug: string) => {
     const row = sql.find.get(slug)
     if (!row) throw new Problem('partner_not_found', `Partner ${slug} not found.`)
-    return partnerOf(row)
+    return row
   }
 
   return {
     addPartner: ({ partnerSlug: slug, name }, entry) =>
       write((now) => {
-        const { changes } = sql.insert.run({ slug, name, min_tranche: MIN_TRANCHE_DEFAULT, now })
+        const { changes } = sql.insert.run(
+          newPartnerParams({ partnerSlug: slug, name, minTranche: MIN_TRANCHE_DEFAULT }, now),
+        )
         if (changes === 0) throw new Problem('partner_exists', `Partner ${slug} exists already.`)
-        for (const environment of ENVIRONMENTS) sql.insertTenant.run(slug, environment)
+        for (const environment of ENVIRONMENTS)
+          sql.insertTenant.run(withDigest('tenants', { partner_slug: slug, environment }))
         audit.add(entry, now)
-        return found(slug)
+        return partnerOf(found(slug))
       }),
 
     changePartner: (slug, decide, entry) =>
       write((now) => {
-        const seen = found(slug)
+        const row = found(slug)
+        const seen = partnerOf(row)
         const partner = decide(seen, now)
-        const { name, status, minTranche: min_tranche, updatedAt: updated_at } = partner
         memory.forget()
-        sql.update.run({ slug, name, status, min_tranche, held: partner.held ? 1 : 0, updated_at })
+        sql.update.run(changedPartnerParams(row, partner))
         if (partner.status !== seen.status || partner.held !== seen.held) sql.wake.run({ slug })
-        if (min_tranche !== seen.minTranche) sql.setFloor.run({ slug, min_tranche })
+        if (partner.minTranche !== seen.minTranche)
+          sql.setFloor.run({ slug, min_tranche: partner.minTranche })
         audit.add(entry, now)
         return partner
       }),

@@ -7,6 +7,7 @@ import { type PlanRow, planOf } from '../../rows/plan.ts'
 import {
   type ConsentRow,
   consentOf,
+  consentParams,
   type ListedUserRow,
   listedUserOf,
   type UserRow,
@@ -33,12 +34,12 @@ export function createUserStore(connection: Connection, parts: Parts): UserStore
     list: db.prepare<object, ListedUserRow>(LISTED_USERS),
     put: db.prepare(
       `insert into users (tenant_id, partner_user_id, email, auth_provider, consent_version, consent_timestamp,
-         status, created_at, updated_at)
-       values (:tenant, :partner_user_id, :email, :auth_provider, :consent_version, :consent_timestamp,
-         :status, :created_at, :updated_at)
+         status, created_at, updated_at, digest)
+       values (:tenant_id, :partner_user_id, :email, :auth_provider, :consent_version, :consent_timestamp,
+         :status, :created_at, :updated_at, :digest)
        on conflict (tenant_id, partner_user_id) do update set email = :email, auth_provider = :auth_provider,
          consent_version = :consent_version, consent_timestamp = :consent_timestamp, status = :status,
-         updated_at = :updated_at
+         updated_at = :updated_at, digest = :digest
        returning user_id`,
     ),
     keepConsent: db.prepare(KEEP_CONSENT),
@@ -60,7 +61,7 @@ export function createUserStore(connection: Connection, parts: Parts): UserStore
     const stopping = row && stops.isStopping(row.user_id) ? row.user_id : null
     // Linked again only when all of the user's plans are stopped.
     if (stopping !== null && user.status === 'linked') return { stopping, changed: null }
-    if (user !== seen) put(user, scope, now)
+    if (user !== seen) put(user, { tenant, row }, now)
     const changed = { user, plansPaused: 0, executionsCancelled: 0 }
     if (!stopsPlans || (stopping === null && seen?.status === 'disabled')) return { stopping: null, changed }
     if (stopping !== null) return { stopping, changed }
@@ -69,14 +70,13 @@ export function createUserStore(connection: Connection, parts: Parts): UserStore
     return { stopping: stopped ? null : user_id, changed: { ...changed, ...stopped } }
   }
 
-  function put(user: User, scope: { tenant: number; partner_user_id: string }, now: Instant): void {
-    const { user_id } = sql.put.get({ ...userParams(user), ...scope }) as { user_id: bigint }
-    sql.keepConsent.run({
-      user_id,
-      consent_version: user.consentVersion,
-      consent_timestamp: user.consentTimestamp,
-      received_at: now,
-    })
+  function put(
+    user: User,
+    { tenant, row }: { tenant: Tenant; row: UserRow | undefined },
+    now: Instant,
+  ): void {
+    const { user_id } = sql.put.get(userParams(user, tenant.tenantId, row)) as { user_id: bigint }
+    sql.keepConsent.run(consentParams(user, user_id, now))
   }
 
   return {

@@ -2,6 +2,7 @@
 
 import type { Tenant } from '../../../core/partner.ts'
 import type { Webhook } from '../../../core/webhook.ts'
+import { intact } from '../../digests.ts'
 import { type WebhookRow, webhookOf, webhookParams } from '../../rows/webhook.ts'
 import { PUT_WEBHOOK } from '../../sql/accounts.ts'
 import type { WebhookStore } from '../../webhooks.ts'
@@ -13,7 +14,7 @@ export function webhooksById(db: Database): (tenantId: number) => Webhook | null
   const select = db.prepare<[number], WebhookRow>('select * from webhooks where tenant_id = ?')
   return (tenantId) => {
     const row = select.get(tenantId)
-    return row ? webhookOf(row) : null
+    return row ? webhookOf(intact('webhooks', row)) : null
   }
 }
 
@@ -25,7 +26,7 @@ export function createWebhookStore({ db, read, write }: Connection, audit: Audit
   const find = webhooksById(db)
 
   const put = (tenant: Tenant, webhook: Webhook): void => {
-    sql.put.run({ tenant: tenant.tenantId, ...webhookParams(webhook) })
+    sql.put.run(webhookParams(tenant.tenantId, webhook))
   }
 
   return {

@@ -4,6 +4,7 @@ import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readMigrations } from '../../../resources.ts'
 import { sealedBeforeMigration } from '../../copying/seal-words.ts'
+import { textDigest } from '../../digests.ts'
 import { type Applied, isPending, type MigrationState, statesOf } from '../../schema-version.ts'
 import { sealOf } from '../copying/seal.ts'
 import type { Database } from './connection.ts'
@@ -37,6 +38,7 @@ export const migrationStates = (db: Database): MigrationState[] =>
 
 function applyPending(db: Database, now: Instant): string[] {
   const done: string[] = []
+  db.function('row_digest', (text: unknown) => BigInt(textDigest(String(text))))
   db.exec('begin immediate')
   // A migration that only allows more edits the text of the schema, as SQLite's manual tells: a table with all that
   // refers to it stays where it is.

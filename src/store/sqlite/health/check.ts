@@ -9,14 +9,18 @@ import {
   breakers,
   brokenFault,
   changedAdjustments,
+  changedRows,
   changedTrades,
+  DIGESTED_TABLES,
   type DigestedAdjustment,
+  type DigestedTable,
   type DigestedTrade,
   FINDINGS_MAX,
   ROWS_PER_READ,
   TRADES_AFTER,
 } from '../../common/health/faults.ts'
-import { LEDGER_RULES, type Rule } from '../../sql/check-rules.ts'
+import type { DigestedRow } from '../../digests.ts'
+import { followsRule, LEDGER_RULES, type Rule } from '../../sql/check-rules.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { isCorrupt } from '../file/error-kinds.ts'
 import { createWarnings } from './check-warnings.ts'
@@ -39,6 +43,21 @@ function createFaults({ db, read }: Connection): CheckStore['findFaults'] {
       ...RULES.flatMap((rule) => readable(rule.kind, () => broken(db, rule))),
       ...readable('adjustment_changed', () => changedAdjustments(adjustments(db))),
     ])
+    for (const table of DIGESTED_TABLES) {
+      for (let after: object | null = table.first; after !== null && findings.length <= FINDINGS_MAX; ) {
+        const from: object = after
+        after = null
+        const changed = await read(() =>
+          readable('row_changed', () => {
+            const rows = digested(db, table, from)
+            const last = rows.length < ROWS_PER_READ ? undefined : rows.at(-1)
+            after = last ? table.keyOf(last) : null
+            return changedRows(table.name, rows)
+          }),
+        )
+        findings.push(...changed)
+      }
+    }
     for (let after: string | null = ''; after !== null && findings.length <= FINDINGS_MAX; ) {
       let last: string | null = null
       const from: string = after
@@ -73,6 +92,9 @@ const broken = (db: Database, rule: Rule): Fault[] =>
     .all()
     .map((row) => brokenFault(rule, row))
 
+const digested = (db: Database, { page }: DigestedTable, after: object): DigestedRow[] =>
+  db.prepare<object, DigestedRow>(page.text).all({ ...after, limit: ROWS_PER_READ })
+
 const tradesAfter = (db: Database, after: string): DigestedTrade[] =>
   db.prepare<object, DigestedTrade>(TRADES_AFTER.text).all({ after, limit: ROWS_PER_READ })
 
@@ -80,4 +102,4 @@ const tradesAfter = (db: Database, after: string): DigestedTrade[] =>
 const adjustments = (db: Database): DigestedAdjustment[] =>
   db.prepare<object, DigestedAdjustment>(ADJUSTMENTS_AFTER.text).all({ after: 0, limit: -1 })
 
-const RULES = [...LEDGER_RULES, OPEN_COUNT]
+const RULES = [...LEDGER_RULES, followsRule(''), OPEN_COUNT]

@@ -3,7 +3,7 @@
 import type { ExecutionSeen, Recorded } from '../../../core/confirmation.ts'
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import { tradeDigest } from '../../digests.ts'
+import { intact, tradeDigest } from '../../digests.ts'
 import { reportParams } from '../../rows/confirmation-report.ts'
 import { type ExecutionRow, executionOf } from '../../rows/execution.ts'
 import { type TradeRow, tradeOf } from '../../rows/trade.ts'
@@ -53,8 +53,8 @@ export function createConfirmations(db: Database, { ledger, time, lateReports }:
       const row = sql.execution.get(scope)
       const trade = sql.trade.get(scope)
       return {
-        execution: row ? executionOf(row) : null,
-        window: row ? ledger.find(row.window_id) : null,
+        execution: row ? executionOf(intact('executions', row)) : null,
+        window: row ? ledger.sound(row.window_id) : null,
         trade: trade ? tradeOf(trade) : null,
         lateFills: row ? lateReports.of(row.execution_id) : [],
         orderHeldBy: (sql.orderHolder.get({ ...scope, order: ids.partnerOrderId }) ??

@@ -2,6 +2,7 @@
 // files.
 
 import { Problem } from '../../../core/problem.ts'
+import { intact } from '../../digests.ts'
 import type { ExecutionRecord, ListedExecution } from '../../executions.ts'
 import { type AdjustmentRow, adjustmentOf } from '../../rows/adjustment.ts'
 import { type ListedExecutionRow, listedExecution } from '../../rows/execution.ts'
@@ -41,10 +42,12 @@ export function createRecords(db: Database, ledger: Ledger) {
       return { execution, window, trade: trade ? tradeOf(trade) : null, adjustments, lateFills }
     },
 
-    /** Throws execution_not_found. */
+    /** To be acted on. Throws execution_not_found, DamagedRow. */
     get(executionId: string): ExecutionRecord {
       const found = records.find(executionId)
       if (!found) throw new Problem('execution_not_found', `Execution ${executionId} not found.`)
+      intact('executions', sql.execution.get(executionId) as ListedExecutionRow)
+      ledger.sound(found.window.windowId)
       return found
     },
   }

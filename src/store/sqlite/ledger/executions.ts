@@ -6,6 +6,7 @@ import { RECORDED_SINCE } from '../../../core/keep-late-fill.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { SEAL, type SealRow, sealIn } from '../../copying/read-seal.ts'
 import { sealedProblem } from '../../copying/seal-words.ts'
+import { isIntact } from '../../digests.ts'
 import type { ExecutionStore } from '../../executions.ts'
 import type { PollNotes } from '../../last-polls.ts'
 import {
@@ -56,7 +57,10 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
 
   /** Leases the first `limit` of what is due, and counts the rest. */
   function hand(tenant: Tenant, { limit, deliver, now }: Handing): DuePage {
-    const executions = dueList.first(tenant, now, limit).map((row) => deliver(executionOf(row), now))
+    const due = dueList.first(tenant, now, limit)
+    // Nobody buys on the word of a row that is damaged. The check names it, and it stays where it is.
+    const sound = due.filter((row) => isIntact('executions', row))
+    const executions = sound.map((row) => deliver(executionOf(row), now))
     const delivered = executions.map((one) => [
       one.executionId,
       one.status,
@@ -65,7 +69,7 @@ export function createExecutionStore(connection: Connection, parts: Parts): Exec
     ])
     sql.deliver.run({ tenant: tenant.tenantId, delivered: JSON.stringify(delivered) })
     sql.forgetCounts.run({ tenant: tenant.tenantId })
-    return { executions, remaining: dueList.count(tenant, now) }
+    return { executions, remaining: dueList.count(tenant, now) - (due.length - sound.length) }
   }
 
   /** A cursor after which everything created since then follows; null when nothing was. Nothing before it is read. */

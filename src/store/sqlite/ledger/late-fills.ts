@@ -4,15 +4,16 @@ import type { Refused } from '../../../core/confirmation.ts'
 import type { Instant } from '../../../core/instant.ts'
 import type { LateFill } from '../../../core/keep-late-fill.ts'
 import type { Tenant } from '../../../core/partner.ts'
-import { reportDigest } from '../../digests.ts'
+import { reportDigest, withDigest } from '../../digests.ts'
 import { reportParams } from '../../rows/confirmation-report.ts'
-import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
+import { intactReport, type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
 import {
   ACCEPT_REPORT,
   COUNT_NO_REPORTS,
   DECIDE_ORDER,
   DECIDE_REPORT,
   DECIDE_REPORTS,
+  LATE_REPORT,
   LATE_REPORTS,
 } from '../../sql/trades-and-late-fills.ts'
 import type { Decided } from '../../trades.ts'
@@ -23,11 +24,13 @@ export type LateReports = ReturnType<typeof createLateReports>
 export function createLateReports(db: Database) {
   const sql = {
     of: db.prepare<object, LateFillRow>(LATE_REPORTS),
+    one: db.prepare<object, LateFillRow>(LATE_REPORT),
     keep: db.prepare(
       `insert into late_reports (execution_id, tenant_id, fingerprint, partner_order_id, status, usd_amount,
-         btc_amount, execution_price, partner_fee_usd, executed_at, reason, received_at)
-       values (:execution_id, :tenant, :fingerprint, :partner_order_id, :status, :usd_amount,
-         :btc_amount, :execution_price, :partner_fee_usd, :executed_at, :reason, :received_at)`,
+         btc_amount, execution_price, partner_fee_usd, executed_at, reason, received_at, digest)
+       values (:execution_id, :tenant_id, :fingerprint, :partner_order_id, :status, :usd_amount,
+         :btc_amount, :execution_price, :partner_fee_usd, :executed_at, :reason, :received_at, :digest)
+       on conflict (execution_id, fingerprint) do nothing`,
     ),
     count: db.prepare(
       'update executions set unkept_reports = unkept_reports + 1 where execution_id = :execution_id',
@@ -49,14 +52,21 @@ export function createLateReports(db: Database) {
       if (keeping === 'counted') sql.count.run({ execution_id: executionId })
       if (keeping !== 'new') return
       const { failure_reason: _, ...params } = reportParams(report)
-      sql.keep.run({
-        execution_id: executionId,
-        tenant: tenant.tenantId,
-        fingerprint: reportDigest(report),
-        ...params,
-        reason,
-        received_at: now,
-      })
+      sql.keep.run(
+        withDigest('late_reports', {
+          execution_id: executionId,
+          tenant_id: tenant.tenantId,
+          fingerprint: reportDigest(report),
+          ...params,
+          reason,
+          received_at: now,
+        }),
+      )
+    },
+
+    /** Throws DamagedRow if one is not what the partner reported: no operator can accept it. */
+    refuseDamaged({ reportId }: LateFill): void {
+      intactReport(sql.one.get({ report_id: reportId }) as LateFillRow)
     },
 
     /** Notes that one was recorded, which settles all reports of the same order. */

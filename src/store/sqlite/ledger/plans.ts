@@ -3,6 +3,7 @@
 import type { Usd } from '../../../core/money.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { PlanState } from '../../../core/plan-next-step.ts'
+import { intact } from '../../digests.ts'
 import type { PlanStore } from '../../plans.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
 import { type PlanRow, planOf, planParams } from '../../rows/plan.ts'
@@ -51,11 +52,11 @@ export function createPlanStore(connection: Connection, ledger: Ledger, time: Te
         const userRow = sql.user.get({ ...scope, partner_user_id: ids.partnerUserId })
         const names = { ...scope, partner_plan_id: ids.partnerPlanId }
         const planRow = sql.plan.get(names)
-        const plan = planRow ? planOf(planRow) : null
+        const plan = planRow ? planOf(intact('plans', planRow)) : null
         const before = tenant.environment === 'test' ? sql.usedBeforeReset.get(names) : null
         const change = decide(
           {
-            user: userRow ? userOf(userRow) : null,
+            user: userRow ? userOf(intact('users', userRow)) : null,
             plan,
             window: plan && ledger.current(plan.planId),
             usedStarts: plan ? sql.usedStarts.all({ plan_id: plan.planId, now }).map(instant) : [],
@@ -65,9 +66,9 @@ export function createPlanStore(connection: Connection, ledger: Ledger, time: Te
         )
         if (change.plan === plan) return plan
 
-        const params = { ...scope, ...planParams(change.plan) }
-        const planId =
-          plan?.planId ?? Number(sql.insert.run({ ...params, user_id: userRow?.user_id }).lastInsertRowid)
+        const userId = (planRow ?? userRow)?.user_id as bigint
+        const params = planParams(change.plan, { tenantId: tenant.tenantId, userId })
+        const planId = plan?.planId ?? Number(sql.insert.run(params).lastInsertRowid)
         if (plan) sql.update.run({ ...params, plan_id: planId })
         if (change.cancelsExecutions) ledger.cancelOpen([planId], now)
         if (change.close) ledger.closeCurrent(planId, change.close, now)

@@ -51,6 +51,7 @@ export function createTradeStore(connection: Connection, parts: Parts): TradeSto
       write((real) => {
         const { executionId, reason = null } = ids
         const late = chosen(ids, lateReports.of(executionId))
+        lateReports.refuseDamaged(late)
         const { execution, adjustments } = records.get(executionId)
         const now = time.of(execution.tenant.tenantId, real)
         const { partnerOrderId } = late.report

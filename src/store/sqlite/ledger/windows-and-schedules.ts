@@ -13,9 +13,10 @@ import {
   unreserved,
   type Window,
 } from '../../../core/window.ts'
+import { intact } from '../../digests.ts'
 import { instantOrNull } from '../../rows/instant.ts'
 import { scheduleParams } from '../../rows/schedule.ts'
-import { amountParams, closingParams, type WindowRow, windowOf } from '../../rows/window.ts'
+import { amountParams, closingParams, openingParams, type WindowRow, windowOf } from '../../rows/window.ts'
 import { AWAKE } from '../../sql/may-fire.ts'
 import {
   PUT_SCHEDULE,
@@ -37,8 +38,8 @@ export function createLedger(db: Database) {
     ),
     current: db.prepare<[number], WindowRow>('select * from windows where plan_id = ? and closed_at is null'),
     openWindow: db.prepare(
-      `insert into windows (plan_id, window_start, window_end, budget)
-       values (:plan_id, :window_start, :window_end, :budget)`,
+      `insert into windows (plan_id, window_start, window_end, budget, digest)
+       values (:plan_id, :window_start, :window_end, :budget, :digest)`,
     ),
     slotUse: db.prepare<object, { claimed: bigint; used: bigint | null }>(SLOT_USE),
     writeOpen: db.prepare(WRITE_OPEN_WINDOW),
@@ -53,9 +54,16 @@ export function createLedger(db: Database) {
   }
 
   const ledger = {
+    /** As it is stored, for a listing. */
     find(windowId: number | bigint): Window | null {
       const row = sql.window.get(windowId)
       return row ? windowOf(row) : null
+    },
+
+    /** To be acted on. Throws DamagedRow. */
+    sound(windowId: number | bigint): Window | null {
+      const row = sql.window.get(windowId)
+      return row ? windowOf(intact('windows', row)) : null
     },
 
     current(planId: number): Window | null {
@@ -79,7 +87,7 @@ export function createLedger(db: Database) {
       amounts.forEach(([windowId, amount], i) => {
         const row = seen[i]
         if (!row) throw new Error(`there is no window ${windowId}`)
-        sql.reserve.run(reserve(windowOf(row), amount).reserved, windowId)
+        sql.reserve.run(reserve(windowOf(intact('windows', row)), amount).reserved, windowId)
       })
     },
 
@@ -96,12 +104,7 @@ export function createLedger(db: Database) {
     },
 
     open(planId: number, opening: Opening, minTranche: Usd): Schedule {
-      const { lastInsertRowid } = sql.openWindow.run({
-        plan_id: planId,
-        window_start: opening.start,
-        window_end: opening.end,
-        budget: opening.budget,
-      })
+      const { lastInsertRowid } = sql.openWindow.run(openingParams(planId, opening))
       const window = opened(opening, { planId, windowId: Number(lastInsertRowid) })
       const schedule = freshSchedule(window, minTranche)
       sql.putSchedule.run(scheduleParams(schedule))

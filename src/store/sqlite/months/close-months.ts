@@ -7,12 +7,14 @@ import type { Tenant } from '../../../core/partner.ts'
 import { type FixedPeriod, runningPeriod } from '../../../core/report-period.ts'
 import {
   CLOSE_MONTH,
+  closingParams,
   FIRST_PARTNER,
   IS_CLOSED,
   REPORT_SANDBOX_UNTIL,
   REPORT_UNTIL,
 } from '../../common/months/close-months-sql.ts'
 import { readMonths } from '../../common/months/read-months.ts'
+import { intact, withDigest } from '../../digests.ts'
 import type { MonthStore } from '../../months.ts'
 import { instant, instantOrNull } from '../../rows/instant.ts'
 import type { Connection, Database } from '../file/connection.ts'
@@ -22,8 +24,11 @@ import { createReached } from './what-confirms-a-month.ts'
 
 /** The end of what has been reported: no write is dated before it again. */
 export function reportedUntil(db: Database): () => Instant {
-  const at = db.prepare<[], bigint>('select at from reported_until').pluck()
-  return () => instant(at.get() ?? 0n)
+  const select = db.prepare<[], { one: bigint; at: bigint }>('select * from reported_until')
+  return () => {
+    const row = select.get()
+    return instant(row ? intact('reported_until', row).at : 0n)
+  }
 }
 
 export function createMonthStore(connection: Connection, time: TenantTime): MonthStore {
@@ -63,8 +68,9 @@ export function createMonthStore(connection: Connection, time: TenantTime): Mont
             sandbox === null ? instantOrNull(sql.first.get() ?? null) : null,
           )
         : { ...runningPeriod(period, now, time.latestRecordedAt(sandbox)), closes: null }
-    if (closes && sandbox === null) sql.close.run({ month: closes.month, period_end: closes.end, now })
-    if (reportedUntil !== null && sandbox === null) sql.reported.run({ at: reportedUntil })
+    if (closes && sandbox === null) sql.close.run(closingParams(closes, now))
+    if (reportedUntil !== null && sandbox === null)
+      sql.reported.run(withDigest('reported_until', { at: reportedUntil }))
     if (reportedUntil !== null && sandbox !== null) sql.reportedOf.run({ at: reportedUntil, tenant: sandbox })
     return fixed
   }

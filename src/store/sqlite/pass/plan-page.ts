@@ -7,6 +7,7 @@ import { leastInstruction } from '../../../core/least-instruction.ts'
 import type { Usd } from '../../../core/money.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import type { Schedule } from '../../../core/schedule-state.ts'
+import { intact } from '../../digests.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../../passes.ts'
 import { type FiredRow, firedParams } from '../../rows/fired.ts'
 import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedule.ts'
@@ -17,7 +18,7 @@ import type { Stops } from '../ledger/disable-user.ts'
 import type { Ledger } from '../ledger/windows-and-schedules.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
 
-type TermsRow = { frequency: string; amount_usd: bigint; min_tranche: bigint }
+type TermsRow = { plan_id: bigint; frequency: string; amount_usd: bigint; min_tranche: bigint }
 
 export type RunPage = ReturnType<typeof createPageRunner>
 
@@ -34,10 +35,13 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
     return tenant
   }
 
+  /** What a plan wants, once its row is known to be what was stored. */
+  const termsOf = (planId: number): TermsRow => intact('plans', sql.terms.get(planId) as TermsRow)
+
   /** The schedule of the window that follows, when the one seen is over. */
   function rollIfOver(schedule: Schedule, roll: PlanDecisions['roll'], now: Instant): Schedule | null {
     if (now < schedule.windowEnd) return null
-    const plan = sql.terms.get(schedule.planId) as TermsRow
+    const plan = termsOf(schedule.planId)
     const over = {
       start: schedule.windowStart,
       end: schedule.windowEnd,
@@ -69,7 +73,7 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
     const timeOf = time.ofTenants(real)
     const isStopping = stops.ofPlans()
     for (const row of sql.awake.all({ plans: JSON.stringify(planIds) })) {
-      const seen = scheduleOf(row)
+      const seen = scheduleOf(intact('schedules', row))
       const { planId } = seen
       if (isStopping(planId)) continue
       const tenant = tenantById(Number(row.tenant_id))
@@ -82,6 +86,7 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
       const put = sameSlot ? sql.putInSlot : sql.putSchedule
       put.run(scheduleParams(schedule))
       if (!tranche) continue
+      if (!rolled) termsOf(planId)
       executionId = newExecutionId(executionId, real)
       fired.push({ tenant, executionId, planId, tranche, schedule, at: now })
     }
@@ -107,13 +112,14 @@ const EXECUTION_COLUMNS = [
   'reservation_price',
   'created_at',
   'status',
+  'digest',
 ] as const
 
 /** What changes in a schedule while its plan waits in one slot. */
 const IN_SLOT = `limit_price = :limit_price, clock_at = :clock_at, fireable = :fireable,
   tranche_index = :tranche_index, slots = :slots, units_per_slot = :units_per_slot, units_fired = :units_fired,
   slot = :slot, reference_price = :reference_price, half_width = :half_width, extras_left = :extras_left,
-  next_extra_at = :next_extra_at`
+  next_extra_at = :next_extra_at, digest = :digest`
 
 function prepare(db: Database) {
   return {
@@ -124,7 +130,7 @@ function prepare(db: Database) {
        where s.awake = 1`,
     ),
     terms: db.prepare<[number], TermsRow>(
-      `select frequency, amount_usd, min_tranche
+      `select plans.*, min_tranche
        from plans join tenants using (tenant_id) join partners using (partner_slug) where plan_id = ?`,
     ),
     putSchedule: db.prepare(
