@@ -1,0 +1,170 @@
+// A bit of a row that the disk gives back the other way round: it is seen before it costs anything. Each damage hits a
+// copy of a database with a row of every kind in it. A changed column is seen when the database does not open, or
+// `check` exits with 3; all others are in HARMLESS, with the reason. DAMAGES=900 does more, and prints a table.
+
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { TABLES } from '../../src/store/copying/tables.ts'
+import { runHere } from '../support/command.ts'
+import { openShell, succeed } from '../support/shell.ts'
+import { payloadsOf } from './bits/payloads.ts'
+import { wholeLife } from './bits/whole-life.ts'
+import { chanceOf } from './chance.ts'
+
+const DAMAGES = Number(process.env.DAMAGES ?? 120)
+/** How many bytes are noise in every fifth damage. */
+const WIDE = 4
+
+/** What a change of a column that nobody sees can cost: nothing that this product answers for. */
+const HARMLESS: Record<string, string> = {
+  'api_keys.last_used_at': 'shown, and decides nothing',
+  'partners.updated_at': 'shown, and decides nothing',
+  'users.updated_at': 'shown, and decides nothing',
+  'plans.updated_at': 'shown, and decides nothing',
+  'windows.closed_at': 'which window was left unspent lately: a warning, no amount',
+  'executions.delivered_count': 'shown; from 5 on, an index has it',
+  'executions.cancel_reason': 'the words of an operator; the audit log has them as well',
+  'late_reports.decided_at': 'when it was decided; whether it was is in an index',
+  'webhooks.updated_at': 'shown, and decides nothing',
+  'webhooks.last_delivered_at': 'shown, and decides nothing',
+  'webhooks.last_status_code': 'shown, and decides nothing',
+  'webhooks.consecutive_failures': 'at worst no wake-up is sent: polling is the truth',
+  'webhooks.last_failed_at': 'shown, and decides nothing',
+  'webhooks.last_failure_reason': 'shown, and decides nothing',
+  'webhook_events.tick_id': 'at worst no wake-up is sent: polling is the truth',
+  'webhook_events.count': 'at worst a wake-up with a wrong count: it is never an instruction',
+  'webhook_events.created_at': 'shown, and decides nothing',
+  'webhook_events.claimed_at': 'at worst no wake-up is sent: polling is the truth',
+  'prices.at': 'when a tranche fires, never how much is spent',
+  'prices.price': 'when a tranche fires, never how much is spent',
+  'prices.source': 'shown, and decides nothing',
+  'price_imports.at': 'becomes a price: when a tranche fires, never how much is spent',
+  'price_imports.price': 'becomes a price: when a tranche fires, never how much is spent',
+  'volatility.variance': 'when a tranche fires, never how much is spent',
+  'volatility.hours': 'when a tranche fires, never how much is spent',
+  'volatility.last_price': 'when a tranche fires, never how much is spent',
+  'volatility.last_at': 'when a tranche fires, never how much is spent',
+  'ticks.at': 'how early the failsafe begins, within its bounds',
+  'ticks.price': 'shown, and decides nothing',
+  'ticks.plans_evaluated': 'shown, and decides nothing',
+  'ticks.executions_created': 'shown, and decides nothing',
+  'ticks.windows_rolled': 'shown, and decides nothing',
+  'ticks.finished_at': 'when the last pass was: a warning, no amount',
+  'ticks.feed': 'shown, and decides nothing',
+  'ticks.feed_failure': 'shown, and decides nothing',
+  'ticks.database_bytes': 'shown, and decides nothing',
+  'sandboxes.offset_ms': 'the clock of a test environment: nothing is bought or billed by it',
+  'sandboxes.reported_until': 'the clock of a test environment: nothing is bought or billed by it',
+  'sandboxes.resetting': 'lets rows of a test environment be deleted: nothing is bought or billed by them',
+  'stops.plan_id': 'a stop under way: a rule holds the plans that it would leave out',
+  'stops.plans_paused': 'shown once, and decides nothing',
+  'stops.executions_cancelled': 'shown once, and decides nothing',
+  'stops.begun_at': 'shown, and decides nothing',
+  'stops.ended_at': 'a stop that ended is done again, and finds nothing to do',
+  'polls.polled_at': 'when a partner was heard of last: a warning, no amount',
+}
+
+type Values = Record<string, unknown>
+type Damage = { column: string; seenBy: string | null }
+
+/** All rows of all tables, by the key they are read in the order of. */
+function rowsOf(file: string): Map<string, Values[]> {
+  const db = new SQLite(file, { readonly: true })
+  try {
+    db.defaultSafeIntegers(true)
+    return new Map(
+      TABLES.map(({ name }) => [name, db.prepare(`select * from ${name} not indexed`).all() as Values[]]),
+    )
+  } finally {
+    db.close()
+  }
+}
+
+function changedColumns(before: Map<string, Values[]>, after: Map<string, Values[]>): string[] {
+  const changed = new Set<string>()
+  for (const [table, rows] of before) {
+    const now = after.get(table) ?? []
+    if (now.length !== rows.length) changed.add(`${table}.*`)
+    for (const [i, row] of rows.entries())
+      for (const [column, value] of Object.entries(row))
+        if (now[i] && now[i][column] !== value) changed.add(`${table}.${column}`)
+  }
+  return [...changed]
+}
+
+test('a flipped bit in a row is seen, or decides nothing', async (t) => {
+  const random = chanceOf(t)
+  const shell = openShell(t)
+  await wholeLife(shell, 1 + Math.floor(random() * 1000))
+  const sound = join(shell.folder, 'sound.db')
+  await succeed(shell, 'backup', sound)
+  const [bytes, before] = [readFileSync(sound), rowsOf(sound)]
+  const check = (file: string) =>
+    runHere(['--db', file, 'check', '--json'], { machine: shell.machine, env: {}, input: '', terminals: [] })
+  assert.equal((await check(sound)).code, 0, (await check(sound)).out)
+  const places = [...payloadsOf(sound, bytes)].filter(
+    ([table, rows]) => table !== 'migrations' && rows.length > 0,
+  )
+  const empty = TABLES.filter(({ name }) => !places.some(([table]) => table === name)).map(({ name }) => name)
+  assert.deepEqual(empty, ['price_imports', 'clock_disputes', 'stops'], 'the life has a row of every kind')
+
+  /** What became of one damage: null when no row reads differently. */
+  async function strike(at: number): Promise<{ changed: string[]; seenBy: string | null } | null> {
+    const [, rows] = places[Math.floor(random() * places.length)] as (typeof places)[number]
+    const { start, end } = rows[Math.floor(random() * rows.length)] as (typeof rows)[number]
+    const damaged = Buffer.from(bytes)
+    const byte = start + Math.floor(random() * (end - start))
+    if (at % 5 === 0)
+      for (let i = byte; i < Math.min(end, byte + WIDE); i++) damaged[i] = Math.floor(random() * 256)
+    else damaged[byte] = (bytes[byte] as number) ^ (1 << Math.floor(random() * 8))
+    const file = join(shell.folder, `damaged-${at}.db`)
+    writeFileSync(file, damaged, { mode: 0o600 })
+    let changed: string[]
+    try {
+      changed = changedColumns(before, rowsOf(file))
+    } catch {
+      return { changed: ['unreadable'], seenBy: 'SQLite' }
+    }
+    if (changed.length === 0) return null
+    const { code, out, err } = await check(file)
+    if (code === 0) return { changed, seenBy: null }
+    assert.ok(code === 3 || /database_damaged|not a database|schema_newer/.test(err), `${code} ${err}`)
+    const findings: { kind: string; level: string }[] = code === 3 ? JSON.parse(out).findings : []
+    const kinds = findings.filter(({ level }) => level === 'error').map(({ kind }) => kind)
+    return {
+      changed,
+      seenBy: kinds.length > 0 ? [...new Set(kinds)].join(' ') : `refused: ${err.slice(0, 80)}`,
+    }
+  }
+
+  const damages: Damage[] = []
+  let changedRows = 0
+  for (let at = 0; at < DAMAGES; at++) {
+    const outcome = await strike(at)
+    if (!outcome) continue
+    changedRows += 1
+    for (const column of outcome.changed) damages.push({ column, seenBy: outcome.seenBy })
+  }
+  const unseen = damages.filter(({ seenBy }) => seenBy === null)
+  t.diagnostic(
+    `${DAMAGES} damages: ${changedRows} changed a row, ${unseen.length} changed columns went unseen`,
+  )
+  if (process.env.DAMAGES !== undefined) for (const line of tableOf(damages)) t.diagnostic(line)
+  assert.ok(changedRows > DAMAGES / 8, 'few damages hit anything')
+  assert.deepEqual(
+    [...new Set(unseen.map(({ column }) => column))].filter((column) => !(column in HARMLESS)),
+    [],
+  )
+})
+
+/** A line for each column: how often it changed, by what it was seen, and why it is harmless where it was not. */
+function tableOf(damages: readonly Damage[]): string[] {
+  return [...Map.groupBy(damages, ({ column }) => column)].sort().map(([column, of]) => {
+    const seen = Map.groupBy(of, ({ seenBy }) => seenBy ?? 'nobody')
+    const by = [...seen].map(([who, times]) => `${who} ${times.length}`).join(', ')
+    return `${column} | ${of.length} | ${by} | ${seen.has('nobody') ? (HARMLESS[column] ?? '!') : ''}`
+  })
+}
