@@ -4,10 +4,14 @@ import type { ReportKind } from './model/csv.ts'
 import type { ConfirmBody } from './model/executions.ts'
 import type { PartnerChange, TierTerms } from './model/levers.ts'
 import type { PlanBody } from './model/plans.ts'
+import type { Order } from './model/state.ts'
 import type { UserBody } from './model/users.ts'
 
 /** An execution, by what its partner knows it by: ids are made anew in every run. */
 export type ExecutionRef = { tenant: string; key: string }
+
+/** What a new order would come to. */
+export type Terms = Pick<Order, 'usd' | 'btc' | 'price' | 'fee'>
 
 /** One call of the API. */
 export type Call = { do: 'call'; key: string } & (
@@ -19,6 +23,9 @@ export type Call = { do: 'call'; key: string } & (
   | { route: 'hook'; url: string }
   | { route: 'month'; month: string }
   | { route: 'users'; month: string; limit: number }
+  | { route: 'trades'; month: string; limit: number }
+  /** What the partner's program does: order at the venue, unless there is one, and report what the venue has. */
+  | { route: 'settle'; of: ExecutionRef; terms: Terms }
 )
 
 /** One command of an operator's. */
@@ -31,6 +38,7 @@ export type Lever = { do: 'lever' } & (
   | { lever: 'tier'; terms: TierTerms }
   | { lever: 'override'; slug: string; tier: string | null; from: string | null }
   | { lever: 'erase'; tenant: string; user: string }
+  | { lever: 'reset'; tenant: string }
   | { lever: 'bringBack'; tenant: string; plan: string }
   | { lever: 'cancel' | 'accept' | 'dismiss'; of: ExecutionRef; number: number | null }
   | { lever: 'adjust'; of: ExecutionRef; usd: string; btc: string }
@@ -79,6 +87,12 @@ export type Action =
   | { do: 'export'; month: string; report: ReportKind }
   /** A pass that stores nothing. */
   | { do: 'rehearse'; price: string | null }
+  /** A backup is made, and takes the place of the one before. */
+  | { do: 'backup' }
+  /** The backup is put in the place of the data: all that was answered since is gone. */
+  | { do: 'restore' }
+  /** Bits of a copy are flipped, one at a time, and `check` is run on it. Each is a part of all bits that may be. */
+  | { do: 'flip'; places: readonly number[] }
   | { do: 'killed'; death: Death; action: Interruptible }
   /** A connection ends there, by the server or by the network, and the process goes on. */
   | { do: 'severed'; by: 'server' | 'network'; death: Death; action: Interruptible }

@@ -1,6 +1,7 @@
 // Holds what the program did against what the model says: any difference is a failure of one of the two.
 
 import { isDeepStrictEqual } from 'node:util'
+import { deserialize, serialize } from 'node:v8'
 import type { Action, Call, Pass } from './action.ts'
 import { Difference } from './difference.ts'
 import { isPlannedInReverse, learnIds, learnNumbers, orderOf } from './learn.ts'
@@ -51,6 +52,15 @@ function judgeOne(state: State, action: One, seen: Seen): void {
     case 'clock':
       state.clock += action.by
       break
+    case 'backup':
+      state.saved = serialize({ ...state, saved: null })
+      break
+    case 'restore':
+      restore(state)
+      break
+    case 'flip':
+      if (seen.do !== 'flip' || seen.unseen !== null) throw differ('a flipped bit', null, seen)
+      break
     case 'call': {
       const before = state.lateNumbers
       judgeCall(state, action, pagesOf(seen))
@@ -73,6 +83,15 @@ function judgeOne(state: State, action: One, seen: Seen): void {
     case 'export':
       judgeExport(`${action.report} of ${action.month}`, csv(state, action.month, action.report), seen)
   }
+}
+
+/** Back to what the backup has; time, and what was bought, do not go back. */
+function restore(state: State): void {
+  const { clock, saved, venues, restores } = state
+  if (!saved) throw new Error('there is no backup')
+  Object.assign(state, deserialize(saved), { clock, saved, venues, restores: restores + 1 })
+  // The command leaves a line of its own, dated by the clock.
+  state.audits.push(clock)
 }
 
 const newsOf = (seen: Seen) => ('news' in seen ? seen.news : NO_NEWS)

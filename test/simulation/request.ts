@@ -2,6 +2,7 @@
 
 import type { Action, Call, ExecutionRef, Lever, Pass } from './action.ts'
 import { idempotencyKey, type State } from './model/state.ts'
+import { orderFor, reportOf } from './model/venue.ts'
 
 export type ApiRequest = {
   do: 'call'
@@ -23,7 +24,7 @@ export type Deed =
   | { do: 'clock'; by: number }
   | { do: 'together'; calls: ApiRequest[]; order?: readonly number[] }
   | { do: 'locked'; call: ApiRequest }
-  | Extract<Action, { do: 'export' | 'rehearse' }>
+  | Extract<Action, { do: 'export' | 'rehearse' | 'backup' | 'restore' | 'flip' }>
 
 /** Thrown when an action is about what is not there: in a trace that was cut down. */
 export class Unresolvable extends Error {}
@@ -48,6 +49,9 @@ export function deedOf(state: State, action: Action): Deed {
       resolveLever(state, action)
       return 'of' in action ? { ...action, id: executionOf(state, action.of).id } : action
     }
+    case 'restore':
+      if (!state.saved) throw new Unresolvable('a backup')
+      return action
     case 'killed':
     case 'severed':
       return deedOf(state, action.action)
@@ -97,9 +101,16 @@ function requestOf(state: State, call: Call): ApiRequest {
       return asked('GET', 'webhooks')
     case 'unhook':
       return asked('DELETE', 'webhooks')
+    case 'settle': {
+      const execution = executionOf(state, call.of)
+      const { order } = orderFor(state, execution, call.terms)
+      return asked('POST', `executions/${execution.id}/confirm`, reportOf(order))
+    }
     case 'month':
       return asked('GET', `billing/monthly?month=${call.month}`)
     case 'users':
       return { ...asked('GET', `billing/monthly/users?month=${call.month}&limit=${call.limit}`), pages: true }
+    case 'trades':
+      return { ...asked('GET', `trades?month=${call.month}&limit=${call.limit}`), pages: true }
   }
 }

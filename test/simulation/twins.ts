@@ -27,7 +27,6 @@ export const onBoth =
     )
     if (!first || !second) throw new Error('there are two places')
     const [postgres, sqlite] = [timed(first, times, 'postgres'), timed(second, times, 'sqlite')]
-    const stores = [first.system.store, second.system.store]
     return {
       host: both(postgres, sqlite),
       act: (state, action) =>
@@ -43,7 +42,7 @@ export const onBoth =
         for (const month of monthsBetween(options.start, presentOf(state))) {
           for (const report of REPORTS) {
             const [here, there] = await Promise.all(
-              stores.map((store) => exportText(store, { month, report })),
+              [first, second].map(({ system }) => exportText(system.store(), { month, report })),
             )
             refuseDifference(`${report} of ${month}`, here, there)
           }

@@ -89,7 +89,7 @@ async function answer(ask: Ask): Promise<Told> {
     case 'record':
       return { told: 'record', record: await host.record() }
     case 'news': {
-      const { store } = host.system
+      const store = host.system.store()
       return {
         told: 'news',
         fired: await firedAfter(store, ask.execution),

@@ -1,9 +1,9 @@
 // The model's exports, byte for byte.
 
-import { isFill } from './executions.ts'
+import { entriesWithin, entryJson, ownerJson } from './book.ts'
 import { bill, fix, type Period, summaryOf, userLineOf } from './months.ts'
-import type { Adjustment, Execution, State, Tenant } from './state.ts'
-import { coins, decimal, dollars, iso, isoOrNull, monthBounds } from './units.ts'
+import type { State, Tenant } from './state.ts'
+import { monthBounds } from './units.ts'
 
 export type ReportKind = 'summary' | 'users' | 'trades'
 
@@ -69,62 +69,8 @@ function billedRows(state: State, period: Period, kind: 'summary' | 'users'): Ro
   })
 }
 
-type Line = { at: number; id: string; number: number; row: Row }
-
-function tradeRows(state: State, { start, until }: Period): Row[] {
-  const lines: Line[] = []
-  const add = (line: Line) => {
-    if (start <= line.at && line.at < until) lines.push(line)
-  }
-  for (const execution of state.executions) {
-    const { id, trade, adjustments } = execution
-    if (trade) add({ at: trade.recordedAt, id, number: 0, row: fillRow(execution) })
-    for (const one of adjustments) {
-      add({ at: one.recordedAt, id, number: one.number, row: adjustmentRow(execution, one) })
-    }
-  }
-  lines.sort((a, b) => a.at - b.at || (a.id < b.id ? -1 : a.id > b.id ? 1 : a.number - b.number))
-  return lines.map(({ row }) => row)
-}
-
-const names = ({ id, tenant, plan }: Execution, recordedAt: number): Row => ({
-  recorded_at: iso(recordedAt),
-  partner_slug: tenant.partner.slug,
-  environment: tenant.environment,
-  partner_user_id: plan.user.id,
-  partner_plan_id: plan.id,
-  execution_id: id,
-})
-
-function fillRow(execution: Execution): Row {
-  const { trade } = execution
-  if (!trade) throw new Error('a row of the trades has a trade')
-  const { report, recordedAt, receivedAt } = trade
-  const whose = { ...names(execution, recordedAt), partner_order_id: report.order, status: report.status }
-  if (!isFill(report)) {
-    return { ...whose, executed_at: isoOrNull(report.executedAt), failure_reason: report.reason }
-  }
-  return {
-    ...whose,
-    usd_amount: dollars(report.usd),
-    btc_amount: coins(report.btc),
-    execution_price: decimal(report.price, 2),
-    partner_fee_usd: report.fee === null ? null : dollars(report.fee),
-    executed_at: iso(report.executedAt ?? receivedAt),
-  }
-}
-
-function adjustmentRow(execution: Execution, adjustment: Adjustment): Row {
-  const { usd, btc, recordedAt, reason, order, fee, price, executedAt } = adjustment
-  return {
-    ...names(execution, recordedAt),
-    partner_order_id: order ?? execution.trade?.report.order ?? null,
-    status: 'adjustment',
-    usd_amount: dollars(usd),
-    btc_amount: coins(btc),
-    execution_price: price === null ? null : decimal(price, 2),
-    partner_fee_usd: fee === null ? null : dollars(fee),
-    executed_at: isoOrNull(executedAt),
-    failure_reason: reason,
-  }
-}
+const tradeRows = (state: State, period: Period): Row[] =>
+  entriesWithin(state.executions, period).map((entry) => ({
+    ...ownerJson(entry.execution.tenant),
+    ...entryJson(entry),
+  }))

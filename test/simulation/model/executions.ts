@@ -1,6 +1,7 @@
 // The model's executions: handed out under a lease, confirmed once, and what is kept of reports that break a rule.
 
 import { type Expected, ok, refused, refusedNaming } from './answer.ts'
+import { keep } from './late-fills.ts'
 import { settle } from './ledger.ts'
 import {
   type Execution,
@@ -15,7 +16,6 @@ import { dollars, HOUR, iso, MINUTE, units } from './units.ts'
 
 const LEASE = 5 * MINUTE
 const POLL_MAX = 500
-const KEPT_MAX = 20
 
 export type ConfirmBody = {
   partner_order_id: string
@@ -80,7 +80,7 @@ export function reportOf(body: ConfirmBody): Report {
   }
 }
 
-export const same = (a: Report, b: Report): boolean =>
+export const sameReport = (a: Report, b: Report): boolean =>
   (['order', 'status', 'executedAt', 'usd', 'btc', 'price', 'fee', 'reason'] as const).every(
     (name) => a[name] === b[name],
   )
@@ -92,20 +92,22 @@ export function confirm(state: State, tenant: Tenant, id: string, body: ConfirmB
   const answer = { ok: true, execution_id: id, status: report.status, partner_order_id: report.order }
   const { trade, late } = execution
   const isReplay =
-    (trade && same(trade.report, report)) || late.some((one) => one.accepted && same(one.report, report))
+    (trade && sameReport(trade.report, report)) ||
+    late.some((one) => one.accepted && sameReport(one.report, report))
   if (isReplay) return ok({ ...answer, replayed: true })
   const refusal = refusalOf(execution, report)
   if (!refusal) {
     record(state, execution, report)
     // What was kept of it while it was pending tells of this very purchase.
-    for (const one of late) if (same(one.report, report)) one.decided = true
+    for (const one of late) if (sameReport(one.report, report)) one.decided = true
     return ok(answer)
   }
-  if (refusal.keptFor && isFill(report)) keep(state, execution, { report, reason: refusal.keptFor })
+  if (isFill(report)) keep(state, execution, { report, reason: refusal.keptFor })
   return refusal.expected
 }
 
-type Refusal = { expected: Expected; keptFor: string | null }
+/** What is answered, and what a purchase is kept for: whatever the rule, its report is not dropped. */
+type Refusal = { expected: Expected; keptFor: string }
 
 function refusalOf(execution: Execution, report: Report): Refusal | null {
   const { trade, status } = execution
@@ -114,10 +116,8 @@ function refusalOf(execution: Execution, report: Report): Refusal | null {
     return { expected, keptFor: 'execution_recorded' }
   }
   if (status === 'pending') {
-    return {
-      expected: refusedNaming(409, 'cannot be confirmed while pending', 'poll'),
-      keptFor: 'execution_pending',
-    }
+    const expected = refusedNaming(409, 'cannot be confirmed while pending', 'poll')
+    return { expected, keptFor: 'execution_pending' }
   }
   if (status === 'cancelled') {
     const expected = refusedNaming(409, execution.id, 'cancelled before it was confirmed')
@@ -147,25 +147,9 @@ export function recordingTime(state: State): number {
 }
 
 function record(state: State, execution: Execution, report: Report): void {
-  execution.status = report.status
   const recordedAt = recordingTime(state)
-  execution.trade = { report, recordedAt, receivedAt: recordedAt }
+  const executedAt = report.executedAt ?? (isFill(report) ? recordedAt : null)
+  execution.status = report.status
+  execution.trade = { report, executedAt, recordedAt }
   settle(execution, report.usd)
-}
-
-function keep(state: State, execution: Execution, { report, reason }: { report: Report; reason: string }) {
-  if (execution.late.some((one) => same(one.report, report))) return
-  if (execution.late.length >= KEPT_MAX) {
-    execution.uncounted += 1
-    return
-  }
-  state.lateNumbers += 1
-  execution.late.push({
-    number: state.lateNumbers,
-    report,
-    reason,
-    receivedAt: presentOf(state),
-    accepted: false,
-    decided: false,
-  })
 }

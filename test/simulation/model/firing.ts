@@ -1,7 +1,7 @@
 // When the model fires: the rule of the timing engine, written anew from its description (docs/engine.md).
 
 import { leftOf } from './ledger.ts'
-import { type Plan, type Timing, WINDOW_LENGTH } from './state.ts'
+import { type Plan, type Timing, usedBeginnings, WINDOW_LENGTH } from './state.ts'
 import { DAY, HOUR, least, MINUTE, toCents } from './units.ts'
 
 /**
@@ -163,7 +163,7 @@ export function freeSlot(
     const within = (at: number) => start <= at && at < end
     let claimed = 0n
     for (const window of plan.windows) if (within(window.start)) claimed += window.spent + window.reserved
-    const used = plan.executions.map(({ windowStart }) => windowStart).filter(within)
+    const used = usedBeginnings(plan).filter(within)
     const budget = slot.budget - claimed
     const free = Math.max(start, ...used.map((at) => at + 1))
     if (free < end && (claimed === 0n || budget >= floor)) return { start: free, end, budget }

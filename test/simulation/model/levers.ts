@@ -1,11 +1,9 @@
 // What an operator does in the model: partners, keys, tiers, and the levers on executions and users.
 
-import { recordingTime } from './executions.ts'
 import { freeSlot, nextSlot } from './firing.ts'
-import { change, close, open, settle } from './ledger.ts'
+import { close, open, settle } from './ledger.ts'
 import { follow } from './left-behind.ts'
 import {
-  type Adjustment,
   currentWindow,
   type Execution,
   isOpen,
@@ -14,6 +12,7 @@ import {
   presentOf,
   type State,
   type Tenant,
+  usedBeginnings,
   WINDOW_LENGTH,
 } from './state.ts'
 import { monthOf } from './units.ts'
@@ -34,7 +33,7 @@ export function addPartner(state: State, slug: string): Refusal {
   state.partners.set(slug, partner)
   for (const environment of ['test', 'live'] as const) {
     const name = `${slug}/${environment}`
-    const own = { users: new Map(), plans: new Map(), executions: [], webhook: null }
+    const own = { users: new Map(), plans: new Map(), executions: [], webhook: null, past: new Map() }
     state.tenants.set(name, { name, partner, environment, ...own })
   }
   return audit(state)
@@ -122,6 +121,7 @@ export function setTier(
     .filter((tier) => tier.name === name && tier.from <= month)
     .sort((a, b) => (a.from < b.from ? -1 : 1))
     .at(-1)
+  if (!state.tierNames.includes(name)) state.tierNames.push(name)
   state.tiers = state.tiers.filter((tier) => tier.name !== name || tier.from !== month)
   state.tiers.push({
     name,
@@ -182,54 +182,17 @@ export function cancelExecution(state: State, execution: Execution): Refusal {
   return audit(state)
 }
 
-/** Dollars and coins of an execution, its adjustments included. */
-export function amountsOf({ trade, adjustments }: Execution): { usd: bigint; btc: bigint } {
-  const sum = { usd: trade?.report.usd ?? 0n, btc: trade?.report.btc ?? 0n }
-  for (const one of adjustments) {
-    sum.usd += one.usd
-    sum.btc += one.btc
-  }
-  return sum
-}
-
-type Amounts = { usd: bigint; btc: bigint }
-
-export const isImpossible = ({ usd, btc }: Amounts): boolean =>
-  usd < 0n || btc < 0n || (usd === 0n) !== (btc === 0n) || usd > 10n ** 17n || btc > 21n * 10n ** 14n
-
-/** Brings an execution to these amounts, by an entry of the difference. */
-export function correct(
-  state: State,
-  execution: Execution,
-  {
-    usd,
-    btc,
-    ...origin
-  }: Amounts & Pick<Adjustment, 'reason' | 'lateNumber' | 'order' | 'fee' | 'price' | 'executedAt'>,
-): Refusal {
-  const before = amountsOf(execution)
-  const isNothing = usd === before.usd && btc === before.btc && !origin.fee
-  if (isImpossible({ usd, btc }) || isNothing) return 'adjustment_conflict'
-  change(execution, before.usd, usd)
-  state.adjustmentNumbers += 1
-  execution.adjustments.push({
-    number: state.adjustmentNumbers,
-    usd: usd - before.usd,
-    btc: btc - before.btc,
-    recordedAt: recordingTime(state),
-    ...origin,
-  })
-  return null
-}
-
-/** What an operator enters is of no report. */
-const BY_HAND = { lateNumber: null, order: null, fee: null, price: null, executedAt: null }
-
-export function adjust(state: State, execution: Execution, right: Amounts & { reason: string }): Refusal {
-  if (!execution.trade) return 'adjustment_conflict'
-  const refusal = correct(state, execution, { ...right, ...BY_HAND })
-  if (refusal) return refusal
-  for (const late of execution.late) late.decided = true
-  execution.uncounted = 0
+/** Deletes what a test environment has; its keys and its webhook stay, and so does what it has been given out. */
+export function resetSandbox(state: State, tenant: Tenant): Refusal {
+  if (tenant.environment === 'live') return 'sandbox_refused'
+  for (const plan of tenant.plans.values()) tenant.past.set(plan.id, usedBeginnings(plan))
+  const isOthers = (one: { tenant: Tenant }) => one.tenant !== tenant
+  state.plans = state.plans.filter(isOthers)
+  state.executions = state.executions.filter(isOthers)
+  tenant.executions = []
+  // A store may begin again behind the last that is left.
+  state.lateNumbers = Math.max(0, ...state.executions.flatMap(({ late }) => late.map(({ number }) => number)))
+  tenant.users.clear()
+  tenant.plans.clear()
   return audit(state)
 }

@@ -1,9 +1,9 @@
-// The model's months: what they come to, what they cost, and how the cost is shared.
+// The model's months: when they are over, and what they come to.
 
-import { isFill } from './executions.ts'
-import type { Execution, State, Tenant, Tier } from './state.ts'
-import { presentOf } from './state.ts'
-import { CENT, coins, decimal, dollars, halfEven, iso, MINUTE, monthBounds, UNIT } from './units.ts'
+import { type Entry, entriesWithin } from './book.ts'
+import { presentOf, type Report, type State, type Tenant } from './state.ts'
+import { type Charged, type Fees, feesFor, NO_FEES, sharesOf, tierFor } from './tariff.ts'
+import { coins, decimal, dollars, halfEven, iso, MINUTE, monthBounds, UNIT } from './units.ts'
 
 /** What a report of a month covers: up to its end, or up to now. */
 export type Period = { month: string; start: number; until: number; final: boolean }
@@ -52,115 +52,69 @@ function reached({ dispute, passes, audits, lastRecordedAt }: State): number {
 type Sums = { trades: number; usd: bigint; btc: bigint; fees: bigint }
 export type UserLine = Sums & { id: string; fee: bigint }
 
-export type Bill = {
+export type Bill = Charged & {
   tenant: Tenant
   period: Period
-  tier: Tier
-  isOverride: boolean
   plans: number
   created: number
-  outcomes: Record<string, number>
+  outcomes: Record<Report['status'], number>
   sums: Sums
-  fees: { volume: bigint; users: bigint; minimum: bigint; total: bigint }
+  fees: Fees
   users: UserLine[]
 }
 
+const isFill = (status: Entry['status']): boolean => status === 'filled' || status === 'partial'
+
+const nothing = (): Sums => ({ trades: 0, usd: 0n, btc: 0n, fees: 0n })
+
+/** A fill is a trade; a correction is none, but its amounts and its fee count. */
+function enter(sums: Sums, { status, usd, btc, fee }: Entry): void {
+  if (isFill(status)) sums.trades += 1
+  sums.usd += usd ?? 0n
+  sums.btc += btc ?? 0n
+  sums.fees += fee ?? 0n
+}
+
+/** What a tenant's month comes to: of entries in its book, by when they were recorded. */
 export function bill(state: State, tenant: Tenant, period: Period): Bill {
-  const within = (at: number | null) => at !== null && period.start <= at && at < period.until
-  const sums: Sums = { trades: 0, usd: 0n, btc: 0n, fees: 0n }
-  const lines = new Map<string, UserLine>()
+  const entries = entriesWithin(tenant.executions, period)
+  const sums = nothing()
+  const users = new Map<string, UserLine>()
   const plans = new Set<string>()
-  const outcomes: Record<string, number> = { filled: 0, partial: 0, failed: 0, cancelled: 0 }
-  let created = 0
-  const enter = ({ plan }: Execution, part: Sums) => {
+  const outcomes = { filled: 0, partial: 0, failed: 0, cancelled: 0 }
+  for (const entry of entries) {
+    const { plan } = entry.execution
+    if (entry.status !== 'adjustment') outcomes[entry.status] += 1
+    if (entry.usd === null) continue
     const id = plan.user.id
-    const line = lines.get(id) ?? { id, trades: 0, usd: 0n, btc: 0n, fees: 0n, fee: 0n }
-    lines.set(id, line)
-    for (const one of [sums, line]) {
-      one.trades += part.trades
-      one.usd += part.usd
-      one.btc += part.btc
-      one.fees += part.fees
-    }
+    const user = users.get(id) ?? { id, ...nothing(), fee: 0n }
+    users.set(id, user)
+    enter(sums, entry)
+    enter(user, entry)
+    if (isFill(entry.status)) plans.add(plan.id)
   }
-  for (const execution of tenant.executions) {
-    const { trade, plan } = execution
-    if (within(execution.createdAt)) created += 1
-    if (within(execution.cancelledAt)) outcomes.cancelled = (outcomes.cancelled ?? 0) + 1
-    if (trade && within(trade.recordedAt)) {
-      const { report } = trade
-      outcomes[report.status] = (outcomes[report.status] ?? 0) + 1
-      if (isFill(report)) {
-        plans.add(plan.id)
-        enter(execution, { trades: 1, usd: report.usd, btc: report.btc, fees: report.fee ?? 0n })
-      }
-    }
-    for (const { recordedAt, usd, btc, fee } of execution.adjustments) {
-      if (within(recordedAt)) enter(execution, { trades: 0, usd, btc, fees: fee ?? 0n })
-    }
-  }
-  const users = [...lines.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
-  const active = users.filter(({ trades }) => trades > 0).length
-  const { tier, isOverride } = tierOf(state, tenant, { month: period.month, volume: sums.usd })
-  const existed = period.until > period.start && tenant.partner.createdAt < monthBounds(period.month).end
-  const charged = tenant.environment === 'live' && existed
-  const fees = charged ? feesOf(tier, sums.usd, active) : { volume: 0n, users: 0n, minimum: 0n, total: 0n }
-  share(fees.total, users, tier)
-  return { tenant, period, tier, isOverride, plans: plans.size, created, outcomes, sums, fees, users }
+  const isWithin = (at: number) => period.start <= at && at < period.until
+  outcomes.cancelled += tenant.executions.filter(({ cancelledAt: at }) => at !== null && isWithin(at)).length
+  const created = tenant.executions.filter(({ createdAt }) => isWithin(createdAt)).length
+  const lines = [...users.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
+  const of = { slug: tenant.partner.slug, month: period.month, volume: sums.usd }
+  const charged = { ...tierFor(state, of), tenant, period, plans: plans.size, created, outcomes, sums }
+  return { ...charged, ...chargedTo(lines, charged) }
 }
 
-function feesOf(tier: Tier, usd: bigint, active: number): Bill['fees'] {
-  const base = usd > 0n ? usd : 0n
-  const volume = halfEven(base * BigInt(tier.bps), 10_000n * CENT) * CENT
-  const users = BigInt(active) * tier.perUser
-  const sum = volume + users
-  return { volume, users, minimum: tier.minimum, total: sum > tier.minimum ? sum : tier.minimum }
-}
-
-/** By largest remainder, in cents; among equals the first user has it. */
-function share(total: bigint, users: UserLine[], tier: Tier): void {
-  if (users.length === 0) return
-  const weigh = ({ usd, trades }: UserLine) =>
-    (usd > 0n ? usd : 0n) * BigInt(tier.bps) + (trades > 0 ? tier.perUser * 10_000n : 0n)
-  let weights = users.map(weigh)
-  if (weights.every((weight) => weight === 0n)) weights = users.map(() => 1n)
-  const all = weights.reduce((a, b) => a + b)
-  const cents = total / CENT
-  const rests: { line: UserLine; rest: bigint }[] = []
-  let left = cents
-  users.forEach((line, i) => {
-    const exact = cents * (weights[i] ?? 0n)
-    line.fee = (exact / all) * CENT
-    left -= exact / all
-    rests.push({ line, rest: exact % all })
-  })
-  rests.sort((a, b) => (a.rest < b.rest ? 1 : a.rest > b.rest ? -1 : 0))
-  for (const { line } of rests.slice(0, Number(left))) line.fee += CENT
-}
-
-/** The override of the month, else the highest tier the volume reaches. */
-function tierOf(state: State, tenant: Tenant, { month, volume }: { month: string; volume: bigint }) {
-  const byMonth = (a: { from: string }, b: { from: string }) => (a.from < b.from ? -1 : 1)
-  const inForce: { tier: Tier; since: string }[] = []
-  for (const name of new Set(state.tiers.map((tier) => tier.name))) {
-    const versions = state.tiers.filter((tier) => tier.name === name && tier.from <= month).sort(byMonth)
-    const [first, last] = [versions[0], versions.at(-1)]
-    if (first && last) inForce.push({ tier: last, since: first.from })
-  }
-  const override = state.overrides
-    .filter(({ slug, from }) => slug === tenant.partner.slug && from <= month)
-    .sort(byMonth)
-    .at(-1)?.tier
-  const named = inForce.find(({ tier }) => tier.name === override)
-  if (named) return { tier: named.tier, isOverride: true }
-  // Of two that begin at the same volume, the one that was there first.
-  const age = ({ tier, since }: (typeof inForce)[number]) => `${since} ${tier.name}`
-  const oldest = (begin: bigint | undefined) =>
-    inForce.filter(({ tier }) => tier.minVolume === begin).sort((a, b) => (age(a) < age(b) ? -1 : 1))[0]
-  const begins = inForce.flatMap(({ tier }) => tier.minVolume ?? []).sort((a, b) => (a < b ? -1 : 1))
-  const best = oldest(begins.findLast((begin) => begin <= volume) ?? begins[0])
-  if (!best) throw new Error('there is always a tier')
-  return { tier: best.tier, isOverride: false }
+/** The fees of a month, and each user's share. A test environment costs nothing, and a month before its partner. */
+function chargedTo(
+  users: UserLine[],
+  { tenant, period, tier, sums }: Pick<Bill, 'tenant' | 'period' | 'tier' | 'sums'>,
+): Pick<Bill, 'fees' | 'users'> {
+  const hasBegun = period.until > period.start
+  const isThere = tenant.partner.createdAt < monthBounds(period.month).end
+  const isBillable = tenant.environment === 'live' && hasBegun && isThere
+  const fees = isBillable ? feesFor(tier, sums.usd, users.filter(({ trades }) => trades > 0).length) : NO_FEES
+  const parts = users.map(({ usd, trades }) => ({ volume: usd, isActive: trades > 0 }))
+  const shares = sharesOf(fees.total, parts, tier)
+  for (const [at, user] of users.entries()) user.fee = shares[at] ?? 0n
+  return { fees, users }
 }
 
 const average = ({ usd, btc }: Sums): string | null =>
@@ -183,10 +137,10 @@ export function summaryOf({ tenant, period, tier, isOverride, sums, fees, outcom
     active_users: bill.users.filter(({ trades }) => trades > 0).length,
     active_plans: bill.plans,
     executions_created: bill.created,
-    executions_filled: outcomes.filled ?? 0,
-    executions_partial: outcomes.partial ?? 0,
-    executions_failed: outcomes.failed ?? 0,
-    executions_cancelled: outcomes.cancelled ?? 0,
+    executions_filled: outcomes.filled,
+    executions_partial: outcomes.partial,
+    executions_failed: outcomes.failed,
+    executions_cancelled: outcomes.cancelled,
     trade_count: sums.trades,
     volume_usd: dollars(sums.usd),
     volume_btc: coins(sums.btc),

@@ -1,12 +1,14 @@
 // The states between the transactions of an action: after a crash the file is in one of them.
 
 import type { Interruptible } from '../action.ts'
+import { executionOf } from '../request.ts'
 import { answer } from './calls.ts'
 import { halfway, leftNow } from './left-behind.ts'
 import { fix } from './months.ts'
 import { operate } from './operate.ts'
 import { observedBy, pass, sentTo, wake, wakeUpsOf } from './pass.ts'
 import type { State } from './state.ts'
+import { place } from './venue.ts'
 
 /** Copies of the state, from the one before the action to the one after it. */
 export function statesOnTheWay(state: State, action: Interruptible, isOnServer: boolean): State[] {
@@ -14,6 +16,8 @@ export function statesOnTheWay(state: State, action: Interruptible, isOnServer: 
   const after = structuredClone(state)
   switch (action.do) {
     case 'call':
+      // What was bought is bought, whatever becomes of its report.
+      if (action.route === 'settle') place(before, executionOf(before, action.of), action.terms)
       answer(after, action)
       return [before, after]
     case 'export':

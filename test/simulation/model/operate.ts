@@ -2,16 +2,17 @@
 
 import type { Lever } from '../action.ts'
 import { executionOf } from '../request.ts'
+import { adjust } from './corrections.ts'
 import { acceptLate, dismissLate } from './late-fills.ts'
 import {
   addPartner,
-  adjust,
   bringBack,
   cancelExecution,
   changePartner,
   createKey,
   eraseUser,
   type Refusal,
+  resetSandbox,
   revokeKey,
   rotateKey,
   setOverride,
@@ -42,6 +43,8 @@ export function operate(state: State, action: Lever): Refusal {
     }
     case 'override':
       return setOverride(state, action.slug, action.tier, action.from)
+    case 'reset':
+      return resetSandbox(state, tenantOf(state, action.tenant))
     case 'erase':
       return eraseUser(state, tenantOf(state, action.tenant), action.user)
     case 'bringBack':

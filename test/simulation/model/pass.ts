@@ -7,6 +7,7 @@ import { close, leftOf, open } from './ledger.ts'
 import { followAll } from './left-behind.ts'
 import {
   type Execution,
+  idempotencyKey,
   isAwake,
   type Plan,
   presentOf,
@@ -148,6 +149,9 @@ function visit(state: State, plans: readonly Plan[], known: Known): { fired: Exe
       late: [],
       uncounted: 0,
     }
+    const key = `${plan.tenant.name} ${idempotencyKey(execution)}`
+    if (state.issued.has(key)) throw new Difference(`an idempotency key comes again: ${key}`)
+    state.issued.add(key)
     plan.executions.push(execution)
     plan.tenant.executions.push(execution)
     state.executions.push(execution)

@@ -1,6 +1,7 @@
 // The model's plans: the state table of POST /plans and the rule of when a window begins anew.
 
 import { type Expected, ok, refused, refusedNaming } from './answer.ts'
+import { freeSlot } from './firing.ts'
 import { cancelOpen, close, open } from './ledger.ts'
 import {
   currentWindow,
@@ -9,6 +10,7 @@ import {
   presentOf,
   type State,
   type Tenant,
+  usedBeginnings,
   WINDOW_LENGTH,
 } from './state.ts'
 import { dollars, iso, units } from './units.ts'
@@ -79,7 +81,8 @@ function create(state: State, tenant: Tenant, body: PlanBody, now: number): Plan
     // A start in the past opens the slot of its grid that contains now.
     const length = WINDOW_LENGTH[plan.frequency]
     const start = startDate >= now ? startDate : startDate + Math.floor((now - startDate) / length) * length
-    open(plan, { start, end: start + length, budget: plan.amount })
+    // Behind what a sandbox had before it was begun anew.
+    open(plan, freeSlot(plan, { start, end: start + length, budget: plan.amount }))
   }
   return plan
 }
@@ -109,7 +112,7 @@ function rewrite(plan: Plan, body: PlanBody, now: number): Plan {
   if (typeof body.start_date === 'string') plan.startDate = Date.parse(body.start_date)
   const wanted = Math.max(now, plan.startDate)
   // No idempotency key twice: behind the last window that has executions, unless a wrong clock put it far ahead.
-  const used = plan.executions.map(({ windowStart }) => windowStart).filter((start) => start >= wanted)
+  const used = usedBeginnings(plan).filter((start) => start >= wanted)
   const near = used.filter((start) => start < wanted + WINDOW_LENGTH['bi-weekly'])
   let start = near.length > 0 ? Math.max(...near) + 1 : wanted
   while (used.includes(start)) start += 1

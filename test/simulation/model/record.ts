@@ -81,7 +81,7 @@ function ofExecution(execution: Execution, lines: Lines): void {
   const { trade, adjustments } = execution
   const fate = trade ? line(reported(trade.report), iso(trade.recordedAt)) : null
   const corrections = adjustments.map((one) =>
-    line(one.number, one.usd, one.btc, iso(one.recordedAt), one.order, one.fee, one.price),
+    line(one.usd, one.btc, iso(one.recordedAt), one.order, one.fee, one.price),
   )
   const named = line(tenant.name, id, idempotencyKey(execution), amount, execution.trigger, iso(createdAt))
   lines.executions.push(line(named, status, lease, fate, corrections.join(';')))

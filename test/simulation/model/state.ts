@@ -48,6 +48,8 @@ export type Tenant = {
   plans: Map<string, Plan>
   executions: Execution[]
   webhook: Webhook | null
+  /** The beginnings of windows that had executions before a reset, by the id of their plan. */
+  past: Map<string, number[]>
 }
 
 export type User = {
@@ -133,9 +135,9 @@ export type Adjustment = {
   reason: string
   lateNumber: number | null
   order: string | null
-  /** Of the report it was made of: the fee as a difference. */
-  fee: bigint | null
+  /** Of the report that it was made from; null for an operator's own figures. */
   price: bigint | null
+  fee: bigint | null
   executedAt: number | null
 }
 
@@ -155,7 +157,8 @@ export type Execution = {
   deliveries: number
   leasedUntil: number | null
   cancelledAt: number | null
-  trade: { report: Report; recordedAt: number; receivedAt: number } | null
+  /** `executedAt` is null where nothing was bought and no time was sent. */
+  trade: { report: Report; executedAt: number | null; recordedAt: number } | null
   adjustments: Adjustment[]
   late: Late[]
   uncounted: number
@@ -164,11 +167,27 @@ export type Execution = {
 export type Tier = {
   name: string
   from: string
-  /** Null for a tier that only overrides lead to. */
+  /** Null for a tier that no volume reaches: it is for overrides. */
   minVolume: bigint | null
   bps: number
   perUser: bigint
   minimum: bigint
+}
+
+/** One account of a partner's at a venue, for both of its environments: its orders by the ids they were placed under. */
+export type Venue = Map<string, Order>
+
+/** What was bought, for whom, and after how many restores of the database. */
+export type Order = {
+  id: string
+  tenant: string
+  execution: string
+  restores: number
+  usd: string
+  btc: string
+  price: string
+  fee: string | null
+  at: number
 }
 
 /** `earliest` is the id of an execution. */
@@ -203,6 +222,15 @@ export type State = {
   registrations: number
   lateNumbers: number
   adjustmentNumbers: number
+  /** The names of tiers, the one first set first. */
+  tierNames: string[]
+  /** Every idempotency key that was ever given out, behind its tenant's name: what a reset deletes included. */
+  issued: Set<string>
+  /** What is not in the database: the venue of each partner, by its slug, and how often a backup was put back. */
+  venues: Map<string, Venue>
+  restores: number
+  /** What the backup that there is has in it, as the judge keeps it. */
+  saved: Uint8Array | null
 }
 
 export function emptyState(clock: number): State {
@@ -236,6 +264,11 @@ export function emptyState(clock: number): State {
     registrations: 0,
     lateNumbers: 0,
     adjustmentNumbers: 0,
+    tierNames: ['starter', 'growth', 'scale'],
+    issued: new Set(),
+    venues: new Map(),
+    restores: 0,
+    saved: null,
   }
 }
 
@@ -243,6 +276,16 @@ export function emptyState(clock: number): State {
 export const presentOf = (state: State): number => Math.max(state.clock, state.reportedUntil)
 
 export const isOpen = ({ status }: Execution): boolean => status === 'pending' || status === 'sent'
+
+/** The beginnings of all windows that keys were made of under a plan's id. */
+export const usedBeginnings = ({
+  tenant,
+  id,
+  executions,
+}: Pick<Plan, 'tenant' | 'id' | 'executions'>): number[] => [
+  ...(tenant.past.get(id) ?? []),
+  ...executions.map(({ windowStart }) => windowStart),
+]
 
 export const currentWindow = (plan: Plan): Window | null =>
   plan.windows.find((window) => window.closed === null) ?? null

@@ -70,15 +70,24 @@ function tierLever({ state, chance }: Scene, { slug }: Partner): Lever {
   const { pick, happens, between } = chance
   const from = happens(0.5) ? null : monthOf(state.clock + between(-40, 60) * DAY)
   if (happens(0.5)) {
-    return { do: 'lever', lever: 'override', slug, tier: pick(['starter', 'scale', 'own', null]), from }
+    return {
+      do: 'lever',
+      lever: 'override',
+      slug,
+      tier: pick(['starter', 'scale', 'own', 'vip', null]),
+      from,
+    }
   }
   const amount = (most: number) => (happens(0.5) ? `${between(0, most)}.${pick(['00', '07'])}` : undefined)
-  const [volume, perUser, minimum] = [amount(5_000), amount(2), amount(300)]
+  const name = pick(['starter', 'own', 'growth', 'other', 'vip'])
+  // Several begin at the same volume; one has none, and is for overrides.
+  const volume = name === 'vip' ? undefined : happens(0.3) ? pick(['0.00', '100.00']) : amount(5_000)
+  const [perUser, minimum] = [amount(2), amount(300)]
   return {
     do: 'lever',
     lever: 'tier',
     terms: {
-      name: pick(['starter', 'own', 'growth']),
+      name,
       from,
       bps: between(0, 120),
       ...(volume !== undefined && { volume }),

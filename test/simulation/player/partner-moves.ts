@@ -137,7 +137,16 @@ export function confirmation(scene: Scene, execution: Execution): Call {
     ? ['failed', 'failed', 'cancelled']
     : ['filled', 'filled', 'filled', 'partial']
   const status = chance.pick(outcomes)
+  if (status === 'filled' && chance.happens(scene.profile.venue)) return settlement(scene, execution)
   return confirmWith(scene, execution, bodyFor(scene, execution, status))
+}
+
+/** By the partner's program: an order at its venue, and the report of it. */
+function settlement(scene: Scene, execution: Execution): Call {
+  const body = bodyFor(scene, execution, 'filled')
+  const { usd_amount: usd = '', btc_amount: btc = '', execution_price: price = '', partner_fee_usd } = body
+  const terms = { usd, btc, price, fee: partner_fee_usd ?? null }
+  return { do: 'call', key: keyOf(scene, execution.tenant), route: 'settle', of: refOf(execution), terms }
 }
 
 export const confirmWith = (scene: Scene, execution: Execution, body: ConfirmBody): Call => ({

@@ -5,7 +5,7 @@ import type { Chance } from '../chance.ts'
 import { leadOf } from '../model/firing.ts'
 import { bill } from '../model/months.ts'
 import { type Execution, isOpen, type Plan, presentOf, type State, type Tenant } from '../model/state.ts'
-import { CENT, DAY, dollars, HOUR, MINUTE, monthBounds, monthOf } from '../model/units.ts'
+import { CENT, DAY, dollars, HOUR, MINUTE, monthBounds, monthOf, SECOND } from '../model/units.ts'
 import { oddity } from './oddities.ts'
 import { lever } from './operator-moves.ts'
 import {
@@ -21,6 +21,7 @@ import {
   setUser,
 } from './partner-moves.ts'
 import type { Profile } from './profile.ts'
+import { corrections, keeping, mirror, startOver, tooEarly } from './rare-moves.ts'
 
 export type Player = {
   /** The partners, their first keys, users and plans. */
@@ -67,7 +68,10 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     tenants().filter((tenant) => [...state.keys.values()].some((k) => k.tenant === tenant))
 
   function* step(): Generator<Action, void> {
+    // Before anything is at hand that a restore would take away.
+    yield* keeping(scene)
     yield { do: 'clock', by: nextMove() }
+    if (month !== '' && monthOf(presentOf(state)) !== month && happens(0.4)) yield* corrections(scene)
     if (happens(odds.troubles)) yield { do: 'rehearse', price: priceOf() }
     if (!happens(odds.troubles)) yield pass()
     if (happens(odds.troubles)) yield pass()
@@ -78,6 +82,8 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
       if (happens(odds.oddities)) yield* odd(tenant)
     }
     if (happens(odds.levers)) yield lever(scene)
+    if (happens(odds.levers / 4)) yield* corrections(scene)
+    if (profile.isSteady && happens(odds.resets)) yield* startOver(scene)
     yield* bringBacks()
     if (happens(odds.troubles)) yield { do: 'locked', call: linkUser(scene, pick(keyed())) }
     yield* reports()
@@ -94,16 +100,16 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
 
   /** Where the clock goes: on, as a rule. */
   function nextMove(): number {
-    if (ahead > 0 && happens(0.7)) {
+    if (!profile.isSteady && ahead > 0 && happens(0.7)) {
       const back = -ahead
       ahead = 0
       return back
     }
-    if (happens(odds.troubles / 3)) {
+    if (!profile.isSteady && happens(odds.troubles / 3)) {
       ahead = between(1, 20 * 24) * HOUR
       return ahead
     }
-    if (happens(odds.troubles / 3)) return -between(1, 12 * HOUR)
+    if (!profile.isSteady && happens(odds.troubles / 3)) return -between(1, 12 * HOUR)
     if (happens(odds.troubles / 2)) return between(1, 4) * DAY + between(0, HOUR)
     // Rules end at an instant: now and then it is hit, or missed by a millisecond.
     const isNear = (at: number) => at > state.clock && at <= state.clock + 2 * cadence
@@ -176,6 +182,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
         calls: [call, happens(0.5) ? call : pick([sendPlan, setUser, linkUser])(scene, tenant)],
       }
     if (happens(0.3)) yield sendPlan(scene, tenant)
+    if (happens(0.3)) yield* mirror(scene, tenant)
     if (happens(0.2)) yield* stop(tenant)
   }
 
@@ -199,6 +206,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
   function* odd(tenant: Tenant): Generator<Action, void> {
     if (happens(0.2)) yield { do: 'call', key: keyOf(scene, tenant), route: 'me' }
     yield oddity(scene, tenant)
+    if (happens(0.2)) yield* tooEarly(scene, tenant)
     // Now and then more reports of one execution than are kept.
     const cancelled = tenant.executions.find(({ status, trade }) => status === 'cancelled' && !trade)
     for (let times = cancelled && happens(0.02) ? 23 : 0; cancelled && times > 0; times--) {
@@ -214,9 +222,11 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     if (!isNew && !happens(odds.reports)) return
     const tenant = pick(keyed())
     const key = keyOf(scene, tenant)
+    if (profile.isSteady) yield { do: 'clock', by: SECOND }
     if (asked === present && happens(0.1)) yield* tierReachedExactly(tenant, present)
     yield { do: 'call', key, route: 'month', month: asked }
     yield { do: 'call', key, route: 'users', month: asked, limit: pick([1, 2, 100]) }
+    if (happens(0.5)) yield { do: 'call', key, route: 'trades', month: asked, limit: pick([1, 3, 1000]) }
     yield { do: 'export', month: asked, report: 'trades' }
     // Those draw up the month of every tenant: in a world of many, now and then.
     for (const report of ['summary', 'users'] as const) {

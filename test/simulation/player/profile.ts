@@ -13,6 +13,13 @@ export type Profile = {
   frequencies: readonly ('daily' | 'weekly' | 'bi-weekly')[]
   amounts: readonly string[]
   feed: 'none' | 'static' | 'walk'
+  /**
+   * Nobody sets the clock back, and no report is drawn up in the very instant of a record: a sandbox that was begun anew
+   * keeps a time of its own, which then is that of all others.
+   */
+  isSteady: boolean
+  /** How likely a purchase is made at a venue that knows its orders. */
+  venue: number
   /** How likely, in a step: */
   odds: {
     /** that a tenant with something due polls */
@@ -31,13 +38,37 @@ export type Profile = {
     troubles: number
     /** that somebody reads the month */
     reports: number
+    /** that a backup is made, or put back */
+    keeps: number
+    /** that bits of a copy flip */
+    flips: number
+    /** that a sandbox is begun anew, where the clock is steady */
+    resets: number
     /** that the clock stops at an instant that matters */
     notable: number
   }
 }
 
-const QUIET = { changes: 0.03, oddities: 0.02, levers: 0.05, troubles: 0.02, reports: 0.05, notable: 0.1 }
-const WILD = { changes: 0.3, oddities: 0.3, levers: 0.4, troubles: 0.15, reports: 0.3, notable: 0.4 }
+const SELDOM = { keeps: 0.004, flips: 0.002, resets: 0.01 }
+const OFTEN = { keeps: 0.02, flips: 0.004, resets: 0.05 }
+const QUIET = {
+  changes: 0.03,
+  oddities: 0.02,
+  levers: 0.05,
+  troubles: 0.02,
+  reports: 0.05,
+  notable: 0.1,
+  ...SELDOM,
+}
+const WILD = {
+  changes: 0.3,
+  oddities: 0.3,
+  levers: 0.4,
+  troubles: 0.15,
+  reports: 0.3,
+  notable: 0.4,
+  ...OFTEN,
+}
 
 /** Many partners who buy seldom, or a few in every kind of trouble. */
 export function profileOf(chance: Chance): Profile {
@@ -54,6 +85,8 @@ export function profileOf(chance: Chance): Profile {
       frequencies: pick([['weekly', 'bi-weekly'], ['bi-weekly'], ['daily', 'weekly', 'bi-weekly']]),
       amounts: ['5.00', '9.99', '20.00', '60.00', '333.33'],
       feed: pick(['none', 'static', 'walk']),
+      isSteady: happens(0.4),
+      venue: pick([0, 0.8]),
       odds: { polls: pick([0.5, 0.9]), confirms: 0.9, fails: 0.1, ...QUIET },
     }
   }
@@ -69,6 +102,8 @@ export function profileOf(chance: Chance): Profile {
     frequencies: ['daily', 'daily', 'weekly', 'bi-weekly'],
     amounts: ['1.00', '5.00', '12.34', '60.00', '333.33', '1000.01', '1000000.00'],
     feed: pick(['none', 'static', 'walk', 'walk']),
+    isSteady: happens(0.4),
+    venue: pick([0, 0.8]),
     // Some venues fail whatever they are sent, promptly.
     odds: happens(0.2)
       ? { polls: 1, confirms: 1, fails: 0.9, ...QUIET, notable: 0.4 }

@@ -17,15 +17,14 @@ export type Host = {
 
 export async function hostHere(options: SystemOptions): Promise<Host & { system: System }> {
   const system = await openSystem(options)
-  const { store, perform } = system
   return {
     system,
-    perform,
+    perform: system.perform,
     async firstFault() {
-      const [fault] = await store.findFaults()
+      const [fault] = await system.store().findFaults()
       return fault ? `${fault.kind}: ${fault.subject} ${fault.message}` : null
     },
-    record: () => readRecord(store),
+    record: () => readRecord(system.store()),
     firstTaken: async () => (await options.access.forbidden())[0] ?? null,
     close: system.close,
   }

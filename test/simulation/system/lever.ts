@@ -78,6 +78,9 @@ async function act(parts: Parts, lever: Lever & { id?: string }): Promise<void> 
       await store.putTierOverride({ partnerSlug: slug, tierName: tier, fromMonth: from }, audit)
       return
     }
+    case 'reset':
+      await store.resetSandbox(await tenantNamed(parts, lever.tenant), audit)
+      return
     case 'erase':
       await store.eraseUser(await tenantNamed(parts, lever.tenant), lever.user, audit)
       return

@@ -38,7 +38,9 @@ export type Seen =
   | { do: 'pass'; pass: PassSeen }
   | { do: 'lever'; refused: string | null }
   | { do: 'export'; text: string }
-  | { do: 'clock' }
+  | { do: 'clock' | 'backup' | 'restore' }
+  /** What a flipped bit changed that `check` did not see, or null. */
+  | { do: 'flip'; unseen: string | null }
   | { do: 'rehearse'; fired: string[] }
 
 /** All that is on record, in words of the contract: what the model's state must look like too. */

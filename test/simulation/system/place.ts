@@ -13,6 +13,8 @@ export type Place = { store: 'sqlite'; file: string } | { store: 'postgres'; ser
 
 /** What the simulation does to the data of a place. */
 export type Access = {
+  /** What --db names. */
+  address: string
   open: (clock: () => Instant) => Promise<Store>
   /** Begins `work` while another connection holds what every write needs, and writes; lets go when the work waits. */
   whileLocked: <T>(work: () => Promise<T>) => Promise<T>

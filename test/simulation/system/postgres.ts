@@ -23,6 +23,7 @@ export async function makeDatabase(server: string): Promise<{ url: string; remov
 }
 
 export const onPostgres = ({ server, url }: OnServer): Access => ({
+  address: url,
   open: (clock) => openStore(url, { clock, create: false }),
   whileLocked: (work) =>
     connected(url, async (client) => {

@@ -108,16 +108,8 @@ async function readExecutions(store: Store, lines: Lines): Promise<void> {
     const trade = found?.trade
     const fate = trade ? line(reported(trade.report), iso(trade.recordedAt)) : null
     const corrections = (found?.adjustments ?? []).map(
-      ({ adjustmentId: number, usd, btc, recordedAt, partnerOrderId: order, fill }) =>
-        line(
-          number,
-          usd,
-          btc,
-          iso(recordedAt),
-          order,
-          fill?.partnerFee ?? null,
-          fill?.executionPrice ?? null,
-        ),
+      ({ usd, btc, recordedAt, partnerOrderId: order, fill }) =>
+        line(usd, btc, iso(recordedAt), order, fill?.partnerFee ?? null, fill?.executionPrice ?? null),
     )
     const key = idempotencyKey(one, iso)
     const named = line(nameOf(tenant), executionId, key, amount, one.firing.trigger, iso(createdAt))

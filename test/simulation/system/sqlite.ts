@@ -12,6 +12,7 @@ import type { Access } from './place.ts'
 const LOCKED_MS = 2
 
 export const onSqlite = (file: string): Access => ({
+  address: file,
   open: (clock) => (existsSync(file) ? openStore(file, { clock, create: false }) : openFresh(file, clock)),
   async whileLocked(work) {
     const db = openFile(file)

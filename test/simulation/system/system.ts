@@ -8,6 +8,7 @@ import { silentLog } from '../../../src/log.ts'
 import type { Machine } from '../../../src/machine.ts'
 import type { Store } from '../../../src/store/store.ts'
 import type { ApiRequest, Deed } from '../request.ts'
+import { backUp, restore, unseenFlip } from './copies.ts'
 import { exportText } from './export-text.ts'
 import { pull } from './lever.ts'
 import { createNewsReader } from './news.ts'
@@ -17,7 +18,8 @@ import type { Access } from './place.ts'
 import { createStrands } from './strands.ts'
 
 export type System = {
-  store: Store
+  /** Another one after a restore. */
+  store: () => Store
   perform: (deed: Deed) => Promise<Seen>
   /** The secrets of the keys, by label: for a process that goes on where this one ended. */
   secrets: Map<string, { keyId: string; secret: string }>
@@ -32,7 +34,8 @@ export type SystemOptions = {
 }
 
 /** What the parts of the system share. */
-export type Parts = Pick<System, 'store' | 'secrets'> & {
+export type Parts = Pick<System, 'secrets'> & {
+  store: Store
   machine: Machine
   /** Makes a call of the API. */
   call: (request: ApiRequest) => Promise<Answered>
@@ -48,15 +51,22 @@ export async function openSystem(options: SystemOptions): Promise<System> {
     uuid: () => Buffer.from(bytes(16)).toString('hex'),
     osUser: () => 'simulation',
   }
-  const store = await access.open(machine.clock)
-  const readNews = await createNewsReader(store)
-  const guard = { checkUrl: async () => {} }
-  const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null })
+  let opened = await open()
+  const keeper = { address: access.address, machine }
+
+  async function open() {
+    const store = await access.open(machine.clock)
+    const guard = { checkUrl: async () => {} }
+    const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null })
+    const readNews = await createNewsReader(store)
+    const parts: Parts = { store, secrets, machine, call }
+    return { store, app, readNews, parts }
+  }
 
   async function call({ key, method, path, body }: ApiRequest): Promise<Answered> {
     const headers = { authorization: `Bearer ${secrets.get(key)?.secret ?? 'unknown'}` }
     const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) }
-    const response = await app.fetch(new Request(`http://simulation${path}`, init))
+    const response = await opened.app.fetch(new Request(`http://simulation${path}`, init))
     const text = await response.text()
     return {
       status: response.status,
@@ -65,9 +75,8 @@ export async function openSystem(options: SystemOptions): Promise<System> {
     }
   }
 
-  const parts: Parts = { store, secrets, machine, call }
-
   async function perform(deed: Deed): Promise<Seen> {
+    const { store, parts, readNews } = opened
     switch (deed.do) {
       case 'clock':
         now = plus(now, deed.by)
@@ -86,10 +95,24 @@ export async function openSystem(options: SystemOptions): Promise<System> {
         return { do: 'pass', pass: await runOnePass(parts, deed) }
       case 'rehearse':
         return { do: 'rehearse', fired: await rehearse(parts, deed.price) }
-      case 'lever':
-        return { do: 'lever', refused: await pull(parts, deed) }
+      case 'lever': {
+        const refused = await pull(parts, deed)
+        // What is deleted gives its numbers free.
+        if (deed.lever === 'reset') opened = { ...opened, readNews: await createNewsReader(store) }
+        return { do: 'lever', refused }
+      }
       case 'export':
         return { do: 'export', text: await exportText(store, deed) }
+      case 'backup':
+        await backUp(keeper)
+        return { do: 'backup' }
+      case 'restore':
+        await store.close()
+        await restore(keeper)
+        opened = await open()
+        return { do: 'restore' }
+      case 'flip':
+        return { do: 'flip', unseen: await unseenFlip(keeper, deed.places) }
     }
   }
 
@@ -109,10 +132,10 @@ export async function openSystem(options: SystemOptions): Promise<System> {
   }
 
   return {
-    store,
+    store: () => opened.store,
     secrets,
     perform: (deed) => strand()(() => perform(deed)),
-    close: () => store.close(),
+    close: () => opened.store.close(),
   }
 }
 

@@ -1,0 +1,119 @@
+// Copies of the data, as the commands make them: a backup, its way back, and one in which a bit is flipped.
+
+import { closeSync, copyFileSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import SQLite from 'better-sqlite3'
+import type { Machine } from '../../../src/machine.ts'
+import { folderOfProcess } from '../../support/temporary-folder.ts'
+import { DECIDING } from './deciding-columns.ts'
+
+/** What the commands are told: what --db names, and by which clock. */
+export type Keeper = { address: string; machine: Machine }
+
+/** Runs a command line in this process. The commands are loaded when they are needed first: few lives need them. */
+async function command(argv: readonly string[], machine: Machine): Promise<{ code: number; err: string }> {
+  const { runHere } = await import('../../support/command.ts')
+  const before = process.listeners('exit')
+  const outcome = await runHere(argv, { machine })
+  // A command has its process for itself, and leaves what it would do at the end of it.
+  for (const one of process.listeners('exit')) if (!before.includes(one)) process.off('exit', one)
+  return outcome
+}
+
+async function done(argv: readonly string[], machine: Machine): Promise<void> {
+  const { code, err } = await command(argv, machine)
+  if (code !== 0) throw new Error(`tranche ${argv.join(' ')} exits ${code}: ${err}`)
+}
+
+/** One for each place; a file keeps it beside itself, so that another process finds it too. */
+function backupOf({ address }: Keeper): string {
+  if (!address.includes('://')) return `${address}.backup`
+  return join(process.env.TMPDIR ?? '/tmp', `${new URL(address).pathname.slice(1)}.backup`)
+}
+
+export const backUp = (keeper: Keeper): Promise<void> =>
+  done(['--db', keeper.address, 'backup', backupOf(keeper), '--force'], keeper.machine)
+
+/** Puts the backup in place. Nothing has the data open. */
+export const restore = (keeper: Keeper): Promise<void> =>
+  done(['--db', keeper.address, 'restore', backupOf(keeper), '--force'], keeper.machine)
+
+/**
+ * Flips bits of a copy, each by itself, and runs `check` on it. Answers what was changed that it did not see, in a
+ * column that decides something; null when there is no such thing.
+ */
+export async function unseenFlip(
+  { address, machine }: Keeper,
+  places: readonly number[],
+): Promise<string | null> {
+  const copy = join(folderOfProcess(), 'flipped.db')
+  await done(['--db', address, 'backup', copy, '--force'], machine)
+  const sound = `${copy}.sound`
+  copyFileSync(copy, sound)
+  const bits = bitsWorthFlipping(sound)
+  try {
+    for (const place of places) {
+      copyFileSync(sound, copy)
+      const bit = bits[Math.floor(place * bits.length)]
+      if (bit === undefined) continue
+      flip(copy, bit)
+      if ((await command(['--db', copy, 'check'], machine)).code !== 0) continue
+      const changed = changedBetween(sound, copy)
+      if (changed !== null) return changed
+    }
+    return null
+  } finally {
+    for (const file of [copy, sound])
+      for (const end of ['', '-wal', '-shm', '-owner', '-tick']) rmSync(file + end, { force: true })
+  }
+}
+
+/** Bytes of rows, as far as pages tell: most of a page is empty, and a flip there changes nothing. */
+function bitsWorthFlipping(file: string): number[] {
+  const bytes = readFileSync(file)
+  const db = new SQLite(file, { readonly: true })
+  const names = Object.keys(DECIDING).map(() => '?')
+  const pages = db
+    .prepare(
+      `select pgoffset, pgsize from dbstat where name in (${names}) and pagetype = 'leaf' order by pgoffset`,
+    )
+    .all(...Object.keys(DECIDING)) as { pgoffset: number; pgsize: number }[]
+  db.close()
+  return pages.flatMap(({ pgoffset, pgsize }) =>
+    Array.from({ length: pgsize }, (_, at) => pgoffset + at).filter((at) => bytes[at] !== 0),
+  )
+}
+
+/** `place` is that of a byte; which of its bits follows from where it lies. */
+function flip(file: string, place: number): void {
+  const bytes = readFileSync(file)
+  const changed = (bytes[place] ?? 0) ^ (1 << ((place * 7) % 8))
+  const to = openSync(file, 'r+')
+  writeSync(to, Uint8Array.of(changed), 0, 1, place)
+  closeSync(to)
+}
+
+type Row = Record<string, unknown>
+
+function changedBetween(sound: string, copy: string): string | null {
+  const [before, after] = [sound, copy].map((file) =>
+    new SQLite(file, { readonly: true }).defaultSafeIntegers(),
+  )
+  if (!before || !after) throw new Error('there are two files')
+  try {
+    for (const [table, columns] of Object.entries(DECIDING)) {
+      const sql = `select ${columns.join()} from ${table} not indexed`
+      const [was, is] = [before, after].map((db) => db.prepare(sql).all() as Row[])
+      const at = was?.findIndex((row, place) => said(row) !== said(is?.[place])) ?? -1
+      if (at >= 0) return `${table}: ${said(was?.[at])} became ${said(is?.[at])}`
+      if (was?.length !== is?.length) return `${table}: ${was?.length} rows became ${is?.length}`
+    }
+    return null
+  } finally {
+    before.close()
+    after.close()
+  }
+}
+
+const said = (row: Row | undefined): string =>
+  JSON.stringify(row, (_, value) => (typeof value === 'bigint' ? String(value) : value)) ?? 'nothing'
