@@ -121,7 +121,6 @@ export function setTier(
     .filter((tier) => tier.name === name && tier.from <= month)
     .sort((a, b) => (a.from < b.from ? -1 : 1))
     .at(-1)
-  if (!state.tierNames.includes(name)) state.tierNames.push(name)
   state.tiers = state.tiers.filter((tier) => tier.name !== name || tier.from !== month)
   state.tiers.push({
     name,

@@ -222,8 +222,6 @@ export type State = {
   registrations: number
   lateNumbers: number
   adjustmentNumbers: number
-  /** The names of tiers, the one first set first. */
-  tierNames: string[]
   /** Every idempotency key that was ever given out, behind its tenant's name: what a reset deletes included. */
   issued: Set<string>
   /** What is not in the database: the venue of each partner, by its slug, and how often a backup was put back. */
@@ -264,7 +262,6 @@ export function emptyState(clock: number): State {
     registrations: 0,
     lateNumbers: 0,
     adjustmentNumbers: 0,
-    tierNames: ['starter', 'growth', 'scale'],
     issued: new Set(),
     venues: new Map(),
     restores: 0,

@@ -51,14 +51,16 @@ function byVolume(state: State, month: string, volume: bigint): Tier {
   return applied.tier
 }
 
-/** The names of all tiers: by the month that they begin in, then in the order in which they were first set. */
-function oldestFirst(state: State): string[] {
-  const begins = (name: string): string =>
-    versionsOf(state, name)
-      .map(({ from }) => from)
-      .sort()[0] ?? ''
-  const dated = state.tierNames.map((name) => ({ name, since: begins(name) }))
-  return dated.sort((a, b) => (a.since < b.since ? -1 : a.since > b.since ? 1 : 0)).map(({ name }) => name)
+/** The names of all tiers: by the month that they begin in, which is all that is kept of their age; else by name. */
+function oldestFirst({ tiers }: State): string[] {
+  const begins = new Map<string, string>()
+  for (const { name, from } of tiers) {
+    const known = begins.get(name)
+    if (known === undefined || from < known) begins.set(name, from)
+  }
+  const byAge = [...begins].map(([name, since]) => ({ name, since }))
+  byAge.sort((a, b) => (a.since === b.since ? (a.name < b.name ? -1 : 1) : a.since < b.since ? -1 : 1))
+  return byAge.map(({ name }) => name)
 }
 
 export type Fees = { volume: bigint; users: bigint; minimum: bigint; total: bigint }
