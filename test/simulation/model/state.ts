@@ -174,7 +174,7 @@ export type Tier = {
   minimum: bigint
 }
 
-/** One account of a partner's at a venue, for both of its environments: its orders by the ids they were placed under. */
+/** A partner's account at a venue, for both of its environments: the orders by the ids they were placed under. */
 export type Venue = Map<string, Order>
 
 /** What was bought, for whom, and after how many restores of the database. */

@@ -14,8 +14,8 @@ export type Profile = {
   amounts: readonly string[]
   feed: 'none' | 'static' | 'walk'
   /**
-   * Nobody sets the clock back, and no report is drawn up in the very instant of a record: a sandbox that was begun anew
-   * keeps a time of its own, which then is that of all others.
+   * Nobody sets the clock back, and no report is drawn up in the very instant of a record: a sandbox that was begun
+   * anew keeps a time of its own, which then is that of all others.
    */
   isSteady: boolean
   /** How likely a purchase is made at a venue that knows its orders. */
@@ -49,8 +49,8 @@ export type Profile = {
   }
 }
 
-const SELDOM = { keeps: 0.004, flips: 0.002, resets: 0.01 }
-const OFTEN = { keeps: 0.02, flips: 0.004, resets: 0.05 }
+const SELDOM = { keeps: 0.004, flips: 0, resets: 0.01 }
+const OFTEN = { keeps: 0.02, flips: 0, resets: 0.05 }
 const QUIET = {
   changes: 0.03,
   oddities: 0.02,

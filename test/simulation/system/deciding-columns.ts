@@ -1,4 +1,4 @@
-// The columns that decide money, ownership or access, table by table: what a copy may not lose without a word of `check`.
+// The columns that decide money, ownership or access, table by table: none may change without a word of `check`.
 
 export const DECIDING: Record<string, readonly string[]> = {
   partners: ['partner_slug', 'status', 'min_tranche', 'held'],
