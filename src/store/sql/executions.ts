@@ -26,7 +26,8 @@ export const EXECUTIONS_OF_ORDER = `
   from ${EXECUTION_TABLES} join tenants t on t.tenant_id = e.tenant_id
     join (select execution_id, 'trade' as order_is, 1 as place from trades where ${OF_ORDER}
       union select execution_id, 'further_purchase', 2 from adjustments where ${OF_ORDER}
-      union select execution_id, 'late_fill', 3 from late_reports where ${OF_ORDER}) o
+      union select execution_id, 'late_fill', 3 from late_reports
+        where substr(partner_order_id, 1, 32) = substr(cast(:order as text), 1, 32) and ${OF_ORDER}) o
     on o.execution_id = e.execution_id
   order by e.execution_id, o.place`
 
