@@ -28,6 +28,7 @@ export async function wholeLife(shell: Shell, seed: number): Promise<string> {
     ['key', 'create', 'acme', '--env', 'live', '--label', 'for a month', '--expires-in', '30d'],
     ['billing', 'export', '--month', '2026-01'],
     ['billing', 'export', '--month', '2026-02'],
+    ['sandbox', 'reset', 'bolt', '--yes'],
     ['sandbox', 'advance', 'acme', '1d', '--price', '60000'],
   ]
   for (const argv of commands) await succeed(shell, ...argv)
