@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
 import { isSignature } from '../../src/webhook/signature.ts'
+import { giveDigests } from '../support/digests.ts'
 import { type Received, startReceiver } from './receiver.ts'
 import { LOW_PRICE, PRICE, type Stage, startStage, WEBHOOKS } from './stage.ts'
 
@@ -136,9 +137,10 @@ function copyPlan(file: string, times: number): void {
   }
   db.transaction(() => {
     db.pragma('defer_foreign_keys = on')
-    copy('plans', { plan_id: '1 + i', partner_plan_id: `'copy' || i` })
-    copy('windows', { window_id: 'window_id + i', plan_id: '1 + i' })
-    copy('schedules', { plan_id: '1 + i', window_id: 'window_id + i' })
+    copy('plans', { plan_id: '1 + i', partner_plan_id: `'copy' || i`, digest: '0' })
+    copy('windows', { window_id: 'window_id + i', plan_id: '1 + i', digest: '0' })
+    copy('schedules', { plan_id: '1 + i', window_id: 'window_id + i', digest: '0' })
+    giveDigests(db)
   })()
   db.close()
 }
