@@ -49,8 +49,8 @@ export type Profile = {
   }
 }
 
-const SELDOM = { keeps: 0.004, flips: 0, resets: 0.01 }
-const OFTEN = { keeps: 0.02, flips: 0, resets: 0.05 }
+const SELDOM = { keeps: 0.004, flips: 0.002, resets: 0.01 }
+const OFTEN = { keeps: 0.02, flips: 0.004, resets: 0.05 }
 const QUIET = {
   changes: 0.03,
   oddities: 0.02,

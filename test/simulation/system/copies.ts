@@ -13,10 +13,10 @@ export type Keeper = { address: string; machine: Machine }
 /** Runs a command line in this process. The commands are loaded when they are needed first: few lives need them. */
 async function command(argv: readonly string[], machine: Machine): Promise<{ code: number; err: string }> {
   const { runHere } = await import('../../support/command.ts')
-  const before = process.listeners('exit')
+  const before = process.listenerCount('exit')
   const outcome = await runHere(argv, { machine })
   // A command has its process for itself, and leaves what it would do at the end of it.
-  for (const one of process.listeners('exit')) if (!before.includes(one)) process.off('exit', one)
+  for (const one of process.rawListeners('exit').slice(before)) process.off('exit', one as () => void)
   return outcome
 }
 
