@@ -18,6 +18,8 @@ export const SHORT_CRASHING_LIFE_ON_A_SERVER = { seed: 103, steps: 2 }
 
 /** Each with something in it that this product once did wrong, when the life was first lived. */
 const TELLING = [
+  // A bit of a webhook's secret flipped, and nobody saw it.
+  whole(246),
   // A month of corrections that reached no tier was charged by one that is for overrides.
   whole(206),
   // A late fill without a time was dated by its acceptance; one beside a trade lost its fee, price and time.
@@ -28,11 +30,10 @@ const TELLING = [
   // The same plan had the same keys after a reset of its sandbox; test and live still have, at one venue.
   whole(22),
   whole(200),
-  // A bit of a webhook's secret flipped, and nobody saw it.
-  whole(246),
 ]
 
 export const FIXED_LIVES: readonly Life[] = [
+  ...TELLING,
   whole(20_260_105),
   whole(1_000_003),
   whole(2_254_654_918),
@@ -45,6 +46,5 @@ export const FIXED_LIVES: readonly Life[] = [
   whole(374_376_334),
   whole(3_500_858_092),
   whole(23),
-  ...TELLING,
   ...SHORT_LIVES,
 ]
