@@ -22,6 +22,7 @@ test('a backup of a server is a file that serves, and restores into a server', a
   await on(fresh, 'restore', copy)
   assert.equal(await on(fresh, 'plan', 'list', '--json'), await on(url, 'plan', 'list', '--json'))
   assert.match(await on(fresh, 'audit'), /database\.restore/)
+  await on(fresh, 'check')
 
   // What is there gives way only when asked to, and is kept.
   await on(url, 'partner', 'create', 'later', '--name', 'Later')

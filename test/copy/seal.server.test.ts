@@ -180,6 +180,7 @@ suite('seal', { concurrency: 2 }, () => {
       await on(source, 'copy', '--unseal')
       await on(source, 'partner', 'create', 'again', '--name', 'Again')
       assert.match(await on(source, 'audit'), /database\.unseal/)
+      await on(source, 'check')
       assert.equal((await refused(source, 'copy', '--unseal')).exit, 2)
       await before.addPartner({ partnerSlug: 'third', name: 'Third' }, AUDIT)
     })

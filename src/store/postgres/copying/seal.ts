@@ -6,6 +6,7 @@ import pg, { type ClientBase } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
 import type { AuditEntry } from '../../audit.ts'
 import { type Seal, sealedWords } from '../../copying/seal-words.ts'
+import { auditParams } from '../../rows/audit.ts'
 import { instant } from '../../rows/instant.ts'
 import { SERVER_MS_SQL } from '../server/clock.ts'
 import { SEALED_STATE } from '../server/error-words.ts'
@@ -55,14 +56,18 @@ export async function auditThroughSeal(
 ): Promise<void> {
   const seal = await sealOf(client)
   if (seal) await breakSeal(client)
-  const { osUser, action, subject, detail } = entry
   await client.query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`)
+  const row = auditParams(entry, clock?.() ?? (await serverClock(client)))
   await client.query(
-    `insert into audit (at, os_user, action, subject, detail)
-     values (coalesce($1::bigint, ${SERVER_MS_SQL}), $2, $3, $4, $5)`,
-    [clock?.() ?? null, osUser, action, subject, JSON.stringify(detail)],
+    'insert into audit (at, os_user, action, subject, detail, digest) values ($1, $2, $3, $4, $5, $6)',
+    [row.at, row.os_user, row.action, row.subject, row.detail, row.digest],
   )
   if (seal) await setSeal(client, seal)
+}
+
+async function serverClock(client: Asking): Promise<Instant> {
+  const { rows } = await client.query(`select ${SERVER_MS_SQL} as now`)
+  return instant((rows as [{ now: bigint }])[0].now)
 }
 
 /** Every table of the schema that the connection uses. */
