@@ -45,20 +45,29 @@ function tierByTheGuide({ period, activity }: Statement, { tiers, overrides }: S
     if (one.fromMonth <= period.month && (named === null || one.fromMonth > named.fromMonth)) named = one
   const override = named?.tierName ? current.get(named.tierName) : undefined
   if (override) return { tier: override, source: 'override' }
-  const age = (tier: Tier): string => `${firstMonth.get(tier.name)} ${tier.name}`
+  // Older is what began in an earlier month, and of one month what was set first.
+  const isOlder = (one: Tier, than: Tier): boolean => {
+    const [own, other] = [firstMonth.get(one.name) ?? '', firstMonth.get(than.name) ?? '']
+    return own === other ? one.place < than.place : own < other
+  }
   let best: Tier | null = null
   for (const tier of current.values()) {
     if (tier.minVolume === null) continue
-    if (best === null || isBetter(tier, best, activity.volume, age)) best = tier
+    if (best === null || isBetter(tier, best, activity.volume, isOlder)) best = tier
   }
   if (best === null) throw new Error('no stored tier has a volume')
   return { tier: best, source: 'volume' }
 }
 
 /** What is reached comes before what is not; of reached ones the higher, of others the lower; of equals the older. */
-function isBetter(one: Tier, than: Tier, volume: bigint, age: (tier: Tier) => string): boolean {
+function isBetter(
+  one: Tier,
+  than: Tier,
+  volume: bigint,
+  isOlder: (one: Tier, than: Tier) => boolean,
+): boolean {
   const [a, b] = [one.minVolume ?? 0n, than.minVolume ?? 0n]
-  if (a === b) return age(one) < age(than)
+  if (a === b) return isOlder(one, than)
   const [reachesOne, reachesOther] = [volume >= a, volume >= b]
   if (reachesOne !== reachesOther) return reachesOne
   return reachesOne ? a > b : a < b

@@ -8,6 +8,8 @@ export type Tier = {
   name: string
   /** The first month (YYYY-MM) this version is in force. */
   fromMonth: string
+  /** How many names had been set when this one was first, itself included. All its versions have the same. */
+  place: number
   /** The volume of a month from which on it applies; null for a tier that is for overrides only. */
   minVolume: Usd | null
   rateBps: number
@@ -52,6 +54,7 @@ export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instan
   const made: Tier = {
     name,
     fromMonth,
+    place: placeOf(versions, name),
     minVolume: terms.minVolume === undefined ? (before?.minVolume ?? null) : terms.minVolume,
     rateBps,
     perActiveUser: terms.perActiveUser ?? before?.perActiveUser ?? ZERO_USD,
@@ -60,6 +63,10 @@ export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instan
   refuseNoVolumes(versions, made)
   return made
 }
+
+/** A new name comes after all others, whatever month it begins in. */
+const placeOf = (versions: readonly Tier[], name: string): number =>
+  versions.find((tier) => tier.name === name)?.place ?? 1 + Math.max(0, ...versions.map(({ place }) => place))
 
 /** Without a tier that has a volume, a partner without an override could not be charged. */
 function refuseNoVolumes(versions: readonly Tier[], made: Tier): void {
@@ -110,7 +117,8 @@ const FIRST_TIERS = '1970-01'
 
 /**
  * The version of each tier in force in a month, by the volume it begins at, those for overrides only first. Of those
- * that begin at the same one the tier that was there first comes last, where the choice by volume finds it.
+ * that begin at the same one the oldest comes last, where the choice by volume finds it: the one in force since the
+ * earliest month, and of one month the one that was set first.
  */
 export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
   const asked = month < FIRST_TIERS ? FIRST_TIERS : month
@@ -124,12 +132,12 @@ export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
     (a, b) =>
       order(a.tier.minVolume ?? -1n, b.tier.minVolume ?? -1n) ||
       order(b.since, a.since) ||
-      order(b.tier.name, a.tier.name),
+      order(b.tier.place, a.tier.place),
   )
   return dated.map(({ tier }) => tier)
 }
 
-const order = <T extends string | bigint>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
+const order = <T extends string | bigint | number>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
 
 /**
  * The override where there is one in force, else the highest tier the volume reaches, else the lowest there is, of

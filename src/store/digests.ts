@@ -74,7 +74,7 @@ export const DIGESTED = {
   webhooks: table('tenant_id', 'tenant_id url secret created_at'),
   tiers: table(
     'name from_month',
-    'name from_month min_volume_usd rate_bps per_active_user_usd monthly_minimum_usd',
+    'name from_month min_volume_usd rate_bps per_active_user_usd monthly_minimum_usd place',
   ),
   tier_overrides: table('partner_slug from_month', 'partner_slug from_month tier_name'),
   closed_months: table('month', 'month period_end closed_at'),

@@ -71,6 +71,36 @@ test('a month below zero is charged by the lowest tier with a volume, and by non
   }
 })
 
+test('of two tiers with one volume and one month, the one that was set first is charged', async (t) => {
+  const service = await startService(t, { environment: 'live' })
+  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
+  await succeed(service, 'POST', confirmPath(id), fill('o1', '10.00'))
+  await shell(service, ['trade', 'adjust', id, '--usd', '30', '--btc', '0.00045', '--reason', 'as bought'])
+  const charged = async () => {
+    const { pricing_tier, total_fee_usd } = await succeed(
+      service,
+      'GET',
+      '/partner/v1/billing/monthly?month=2026-01',
+    )
+    await shell(service, ['billing', 'reconcile', '--month', '2026-01'])
+    return `${pricing_tier} ${total_fee_usd}`
+  }
+  await shell(service, ['tier', 'set', 'growth', '--min-volume-usd', '0'])
+  assert.equal(await charged(), 'starter 0.15')
+  const at5 = ['--min-volume-usd', '5', '--rate-bps']
+  await shell(service, ['tier', 'set', 'bb', ...at5, '2', '--monthly-minimum-usd', '1'])
+  await shell(service, ['tier', 'set', 'aa', ...at5, '1', '--monthly-minimum-usd', '3000'])
+  assert.equal(await charged(), 'bb 1.00')
+  // A version of its own month leaves a name where it was.
+  await shell(service, ['tier', 'set', 'bb', '--monthly-minimum-usd', '2'])
+  assert.equal(await charged(), 'bb 2.00')
+  const listed: { name: string }[] = JSON.parse(await shell(service, ['--json', 'tier', 'list']))
+  assert.deepEqual(
+    listed.map(({ name }) => name),
+    ['starter', 'growth', 'scale', 'growth', 'bb', 'aa'],
+  )
+})
+
 test('one tier keeps a volume, in every month that is to come', async (t) => {
   const service = await startService(t, { environment: 'live' })
   for (const name of ['growth', 'scale'])
@@ -132,10 +162,14 @@ test('the two ways agree on every tier and fee, over many sets of tiers', () => 
   const pick = <T>(from: readonly T[]): T => from[below(from.length)] as T
   const months = ['1970-01', '2026-01', '2026-02', '2026-03']
   for (let i = 0; i < 5_000; i++) {
-    const tiers: Tier[] = [tier()]
+    const tiers: Tier[] = [tier({ place: 4 })]
+    const names = ['a', 'b', 'vip'].sort(() => random() - 0.5)
+    const places = new Map(['', ...names, 'starter'].map((name, place) => [name, place]))
     for (let n = below(6); n > 0; n--) {
+      const name = pick(['a', 'b', 'vip', 'starter'])
       const one = tier({
-        name: pick(['a', 'b', 'vip', 'starter']),
+        name,
+        place: places.get(name) ?? 0,
         fromMonth: pick(months),
         minVolume: pick([null, usd('0.00'), usd('5.00'), usd('7.00')]),
         rateBps: below(10_001),

@@ -9,9 +9,9 @@ import { tier } from '../support/tier.ts'
 
 const VERSIONS: Tier[] = [
   tier(),
-  tier({ name: 'growth', minVolume: usd('1000000.00'), rateBps: 35 }),
-  tier({ name: 'growth', minVolume: usd('500000.00'), rateBps: 30, fromMonth: '2026-03' }),
-  tier({ name: 'vip', rateBps: 1, fromMonth: '2026-02' }),
+  tier({ name: 'growth', place: 2, minVolume: usd('1000000.00'), rateBps: 35 }),
+  tier({ name: 'growth', place: 2, minVolume: usd('500000.00'), rateBps: 30, fromMonth: '2026-03' }),
+  tier({ name: 'vip', place: 3, rateBps: 1, fromMonth: '2026-02' }),
 ]
 const CHOICES: [
   month: string,
@@ -42,13 +42,14 @@ for (const [month, volume, override, name, bps, source] of CHOICES) {
 
 test('of tiers that begin at one volume the one that was there first is charged, whatever comes later', () => {
   const many = Array.from({ length: 50 }, (_, i) =>
-    tier({ name: `t${i}`, fromMonth: `20${30 + (i % 40)}-01`, rateBps: i }),
+    tier({ name: `t${i}`, fromMonth: `20${30 + (i % 40)}-01`, place: 60 - i, rateBps: i }),
   )
   const at = (versions: Tier[]) => chooseTier(tiersInForce(versions, '2090-01'), null, usd('5.00')).tier.name
   assert.equal(at([...VERSIONS, ...many]), 'starter')
   const edited = tier({ fromMonth: '2089-01', rateBps: 45 })
   assert.equal(at([...many, edited, ...VERSIONS]), 'starter')
-  assert.equal(at(many), 't0')
+  // Of t0 and t40, which begin in the same month, t40 was set first.
+  assert.equal(at(many), 't40')
 })
 
 test('an override that names what is not in force is never passed over in silence', () => {
@@ -92,6 +93,7 @@ const SET: [what: string, terms: TierTerms, made: Tier][] = [
     { ...GROWTH, fromMonth: '2026-04', perActiveUser: usd('1.00') },
     tier({
       name: 'growth',
+      place: 2,
       fromMonth: '2026-04',
       minVolume: usd('500000.00'),
       rateBps: 33,
@@ -101,18 +103,19 @@ const SET: [what: string, terms: TierTerms, made: Tier][] = [
   [
     'without a month, in the present one, before a version that is to come',
     GROWTH,
-    tier({ name: 'growth', fromMonth: '2026-02', minVolume: usd('1000000.00'), rateBps: 33 }),
+    tier({ name: 'growth', place: 2, fromMonth: '2026-02', minVolume: usd('1000000.00'), rateBps: 33 }),
   ],
   [
     'zero is given, and not left out',
     { ...GROWTH, minVolume: usd('0.00') },
-    tier({ name: 'growth', fromMonth: '2026-02', rateBps: 33 }),
+    tier({ name: 'growth', place: 2, fromMonth: '2026-02', rateBps: 33 }),
   ],
   [
     'a tier that is new begins with nothing',
     { name: 'flat', rateBps: 0, fromMonth: '2026-02', monthlyMinimum: usd('250.00') },
     tier({
       name: 'flat',
+      place: 4,
       fromMonth: '2026-02',
       minVolume: null,
       rateBps: 0,

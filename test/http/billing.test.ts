@@ -252,6 +252,7 @@ test('no minimum for a month that was over before the partner came', async (t) =
   const tier = {
     name: 'starter',
     fromMonth: '2026-01',
+    place: 1,
     minVolume: usd('0.00'),
     rateBps: 50,
     perActiveUser: usd('0.00'),

@@ -8,6 +8,7 @@ import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { usd } from '../../src/core/money.ts'
 import { readMigrations } from '../../src/resources.ts'
+import { textDigest } from '../../src/store/digests.ts'
 import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { configure } from '../../src/store/sqlite/file/settings.ts'
 import { openStore, readMigrationStates } from '../../src/store/sqlite/open.ts'
@@ -127,6 +128,47 @@ test('an upgrade takes the volume of tiers that none has ever led to, and leaves
     ['vip', '2026-01', 0n],
     ['starter', '2026-02', 500n],
   ])
+})
+
+test('an upgrade puts tiers in the order in which they were set, and makes no changed one good', async (t) => {
+  const [present, old] = [await filled(t), fileIn(t)]
+  firstSchemaOf(present, old)
+  for (const [name, month] of [
+    ['aa', '2026-02'],
+    ['bb', '2026-02'],
+    ['cc', '2026-01'],
+  ] as const)
+    tamper(old, `insert into tiers values ('${name}', '${month}', 500, 7, 0, 0)`)
+  for (const name of ['growth', 'bb', 'cc', 'aa', 'bb'])
+    tamper(
+      old,
+      `insert into audit (at, os_user, action, subject, detail) values (1, 'root', 'tier.set', '${name}', '{}')`,
+    )
+  const places = async (file: string) => {
+    const store = await open(file)
+    const tiers = await store.listTiers()
+    const faults = await store.findFaults()
+    await store.close()
+    return {
+      tiers: tiers.map(({ name, place }) => `${name} ${place}`),
+      faults: faults.map((one) => one.subject),
+    }
+  }
+  const expected = ['starter 1', 'growth 2', 'scale 3', 'cc 4', 'bb 5', 'aa 6']
+  assert.deepEqual(await places(old), { tiers: expected, faults: [] })
+  // As it was before the upgrade, with one row changed since its digest was made.
+  const digest = (text: string) =>
+    `update tiers set digest = ${textDigest(text)} where name = '${text.slice(0, 2)}'`
+  tamper(old, "delete from tiers where name not in ('aa', 'bb', 'starter')")
+  tamper(old, "delete from tiers where name = 'starter' and from_month <> '1970-01'")
+  for (const text of ['aa|2026-02|500|7|0|0', 'bb|2026-02|500|70|0|0']) tamper(old, digest(text))
+  tamper(old, `update tiers set digest = ${textDigest('starter|1970-01|0|50|0|0')} where name = 'starter'`)
+  tamper(old, 'alter table tiers drop column place')
+  tamper(old, "delete from migrations where name = '0021_order_of_tiers.sql'")
+  assert.deepEqual(await places(old), {
+    tiers: ['starter 1', 'bb 2', 'aa 3'],
+    faults: ['tiers row bb 2026-02'],
+  })
 })
 
 test('a file of somebody else is refused and left as it was', async (t) => {

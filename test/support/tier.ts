@@ -7,6 +7,7 @@ import type { Tier } from '../../src/core/tier.ts'
 export const tier = (more: Partial<Tier> = {}): Tier => ({
   name: 'starter',
   fromMonth: '1970-01',
+  place: 1,
   minVolume: usd('0.00'),
   rateBps: 50,
   perActiveUser: usd('0.00'),

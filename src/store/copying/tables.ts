@@ -110,7 +110,7 @@ export const TABLES: readonly Table[] = [
   table(
     'tiers',
     'name from_month',
-    'name:text from_month:text min_volume_usd rate_bps per_active_user_usd monthly_minimum_usd digest',
+    'name:text from_month:text min_volume_usd rate_bps per_active_user_usd monthly_minimum_usd digest place',
   ),
   table(
     'tier_overrides',

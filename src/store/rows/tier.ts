@@ -7,6 +7,7 @@ import { intact, withDigest } from '../digests.ts'
 export type TierRow = {
   name: string
   from_month: string
+  place: bigint
   min_volume_usd: bigint | null
   rate_bps: bigint
   per_active_user_usd: bigint
@@ -15,6 +16,7 @@ export type TierRow = {
 export const tierOf = (row: TierRow): Tier => ({
   name: row.name,
   fromMonth: row.from_month,
+  place: Number(row.place),
   minVolume: row.min_volume_usd as Usd | null,
   rateBps: Number(row.rate_bps),
   perActiveUser: row.per_active_user_usd as Usd,
@@ -24,6 +26,7 @@ export const tierParams = (tier: Tier) =>
   withDigest('tiers', {
     name: tier.name,
     from_month: tier.fromMonth,
+    place: tier.place,
     min_volume_usd: tier.minVolume,
     rate_bps: tier.rateBps,
     per_active_user_usd: tier.perActiveUser,

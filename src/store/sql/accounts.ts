@@ -32,8 +32,8 @@ export const UPDATE_KEY = `
   where key_id = :key_id`
 
 export const PUT_TIER = `
-  insert into tiers (name, from_month, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd, digest)
-  values (:name, :from_month, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd,
+  insert into tiers (name, from_month, place, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd, digest)
+  values (:name, :from_month, :place, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd,
     :digest)
   on conflict (name, from_month) do update set min_volume_usd = excluded.min_volume_usd,
     rate_bps = excluded.rate_bps, per_active_user_usd = excluded.per_active_user_usd,

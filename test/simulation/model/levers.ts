@@ -121,10 +121,13 @@ export function setTier(
     .filter((tier) => tier.name === name && tier.from <= month)
     .sort((a, b) => (a.from < b.from ? -1 : 1))
     .at(-1)
+  const own = state.tiers.find((tier) => tier.name === name)
+  const place = own?.place ?? 1 + new Set(state.tiers.map((tier) => tier.name)).size
   state.tiers = state.tiers.filter((tier) => tier.name !== name || tier.from !== month)
   state.tiers.push({
     name,
     from: month,
+    place,
     minVolume: amounts.volume ?? before?.minVolume ?? null,
     bps,
     perUser: amounts.perUser ?? before?.perUser ?? 0n,

@@ -167,6 +167,7 @@ export type Execution = {
 export type Tier = {
   name: string
   from: string
+  place: number
   /** Null for a tier that no volume reaches: it is for overrides. */
   minVolume: bigint | null
   bps: number
@@ -232,9 +233,10 @@ export type State = {
 }
 
 export function emptyState(clock: number): State {
-  const tier = (name: string, minVolume: bigint, bps: number): Tier => ({
+  const tier = (place: number, name: string, minVolume: bigint, bps: number): Tier => ({
     name,
     from: '1970-01',
+    place,
     minVolume: minVolume * 100_000_000n,
     bps,
     perUser: 0n,
@@ -248,7 +250,7 @@ export function emptyState(clock: number): State {
     keys: new Map(),
     plans: [],
     executions: [],
-    tiers: [tier('starter', 0n, 50), tier('growth', 1_000_000n, 35), tier('scale', 10_000_000n, 20)],
+    tiers: [tier(1, 'starter', 0n, 50), tier(2, 'growth', 1_000_000n, 35), tier(3, 'scale', 10_000_000n, 20)],
     overrides: [],
     closedMonths: new Set(),
     passes: [],

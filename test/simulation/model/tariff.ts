@@ -51,15 +51,17 @@ function byVolume(state: State, month: string, volume: bigint): Tier {
   return applied.tier
 }
 
-/** The names of all tiers: by the month that they begin in, which is all that is kept of their age; else by name. */
+/** The names of all tiers: by the month that they begin in, and within a month as they were set. */
 function oldestFirst({ tiers }: State): string[] {
   const begins = new Map<string, string>()
-  for (const { name, from } of tiers) {
+  const places = new Map<string, number>()
+  for (const { name, from, place } of tiers) {
+    places.set(name, place)
     const known = begins.get(name)
     if (known === undefined || from < known) begins.set(name, from)
   }
-  const byAge = [...begins].map(([name, since]) => ({ name, since }))
-  byAge.sort((a, b) => (a.since === b.since ? (a.name < b.name ? -1 : 1) : a.since < b.since ? -1 : 1))
+  const byAge = [...begins].map(([name, since]) => ({ name, since, place: places.get(name) ?? 0 }))
+  byAge.sort((a, b) => (a.since === b.since ? a.place - b.place : a.since < b.since ? -1 : 1))
   return byAge.map(({ name }) => name)
 }
 

@@ -89,6 +89,14 @@ export const DECIDING: Record<string, readonly string[]> = {
     'partner_order_id',
   ],
   webhooks: ['tenant_id', 'url', 'secret', 'status'],
-  tiers: ['name', 'from_month', 'min_volume_usd', 'rate_bps', 'per_active_user_usd', 'monthly_minimum_usd'],
+  tiers: [
+    'name',
+    'from_month',
+    'place',
+    'min_volume_usd',
+    'rate_bps',
+    'per_active_user_usd',
+    'monthly_minimum_usd',
+  ],
   tier_overrides: ['partner_slug', 'from_month', 'tier_name'],
 }

@@ -256,29 +256,32 @@ export const partnerContract: Contract = {
     assert.deepEqual(await seen(), before)
   },
 
+  'tiers are listed, and counted, in the order in which they were first set': async (t, open) => {
+    const { store } = await openWorld(t, open)
+    for (const name of ['zz', 'aa', 'zz']) {
+      const terms = { name, fromMonth: '2026-02', rateBps: 1 }
+      await store.putTier((versions, at) => setTier(versions, terms, at), noted)
+    }
+    const listed = (await store.listTiers()).map(({ name, place }) => `${name} ${place}`)
+    assert.deepEqual(listed, ['starter 1', 'growth 2', 'scale 3', 'zz 4', 'aa 5'])
+  },
+
   'a tier without a volume stays without one': async (t, open) => {
     const { store } = await openWorld(t, open)
-    const tier = { ...TIER, name: 'vip', minVolume: null }
-    await store.putTier(
-      () => tier,
-      () => AUDIT,
-    )
+    const tier = { ...TIER, name: 'vip', place: 4, minVolume: null }
+    await store.putTier(() => tier, noted)
     assert.deepEqual((await store.listTiers()).at(-1), tier)
-    await store.putTier(
-      () => ({ ...tier, minVolume: usd('5') }),
-      () => AUDIT,
-    )
-    await store.putTier(
-      () => tier,
-      () => AUDIT,
-    )
+    await store.putTier(() => ({ ...tier, minVolume: usd('5') }), noted)
+    await store.putTier(() => tier, noted)
     assert.deepEqual((await store.listTiers()).at(-1), tier)
   },
 }
 
+const noted = () => AUDIT
 const TIER = {
   name: 'growth',
   fromMonth: '2026-02',
+  place: 2,
   minVolume: usd('500000'),
   rateBps: 33,
   perActiveUser: usd('0.10'),

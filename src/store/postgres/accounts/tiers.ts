@@ -22,7 +22,7 @@ import { addAudit } from './audit.ts'
 const PARTNER = query<{ created_at: bigint }>('select created_at from partners where partner_slug = :slug')
 /** A decision on a tier depends on all the others, so only one write at a time may change them. */
 const ALONE = query('lock table tiers in share row exclusive mode')
-const LIST = query<TierRow>('select * from tiers order by from_month, min_volume_usd nulls last, name')
+const LIST = query<TierRow>('select * from tiers order by from_month, place')
 const PUT = query(PUT_TIER)
 const FIRST_MONTH = query<{ month: string | null }>(
   'select min(from_month) as month from tiers where name = :tier',

@@ -21,7 +21,7 @@ import type { AuditLog } from './audit.ts'
 export function createTierStore({ db, read, write }: Connection, audit: AuditLog): TierStore {
   const sql = {
     partner: db.prepare<[string], bigint>('select created_at from partners where partner_slug = ?').pluck(),
-    list: db.prepare<[], TierRow>('select * from tiers order by from_month, min_volume_usd nulls last, name'),
+    list: db.prepare<[], TierRow>('select * from tiers order by from_month, place'),
     put: db.prepare(PUT_TIER),
     firstMonth: db
       .prepare<[string], string | null>('select min(from_month) from tiers where name = ?')
