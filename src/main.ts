@@ -7,6 +7,7 @@ import { createProgram, VERSION_ASKED } from './cli/program.ts'
 import { askedHelp } from './cli/shared/asked-help.ts'
 import { EXIT, failureOf } from './cli/shared/exit-codes.ts'
 import { misspelt, unknownVariables } from './cli/shared/misspelt.ts'
+import { onSameDatabase } from './cli/shared/on-database.ts'
 import { wholeOutput } from './cli/shared/whole-output.ts'
 import { versionJson } from './cli/version.ts'
 import { visible } from './core/visible-text.ts'
@@ -44,13 +45,13 @@ export async function run(
       return EXIT.done
     }
     if (error instanceof CommanderError) error.message += remark(error.message)
-    return report(error, { json, warnings: cli.warnings }, streams)
+    return report(error, { json, warnings: cli.warnings, self: cli.self() }, streams)
   }
 }
 
-type Reporting = { json: boolean; warnings: readonly string[] }
+type Reporting = { json: boolean; warnings: readonly string[]; self: string }
 
-function report(error: unknown, { json, warnings }: Reporting, { err }: Pick<Streams, 'err'>): number {
+function report(error: unknown, { json, warnings, self }: Reporting, { err }: Pick<Streams, 'err'>): number {
   const beside = warnings.length > 0 ? { warnings } : {}
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return EXIT.done
@@ -64,7 +65,7 @@ function report(error: unknown, { json, warnings }: Reporting, { err }: Pick<Str
     return EXIT.usage
   }
   const { exitCode, code, message: said } = failureOf(error)
-  const message = withoutSecrets(said)
+  const message = onSameDatabase(withoutSecrets(said), self)
   err.write(
     json ? `${JSON.stringify({ error: { code, message }, ...beside })}\n` : `error: ${visible(message)}\n`,
   )
@@ -83,7 +84,7 @@ export async function main(): Promise<void> {
     // A reader that has seen enough (`| head`) is not a failure.
     if (error.code === 'EPIPE' && loss === null) process.exit(EXIT.done)
     const unwritten = new Error(unwrittenBecause(error, loss))
-    process.exit(report(unwritten, { json: argv.includes('--json'), warnings: [] }, { err }))
+    process.exit(report(unwritten, { json: argv.includes('--json'), warnings: [], self: 'tranche' }, { err }))
   })
   // Nobody reads the complaint: the exit code has to do.
   err.on('error', () => {})

@@ -109,12 +109,12 @@ async function takeAll(
 }
 
 async function report(cli: Cli, outcome: Outcome): Promise<void> {
-  const { reportLines, warningsOf } = await import('./init/printed-outcome.ts')
+  const { onInstalled, reportLines, warningsOf } = await import('./init/printed-outcome.ts')
   const { place, scheduler, trial, taken, partner, first } = outcome
   for (const warning of warningsOf(scheduler)) warn(cli, warning)
   const key = first?.key ?? null
   if (key) {
-    const remedy = `run \`tranche key revoke ${key.key_id}\`, and create another.`
+    const remedy = `run \`${onInstalled(place, `key revoke ${key.key_id}`)}\`, and create another.`
     cli.streams.shownOnce?.({ what: `the key ${key.key_id}`, remedy })
   }
   const { program, settings } = place

@@ -28,6 +28,8 @@ import { type OpsOptions, type OpsPlace, opsListenOption, opsOf } from './serve/
 import { opsTokenOption } from './serve/ops-token.ts'
 import { DRAIN_LIMIT_MS, drain } from './serve/stop.ts'
 import type { TlsOptions } from './serve/tls.ts'
+import { commandLine } from './shared/findings.ts'
+import { onSameDatabase } from './shared/on-database.ts'
 import { createPing, type Ping, pingOption } from './tick/ping.ts'
 
 /** How long an opening may take before it is worth a line. */
@@ -247,11 +249,14 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   // Only a warning: a database that is away for a moment does not end a service that has started.
   const partners = await store.listPartners().catch(() => null)
   if (partners?.length === 0)
-    log.warn({ db: where.db }, options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER)
+    log.warn(
+      { db: where.db },
+      onSameDatabase(options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER, cli.self()),
+    )
   const seal = await store.readSeal().catch(() => null)
   if (seal) log.warn({ db: where.db }, (await import('../store/copying/seal-words.ts')).sealedWords(seal))
 
-  const watch = watchForLosses(store, log)
+  const watch = watchForLosses(store, log, commandLine(cli.self(), RESUME))
   const signal = await options.stopped
   clearInterval(watch)
   await drain({ listeners, scheduler, log, signal, limitMs: options.drainLimit })
@@ -260,7 +265,7 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
 /** How soon a service without calls notices that its server has lost what was answered. A write notices at once. */
 const LOSS_LOOK_MS = 5_000
 
-function watchForLosses(store: Store, log: Log): NodeJS.Timeout {
+function watchForLosses(store: Store, log: Log, resume: string): NodeJS.Timeout {
   let told = 0
   const look = async (): Promise<void> => {
     // A server that is away is noticed elsewhere.
@@ -269,7 +274,7 @@ function watchForLosses(store: Store, log: Log): NodeJS.Timeout {
     told = lost.lostId
     log.error(
       { ...lost },
-      `${lostInWords(lost)}; nothing fires and nothing is handed out until \`${RESUME.join(' ')}\``,
+      `${lostInWords(lost)}; nothing fires and nothing is handed out until \`${resume}\``,
     )
   }
   void look()
@@ -278,6 +283,6 @@ function watchForLosses(store: Store, log: Log): NodeJS.Timeout {
 
 const MADE = 'there was no database here, so a new one was made'
 const NO_PARTNER =
-  'this database has no partner yet, so every call is answered 401: add one with `tranche partner create`, or name another database with --db'
+  'this database has no partner yet, so every call is answered 401: add one with `tranche partner create SLUG --name NAME`, or name another database with --db'
 
 const addressesOf = ({ api, ops }: Listeners) => ({ url: api.url, ...(ops && { ops_url: ops.url }) })

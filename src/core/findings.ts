@@ -273,7 +273,7 @@ function lateFills({ tenant, lateFills: late }: PartnerSeen): Vital | null {
     subject: tenantName(tenant),
     message:
       oldestAt === null
-        ? `${unkept} reported and refused, counted and not kept, such as of ${firstUnkept}: ask the partner, then \`tranche execution dismiss-late\``
+        ? `${unkept} reported and refused, counted and not kept, such as of ${firstUnkept}: ask the partner, then \`tranche execution dismiss-late ${firstUnkept} --reason TEXT\``
         : `${kept} reported and refused, and not decided on, the oldest since ${formatInstant(oldestAt)}${more}`,
     next: ['tranche', 'execution', ...(kept === 0 && firstUnkept ? ['show', firstUnkept] : ['late-fills'])],
   }

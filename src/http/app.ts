@@ -115,6 +115,7 @@ export function createApp(options: AppOptions): App {
       status: outcome.status,
       duration_ms: Math.round((performance.now() - started) * 100) / 100,
       ...(ignored !== null && { ignored_fields: ignored }),
+      ...(outcome.contentType !== undefined && { content_type: outcome.contentType }),
     }
     note(line, outcome.bug)
     event.res.status = outcome.status
@@ -180,7 +181,13 @@ const NOT_GET = new Refusal(405, 'Method Not Allowed', { allow: 'GET' })
 
 type Trail = { caller: KeySeen | null; turn: Turn | null; ignored: Ignored[] }
 type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }
-type Outcome = { status: number; text: string; headers: Record<string, string>; bug: unknown }
+type Outcome = {
+  status: number
+  text: string
+  headers: Record<string, string>
+  bug: unknown
+  contentType?: string | undefined
+}
 
 function routeFor(method: string, routes: readonly Route[]): Route {
   if (routes.length === 0) throw new Refusal(404, 'Not Found')
@@ -199,7 +206,8 @@ async function readBody(event: H3Event, route: Route, trail: Trail): Promise<unk
 
 function refusalOf(error: unknown): Outcome {
   if (error instanceof Refusal) {
-    return { status: error.status, text: textOf(error.detail), headers: error.headers, bug: null }
+    const { status, detail, headers, contentType } = error
+    return { status, text: textOf(detail), headers, bug: null, contentType }
   }
   if (error instanceof Problem) {
     const { code, message } = error

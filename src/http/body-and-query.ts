@@ -19,7 +19,7 @@ export async function readText(request: H3Event['req']): Promise<string> {
 export async function readObject(request: H3Event['req']): Promise<object> {
   const text = await readText(request)
   if (text.trim() === '') throw invalid([{ type: 'missing', loc: ['body'], msg: 'Field required' }])
-  const json = parseJson(text)
+  const json = parseJson(text, request)
   if (json === null || typeof json !== 'object' || Array.isArray(json)) {
     const msg = 'Input should be a valid dictionary or object to extract fields from'
     throw invalid([{ type: 'model_attributes_type', loc: ['body'], msg }])
@@ -103,13 +103,26 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-function parseJson(text: string): unknown {
+function parseJson(text: string, request: H3Event['req']): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw invalid([{ type: 'json_invalid', loc: ['body', errorOffset(text)], msg: 'JSON decode error' }])
+    const detail = { type: 'json_invalid', loc: ['body', errorOffset(text)], msg: 'JSON decode error' }
+    throw new Refusal(422, [detail], {}, mediaType(request.headers.get('content-type')))
   }
 }
+
+/**
+ * What a client says that it sent, as the log may show it: `type/subtype` in lower case, `none`, or `unreadable` for
+ * what is long, is no media type, or might be a key of ours.
+ */
+function mediaType(header: string | null): string {
+  const [essence = ''] = (header ?? '').split(';', 1)
+  const type = essence.trim().toLowerCase()
+  if (type === '') return 'none'
+  return MEDIA_TYPE.test(type) ? type : 'unreadable'
+}
+const MEDIA_TYPE = /^(?!.*sse_)[\w!#$&^.+-]{1,40}\/[\w!#$&^.+-]{1,80}$/
 
 /** Where a broken text stops being JSON. JSON.parse does not always say where it stopped; a tolerant parser does. */
 function errorOffset(text: string): number {

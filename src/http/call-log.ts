@@ -24,6 +24,8 @@ export type CallLine = {
   duration_ms: number
   /** What it sent and its route does not know, as the header of its answer names it. */
   ignored_fields?: string
+  /** What its client called a body that is not JSON. */
+  content_type?: string
 }
 
 export type CallLog = (line: CallLine, bug: unknown) => void

@@ -9,9 +9,17 @@ export class Refusal extends Error {
   readonly status: number
   readonly detail: string | ValidationDetail[]
   readonly headers: Record<string, string>
+  /** The media type of a body that is not JSON, as the line of the call has it. */
+  readonly contentType: string | undefined
 
-  constructor(status: number, detail: string | ValidationDetail[], headers: Record<string, string> = {}) {
+  constructor(
+    status: number,
+    detail: string | ValidationDetail[],
+    headers: Record<string, string> = {},
+    contentType?: string,
+  ) {
     super(typeof detail === 'string' ? detail : 'validation failed')
+    this.contentType = contentType
     this.status = status
     this.detail = detail
     this.headers = headers

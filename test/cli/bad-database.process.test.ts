@@ -124,6 +124,16 @@ if (canBeOthers()) {
       stderr,
       /^error: \S+tranche\.db cannot be written, .*belongs to root \(mode 755\), the file to root \(mode 644\); run the command as root, with `sudo` before it.*\n$/,
     )
+    const inVariable = spawnSync(programForAll(), ['status'], {
+      uid: 65_534,
+      gid: 65_534,
+      env: { TMPDIR: '/tmp', TRANCHE_DB: file },
+      encoding: 'utf8',
+      cwd: '/',
+    }).stderr
+    const after = `with \`sudo\` before it and \`--db ${file}\` after it, for sudo drops TRANCHE_DB`
+    assert.ok(inVariable.includes(after), inVariable)
+    assert.doesNotMatch(stderr, /drops/)
     const made = join(dirname(file), 'made.db')
     for (const argv of [
       ['serve', '--port', '0'],

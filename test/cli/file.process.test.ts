@@ -1,6 +1,7 @@
 // What commands do about a database because it is a file: where there is none, where there was one, what locks it.
 
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -8,8 +9,9 @@ import SQLite from 'better-sqlite3'
 import { SYSTEM } from '../../src/cli/init/install-places.ts'
 import { INSTALLED } from '../../src/store/sqlite/file/error-words.ts'
 import { runHere } from '../support/command.ts'
+import { EXECUTABLE } from '../support/executable.ts'
 import { hasOwnMachine, onOwnMachine } from '../support/own-machine.ts'
-import { finish, startServe } from '../support/process.ts'
+import { CACHE, finish, startServe } from '../support/process.ts'
 import { errorOf, openShell, succeed, withPartner } from '../support/shell.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -19,7 +21,7 @@ test('a folder without a database gets one, which is said loudly; --no-create re
   assert.deepEqual([refused.code, readdirSync(cwd)], [4, []])
   assert.equal(
     refused.err,
-    `error: There is no database at ${join(cwd, 'tranche.db')}: name the right one with --db, or begin one with \`tranche partner create\`.\n`,
+    `error: There is no database at ${join(cwd, 'tranche.db')}: name the right one with --db, or begin one with \`tranche partner create SLUG --name NAME\`.\n`,
   )
   const first = await startServe(t, [], { cwd })
   const { level, db, msg } = JSON.parse(await first.line('this database has no partner yet'))
@@ -36,6 +38,37 @@ test('a folder without a database gets one, which is said loudly; --no-create re
   const [up, ready, json] = await Promise.all([asked(), asked('--ready'), asked('--ready', '--json')])
   assert.deepEqual([up.code, ready.code, ready.out], [0, 1, `${url}/readyz: HTTP 503\n`])
   assert.deepEqual(JSON.parse(json.out), { ok: false, url: `${url}/readyz`, answer: 'HTTP 503' })
+})
+
+test('what a message tells to run is run on the database that --db or TRANCHE_DB has named', async (t) => {
+  const cwd = temporaryFolder(t)
+  const name = "it's here.db"
+  const refused = await finish(t, ['--db', name, 'partner', 'list'], { cwd })
+  assert.equal(refused.code, 4)
+  const [, told = ''] = /begin one with `(.*)`\.$/m.exec(refused.err) ?? assert.fail(refused.err)
+  const words = told
+    .replace(/^tranche/, '"$0"')
+    .replace('SLUG', 'acme')
+    .replace('NAME', 'Acme')
+  execFileSync('sh', ['-c', words, EXECUTABLE], { cwd, env: CACHE })
+  assert.equal((await finish(t, ['--db', name, 'partner', 'list'], { cwd })).code, 0)
+  assert.deepEqual(
+    readdirSync(cwd).filter((file) => !file.startsWith(name)),
+    [],
+    'and no other was made',
+  )
+
+  const env = { TRANCHE_DB: join(cwd, 'gone.db') }
+  const inVariable = await finish(t, ['partner', 'list'], { cwd, env })
+  assert.match(
+    inVariable.err,
+    /gone\.db: TRANCHE_DB names it: put the right one there, or begin one with `tranche partner create SLUG/,
+  )
+  const given = await finish(t, ['--db', 'other.db', 'partner', 'list'], { cwd, env })
+  assert.match(
+    given.err,
+    /other\.db: name the right one with --db, or begin one with `tranche --db other\.db par/,
+  )
 })
 
 test('a restore adds a line to the audit log that it brings back', async (t) => {
@@ -118,7 +151,9 @@ test('where a service is installed, its settings are named, and the command that
     printf '%s\\n' "$said"
     command=$(printf '%s' "$said" | sed 's/.*run \`//; s/\`, or.*//; s/status$/partner list/')
     cd /
-    eval "$command"`,
+    eval "$command"
+    sed -i 's/^TRANCHE_DB=.*/TRANCHE_DB=\\/srv\\/moved.db/' /etc/tranche/tranche.env
+    eval "$command" 2>&1 || true`,
   )
   assert.equal(code, 0, err)
   assert.match(
@@ -126,4 +161,9 @@ test('where a service is installed, its settings are named, and the command that
     /There is no database at \/home\/somebody\/tranche\.db: the service installed here has its settings in \/etc\/tranche\/tranche\.env/,
   )
   assert.match(out, /acme/)
+  assert.match(
+    out,
+    /at \/srv\/moved\.db: TRANCHE_DB names it: .*; the service installed here has its settings in \/etc\/tranche\/tranche\.env\.$/m,
+    'the command that was just run is not told again',
+  )
 })

@@ -57,7 +57,7 @@ test('a server that is down, a wrong host, a wrong password, no database, no sch
   await assertRefused(url(PASSWORD), {
     exit: 4,
     code: 'database_not_found',
-    says: /There is no tranche database at postgres:\/\/app:\*\*\*@.*`tranche partner create`/,
+    says: /There is no tranche database at postgres:\/\/app:\*\*\*@.*: name the right one in --db or TRANCHE_DB, or begin one with `TRANCHE_DB="\$TRANCHE_DB" tranche partner create SLUG/,
   })
   await migrated(url(PASSWORD))
   assert.equal((await runHere(['--db', url(PASSWORD), 'partner', 'list'])).code, 0)
@@ -224,6 +224,46 @@ test('something that is not PostgreSQL, or wants to know somebody in a way that 
       code: 'storage_failed',
       says,
     })
+  }
+})
+
+test('another program at the port is named, with the beginning of what it says and no more', async (t) => {
+  const long = `greetings \x1b[31m${'x'.repeat(99)}`
+  for (const [greets, answer, says] of [
+    [
+      false,
+      'HTTP/1.1 400 Bad Request\r\n\r\n',
+      /but a web server, which says "HTTP\/1\.1 400 Bad Request": check/,
+    ],
+    [
+      true,
+      'SSH-2.0-OpenSSH_9.2p1\r\n',
+      /but an SSH server, which says "SSH-2\.0-OpenSSH_9\.2p1": check the host and/,
+    ],
+    [
+      false,
+      '\x15\x03\x01\0\x02\x02\x46',
+      /but a server of TLS, which wants it from the first byte: check the host/,
+    ],
+    [true, 'I\0\0\0\x0a8.0.36\0', /but MySQL or MariaDB: check the host and the port\.$/],
+    [true, long, /but something that says "greetings": check the host and the port\.$/],
+    [true, 'y'.repeat(99), /but something that says "y{60}\.\.\.": check the host and the port\.$/],
+  ] as const) {
+    const fake = createServer((socket) => {
+      socket.on('error', () => {})
+      const send = () => socket.end(Buffer.from(answer, 'latin1'))
+      if (greets) send()
+      else socket.once('data', send)
+    })
+    await new Promise<void>((resolve) => fake.listen(0, '127.0.0.1', resolve))
+    t.after(() => fake.close())
+    const { port } = fake.address() as AddressInfo
+    for (const mode of ['', '?sslmode=require'])
+      await assertRefused(`postgres://app:${PASSWORD}@127.0.0.1:${port}/app${mode}`, {
+        exit: 1,
+        code: 'storage_failed',
+        says,
+      })
   }
 })
 

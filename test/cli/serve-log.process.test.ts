@@ -81,7 +81,10 @@ suite('the log of serve', { concurrency: 2 }, () => {
       calls,
     )
     const fields = 'level time request_id method route partner_slug environment status duration_ms msg'
-    for (const line of requests) assert.equal(Object.keys(line).join(' '), fields)
+    for (const { content_type, ...line } of requests) {
+      assert.equal(Object.keys(line).join(' '), fields)
+      assert.ok(content_type === undefined || line.status === 422, content_type)
+    }
     const ops = lines.filter(({ msg }) => msg === 'ops request')
     assert.deepEqual(
       ops.map(({ level, route, status }) => [level, route, status]),

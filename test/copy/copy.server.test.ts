@@ -153,7 +153,10 @@ suite('copy', { concurrency: 2 }, () => {
     for (const to of [url, beside('faulty.db')]) {
       const { exit, code, message } = await refused(file, 'copy', '--to', to)
       assert.deepEqual([exit, code], [1, 'bad_file'])
-      assert.match(message, /The check finds \d+ faults? in .*window_spent/)
+      assert.match(
+        message,
+        /The check finds \d+ faults? in .*window_spent.*: run `tranche --db \S+ check`\.$/,
+      )
     }
     const server = await ourServer()
     const database = new URL(url).pathname.slice(1)

@@ -73,6 +73,37 @@ test('broken JSON is told with the offset where it breaks', async (t) => {
   }
 })
 
+test('a body that is not JSON has its type in the line of the call, and nothing else of it', async (t) => {
+  const lines: object[] = []
+  const info = (line: object) => void lines.push(line)
+  const log = { debug: () => {}, info, warn: () => {}, error: () => {} }
+  const { url, key } = await startService(t, { log })
+  const authorization = `Bearer ${key}`
+  const post = async (body: string | Uint8Array<ArrayBuffer>, type?: string) => {
+    const headers = { authorization, ...(type !== undefined && { 'content-type': type }) }
+    const answer = await fetch(`${url}${USERS}`, { method: 'POST', headers, body })
+    return { status: answer.status, text: await answer.text(), type: Object(lines.at(-1)).content_type }
+  }
+  const FORM = 'application/x-www-form-urlencoded'
+  for (const [body, type, told] of [
+    ['partner_user_id=u-1', `${FORM}; charset=utf-8`, FORM],
+    ['<user id="u-1"/>', 'Text/XML', 'text/xml'],
+    ['{"partner_user_id"', 'application/json', 'application/json'],
+    [Buffer.from('u-1'), undefined, 'none'],
+    ['u-1', `text/${'x'.repeat(200)}`, 'unreadable'],
+    ['u-1', `text/${key}`, 'unreadable'],
+    ['u-1', 'text/plain\u00e9', 'unreadable'],
+  ] as const) {
+    const { status, text, type: seen } = await post(body, type)
+    assert.deepEqual([status, seen], [422, told], text)
+    const [detail] = JSON.parse(text).detail
+    assert.deepEqual(Object.keys(detail), ['type', 'loc', 'msg'], 'what is sent is that of the contract')
+  }
+  // What is JSON is taken by any name, and its line names none.
+  assert.deepEqual([(await post('{}', FORM)).status, Object(lines.at(-1)).content_type], [422, undefined])
+  assert.doesNotMatch(JSON.stringify(lines), /u-1|sse_/)
+})
+
 test('an empty body is missing, another JSON type is not an object', async (t) => {
   const service = await startService(t)
   const missing = [{ type: 'missing', loc: ['body'], msg: 'Field required' }]

@@ -49,10 +49,13 @@ export function reportLines({ place, scheduler, trial, taken, partner, first }: 
 
 const asUser = ({ user }: Place): string => (user === null ? '' : `runuser -u ${user} -- `)
 
+/** A command line that runs the installed program with its settings, whatever the shell has loaded. */
+export const onInstalled = (place: Place, words: string): string =>
+  `${asUser(place)}sh -c 'set -a; . ${place.settings}; exec ${place.program} ${words}'`
+
 /** What is left for the operator to do: a supervisor for serve, and the ticks unless something already runs them. */
 function jobLines(place: Place, scheduler: Scheduler): string[] {
-  const serve = (more: string): string =>
-    `${asUser(place)}sh -c 'set -a; . ${place.settings}; exec ${place.program} serve --no-create${more}'`
+  const serve = (more: string): string => onInstalled(place, `serve --no-create${more}`)
   if (scheduler === 'systemd')
     return ['', 'The service answers, and systemd runs the ticks and backups: journalctl -u tranche']
   if (scheduler === 'cron')

@@ -5,6 +5,7 @@ import { quoted } from '../../core/shell-word.ts'
 import { visible } from '../../core/visible-text.ts'
 import { IN_VARIABLE } from '../../store/address.ts'
 import type { Cli } from '../context.ts'
+import { onSameDatabase } from './on-database.ts'
 
 /** `mend` is the command that fixes what was found, or shows more about it. */
 export const findingJson = (cli: Pick<Cli, 'self'>, finding: Finding, level: 'error' | 'warning') => ({
@@ -14,7 +15,7 @@ export const findingJson = (cli: Pick<Cli, 'self'>, finding: Finding, level: 'er
   partner_slug: finding.tenant?.partnerSlug ?? null,
   environment: finding.tenant?.environment ?? null,
   subject: finding.subject,
-  message: finding.message,
+  message: onSameDatabase(finding.message, cli.self()),
   mend: commandLine(cli.self(), finding.next),
 })
 

@@ -2,6 +2,7 @@
 
 import { Problem, type ProblemCode } from '../../../core/problem.ts'
 import { codeOf, isLost, isSilence, OutcomeUnknown, Silence, sqlState } from './error-kinds.ts'
+import { foreignAnswer } from './foreign-answer.ts'
 import { SHARED_SESSIONS } from './unfit-servers.ts'
 
 /** Node's error codes for a certificate that it does not trust, or that is not a certificate at all. */
@@ -63,7 +64,7 @@ const MEANINGS: Meaning[] = [
     says: /pg_hba\.conf/,
     code: 'storage_failed',
     words: (server, message) =>
-      `${server} accepts no such connection from here (${message}): add a line to its pg_hba.conf, or ask for TLS with ?sslmode=verify-full if it requires that.`,
+      `${server} accepts no such connection from here (${message}): add a line to its pg_hba.conf, or ask for TLS with sslmode=verify-full in the address if it requires that.`,
   },
   {
     is: /^28/,
@@ -202,7 +203,7 @@ export function explained(error: unknown, server: string): unknown {
     return new Problem(
       'storage_failed',
       // After the semicolon Node names an option of its own, which the executable does not take.
-      `There is no safe connection to ${server} (${message.replace(/; if .*/, '')}): name its certificate authority with ?sslrootcert=FILE.`,
+      `There is no safe connection to ${server} (${message.replace(/; if .*/, '')}): name its certificate authority with sslrootcert=FILE in the address.`,
     )
   return error
 }
@@ -214,6 +215,16 @@ export function refusedAs(error: unknown, server: string): unknown {
   return new Problem(
     'storage_failed',
     `${server} refuses the connection (${message}): see the options in its address, or in PGOPTIONS.`,
+  )
+}
+
+/** The error of a connection whose first answer, `heard`, is seen to be another program's; null for any other. */
+export function notPostgres(error: unknown, heard: Uint8Array, server: string): Problem | null {
+  const program = sqlState(error) === null ? foreignAnswer(heard) : null
+  if (program === null) return null
+  return new Problem(
+    'storage_failed',
+    `What answers at ${server} is not PostgreSQL but ${program}: check the host and the port.`,
   )
 }
 

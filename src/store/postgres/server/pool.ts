@@ -5,7 +5,8 @@ import pg from 'pg'
 import { shownAddress } from '../../address.ts'
 import { impatient } from './cut-silent-connection.ts'
 import { destinationOf } from './destination.ts'
-import { refusedAs } from './error-words.ts'
+import { notPostgres, refusedAs } from './error-words.ts'
+import { HEARD_BYTES_MAX } from './foreign-answer.ts'
 import { holdInUse } from './in-use.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
 import { settle } from './session-settings.ts'
@@ -28,9 +29,14 @@ type Wire = { stream: Socket; attachListeners: (stream: Pick<Socket, 'on'>) => v
 /** The driver throws at an unknown answer, where nobody can catch it; here, that ends the connection instead. */
 class Client extends pg.Client {
   protected readonly wire: Wire
+  /** How the first answer begins; empty while there is none. */
+  protected heard: Uint8Array = new Uint8Array()
   constructor({ address, ...rest }: Config) {
     super({ ...rest, ...destinationOf(address) })
     this.wire = (this as unknown as { connection: Wire }).connection
+    this.wire.stream.once('data', (answer: Buffer) => {
+      this.heard = Uint8Array.from(answer.subarray(0, HEARD_BYTES_MAX))
+    })
     const attach = this.wire.attachListeners.bind(this.wire)
     this.wire.attachListeners = (stream) => {
       const guarded = (listen: (value: unknown) => void) => (value: unknown) => {
@@ -42,6 +48,11 @@ class Client extends pg.Client {
       }
       attach({ on: (event: string, listen: never) => stream.on(event, guarded(listen)) } as never)
     }
+  }
+
+  /** Why it could not connect, as a Problem where that is known only of a connection which never was. */
+  refusal(error: unknown, address: string): unknown {
+    return notPostgres(error, this.heard, shownAddress(address)) ?? refusedAs(error, shownAddress(address))
   }
 }
 
@@ -58,7 +69,7 @@ class PooledClient extends Client {
     this.connect = ((told: Told) => {
       const tell: Told = (error) => {
         if (error) this.wire.stream.destroy()
-        told(error && (refusedAs(error, shownAddress(address)) as Error))
+        told(error && (this.refusal(error, address) as Error))
       }
       try {
         connect(tell)
@@ -98,7 +109,7 @@ export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA }
 export async function openAlone(url: string, { schema = SCHEMA } = {}): Promise<pg.Client> {
   const client = plainClient(url)
   try {
-    await client.connect().catch((error) => Promise.reject(refusedAs(error, shownAddress(url))))
+    await client.connect().catch((error) => Promise.reject(client.refusal(error, url)))
     await makeOurs(client, client, { url, schema, isOwn: false })
     await client.query('set statement_timeout = 0; set idle_in_transaction_session_timeout = 0')
     return client
@@ -116,7 +127,7 @@ const CONNECTING = {
   types: TYPES,
 }
 
-function plainClient(url: string): pg.Client {
+function plainClient(url: string): Client {
   const client = new Client({ ...CONNECTING, address: url })
   client.on('error', () => {})
   return client

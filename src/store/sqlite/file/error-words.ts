@@ -5,6 +5,7 @@ import { devNull } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import SQLite from 'better-sqlite3'
 import { Problem } from '../../../core/problem.ts'
+import { quoted } from '../../../core/shell-word.ts'
 import { refuseStrange } from '../../../plain-file.ts'
 import { isSealedWords } from '../../copying/seal-words.ts'
 import { freeOn } from './disk-room.ts'
@@ -34,9 +35,15 @@ export function notThere(file: string): Problem {
   const path = resolve(file)
   const isElsewhere = dirname(path) !== INSTALLED.folder && isInstalled()
   const command = `sudo sh -c 'set -a; . ${INSTALLED.settings}; exec runuser -u tranche -- tranche "$@"' sh status`
-  const hint = isElsewhere
-    ? `the service installed here has its settings in ${INSTALLED.settings}; for its database run \`${command}\`, or the command that you need in place of status`
-    : 'name the right one with --db, or begin one with `tranche partner create`'
+  const begin = 'begin one with `tranche partner create SLUG --name NAME`'
+  // Whoever has set it has chosen, perhaps by loading these very settings: to load them again would lead here again.
+  const isInVariable = path === resolve(process.env.TRANCHE_DB ?? '')
+  const settings = isElsewhere ? `; the service installed here has its settings in ${INSTALLED.settings}` : ''
+  const hint = isInVariable
+    ? `TRANCHE_DB names it: put the right one there, or ${begin}${settings}`
+    : isElsewhere
+      ? `the service installed here has its settings in ${INSTALLED.settings}; for its database run \`${command}\`, or the command that you need in place of status`
+      : `name the right one with --db, or ${begin}`
   return new Problem('database_not_found', `There is no database at ${path}: ${hint}.`)
 }
 
@@ -129,8 +136,12 @@ function ownerOf(name: string): string {
 function runAs(name: string): string {
   const owner = ownerId(name)
   if (owner === null) return 'run the command as that user'
-  if (owner === 0) return 'run the command as root, with `sudo` before it'
-  return `run the command as that user, with \`sudo -u ${userName(owner) ?? `'#${owner}'`}\` before it`
+  // Which database is meant would be forgotten on the way.
+  const inVariable = process.env.TRANCHE_DB && resolve(process.env.TRANCHE_DB)
+  const isForgotten = inVariable && `${inVariable}/`.startsWith(`${resolve(name)}/`)
+  const named = isForgotten ? ` and \`--db ${quoted(inVariable)}\` after it, for sudo drops TRANCHE_DB` : ''
+  if (owner === 0) return `run the command as root, with \`sudo\` before it${named}`
+  return `run the command as that user, with \`sudo -u ${userName(owner) ?? `'#${owner}'`}\` before it${named}`
 }
 
 const orAsRoot = (name: string): string => (ownerId(name) === 0 ? '' : ', or as root')
