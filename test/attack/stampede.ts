@@ -12,6 +12,8 @@ export type Job =
   | { kind: 'partner'; url: string; connections: number; request: string; ms: number }
 export type Done = { calls: number; p50Ms: number; p99Ms: number; perSecond: number }
 
+/** In place of a status: the connection ended, and an answer may have been lost with it. */
+const HUNG_UP = 0
 const END = Buffer.from('\r\n\r\n')
 
 /**
@@ -25,7 +27,7 @@ function caller(url: string, next: () => string | null, onAnswer: (status: numbe
   const begin = (): void => {
     let sentAt = 0
     let heard = Buffer.alloc(0)
-    let isAnswered = false
+    let isAnswered = true
     const send = (): void => {
       const text = next()
       if (text === null) return void socket.destroy()
@@ -52,7 +54,9 @@ function caller(url: string, next: () => string | null, onAnswer: (status: numbe
     })
     socket.on('error', () => {})
     socket.on('close', () => {
-      if (!hasEnded) setImmediate(begin)
+      if (hasEnded) return
+      if (!isAnswered) onAnswer(HUNG_UP, performance.now() - sentAt)
+      setImmediate(begin)
     })
   }
   begin()
