@@ -38,7 +38,9 @@ export function acceptLate(seen: LateFillSeen, late: LateFill, now: Instant): Ac
   const { execution, window, trade } = seen
   const { report, reportId } = late
   if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
-  if (late.acceptedAt !== null) throw conflict(`Report ${reportId} has been accepted already.`)
+  // An adjustment is never changed, and says so when the late fill itself was damaged and does not.
+  const isAdjusted = seen.adjustments.some((one) => one.reportId === reportId)
+  if (late.acceptedAt !== null || isAdjusted) throw conflict(`Report ${reportId} has been accepted already.`)
   if (trade && sameReport(trade.report, report)) {
     throw conflict(`Report ${reportId} is on record: the partner sent it again, and it was confirmed.`)
   }

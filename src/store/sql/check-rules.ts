@@ -139,6 +139,13 @@ export const LEDGER_RULES: Rule[] = [
     message: () => 'is active although its user is disabled, or belongs to a user of another tenant',
   },
   {
+    kind: 'user_stop',
+    sql: `select ${TENANT_NAME} || ' user ' || u.partner_user_id as place, null as start
+      from stops s join users u on u.user_id = s.user_id join tenants t on t.tenant_id = u.tenant_id
+      where s.tenant_id <> u.tenant_id or (s.ended_at is null and u.status <> 'disabled')`,
+    message: () => 'has plans that are being stopped and is not disabled, or is stopped in another tenant',
+  },
+  {
     kind: 'adjustment_place',
     sql: `select 'adjustment ' || a.adjustment_id as place, null as start
       from adjustments a left join trades d on d.execution_id = a.execution_id

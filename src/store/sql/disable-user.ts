@@ -1,5 +1,9 @@
 // The stop that a disable begins, and how far it has come, where both stores use the same SQL.
 
+/** That a row of stops is under way. A damaged one of a user who is not disabled stops nobody's plans. */
+export const UNDER_WAY = `stops.ended_at is null and exists (
+  select 1 from users u where u.user_id = stops.user_id and u.status = 'disabled')`
+
 export const BEGIN_STOP = `
   insert into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)
   values (:user_id, :tenant, :plan_id, :plans_paused, :executions_cancelled, :now)

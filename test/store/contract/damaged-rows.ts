@@ -1,9 +1,10 @@
 // A row that is not what was stored: nothing is done on its word, the others go on, and the check names it.
 
 import assert from 'node:assert/strict'
+import { adjust } from '../../../src/core/adjustment.ts'
 import { acceptLate } from '../../../src/core/decide-late-fill.ts'
 import { DAY_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'
-import { type Usd, usd } from '../../../src/core/money.ts'
+import { btc, type Usd, usd } from '../../../src/core/money.ts'
 import { damage } from '../damage.ts'
 import {
   AUDIT,
@@ -28,6 +29,9 @@ import {
 
 const DAMAGED = problem('database_damaged')
 const PAGE = { after: null, limit: 100 }
+
+const kinds = async ({ store }: World): Promise<string[]> =>
+  (await store.findFaults()).map(({ kind }) => kind)
 
 const changed = async ({ store }: World): Promise<string[]> =>
   (await store.findFaults()).filter(({ kind }) => kind === 'row_changed').map(({ subject }) => subject)
@@ -167,6 +171,57 @@ export const damagedRowContract: Contract = {
         assert.deepEqual(await changed(world), ['late_reports row 1'])
       }
     },
+
+  'a late fill that was accepted beside a trade is not accepted again when the disk forgets it': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acme, place } = world
+    const { executionId } = await firstTranche(world)
+    await setUser(store, acme, 'u1', 'disabled')
+    for (const amount of ['9', '8']) await report(store, acme, executionId, filled(usd(amount), 'o1'))
+    const accept = (reportId: number) =>
+      store.acceptLateReport({ executionId, reportId }, acceptLate, () => AUDIT)
+    for (const reportId of [1, 2]) await accept(reportId)
+    const right = { usd: usd('7'), btc: btc('0.0001'), reason: 'as its order says' }
+    await store.adjustTrade(
+      executionId,
+      (seen, now) => adjust(seen, right, now),
+      () => AUDIT,
+    )
+    await damage(
+      place,
+      'update late_reports set accepted_at = null, decided_at = null, decision_reason = null where report_id = 2',
+    )
+    await assert.rejects(accept(2), problem('late_fill_conflict'))
+    assert.equal((await store.findExecution(executionId))?.window?.spent, usd('7'))
+    assert.deepEqual(await kinds(world), ['adjustment_report'])
+    await damage(place, 'update late_reports set accepted_at = 1, decided_at = 1')
+    assert.deepEqual(await kinds(world), [])
+    await report(store, acme, executionId, filled(usd('5'), 'o2'))
+    await damage(place, "update late_reports set accepted_at = 1 where partner_order_id = 'o2'")
+    assert.deepEqual(await kinds(world), ['late_report'])
+  },
+
+  'a stop that came back of a user who is not disabled stops nothing, and is a finding': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, place } = world
+    await link(store, acme)
+    await sendPlan(store, acme)
+    await damage(
+      place,
+      `insert into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)
+       select user_id, tenant_id, 0, 0, 0, created_at from users`,
+    )
+    assert.equal((await tick(world, '60000')).executionsCreated, 1)
+    assert.equal((await poll(store, acme)).length, 1)
+    assert.deepEqual(
+      (await allPlans(store)).map(({ status }) => status),
+      ['active'],
+    )
+    assert.deepEqual(await kinds(world), ['user_stop'])
+  },
 
   'a key that changed lets nobody in': async (t, open) => {
     const world = await openWorld(t, open)

@@ -7,7 +7,7 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { PLANS_PER_PAGE } from '../../disable-page-size.ts'
-import { BEGIN_STOP, NOTE_STOP } from '../../sql/disable-user.ts'
+import { BEGIN_STOP, NOTE_STOP, UNDER_WAY } from '../../sql/disable-user.ts'
 import { AWAKE } from '../../sql/may-fire.ts'
 import { writeAs } from '../sandbox/tenant-time.ts'
 import { type Connection, callOf } from '../server/connection.ts'
@@ -35,10 +35,10 @@ const SLEEP = query(
 )
 const BEGIN = query(BEGIN_STOP)
 const NOTE = query(NOTE_STOP)
-const OF_USER = query<StopRow>('select * from stops where user_id = :user_id and ended_at is null')
-const OF_TENANT = query<StopRow>('select * from stops where tenant_id = :tenant and ended_at is null limit 1')
+const OF_USER = query<StopRow>(`select * from stops where user_id = :user_id and ${UNDER_WAY}`)
+const OF_TENANT = query<StopRow>(`select * from stops where tenant_id = :tenant and ${UNDER_WAY} limit 1`)
 const COUNTS = query<StopRow>('select * from stops where user_id = :user_id')
-const USERS = query<{ user_id: bigint }>('select user_id from stops where ended_at is null')
+const USERS = query<{ user_id: bigint }>(`select user_id from stops where ${UNDER_WAY}`)
 
 /** Stops the plans that follow `after`. `last` is null when there are no more. */
 async function stopPage(

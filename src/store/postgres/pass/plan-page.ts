@@ -14,6 +14,7 @@ import { type FiredRow, firedParams } from '../../rows/fired.ts'
 import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedule.ts'
 import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import { amountParams, type WindowRow, windowOf } from '../../rows/window.ts'
+import { UNDER_WAY } from '../../sql/disable-user.ts'
 import { leastInstruction } from '../../sql/least-instruction.ts'
 import type { Times } from '../server/month-gate.ts'
 import type { Tx } from '../server/pipeline.ts'
@@ -58,7 +59,7 @@ const AWAKE = query<PageRow>(
    join tenants t on t.tenant_id = p.tenant_id
    join partners r on r.partner_slug = t.partner_slug
    where s.plan_id = any(:plan_ids::bigint[]) and s.awake = 1 and r.status = 'active' and r.held = 0
-     and not exists (select 1 from stops where stops.user_id = p.user_id and stops.ended_at is null)
+     and not exists (select 1 from stops where stops.user_id = p.user_id and ${UNDER_WAY})
    order by s.plan_id`,
 )
 // With max(execution_id), it would keep the query plan that was best when there were no executions: to read them all.

@@ -6,7 +6,7 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'
 import { PLANS_PER_PAGE } from '../../disable-page-size.ts'
-import { BEGIN_STOP, NOTE_STOP } from '../../sql/disable-user.ts'
+import { BEGIN_STOP, NOTE_STOP, UNDER_WAY } from '../../sql/disable-user.ts'
 import { AWAKE } from '../../sql/may-fire.ts'
 import type { Connection } from '../file/connection.ts'
 import type { TenantTime } from '../sandbox/tenant-time.ts'
@@ -120,12 +120,12 @@ function prepare(db: Connection['db']) {
     ),
     begin: db.prepare(BEGIN_STOP),
     note: db.prepare(NOTE_STOP),
-    ofUser: db.prepare<object, StopRow>('select * from stops where user_id = :user_id and ended_at is null'),
+    ofUser: db.prepare<object, StopRow>(`select * from stops where user_id = :user_id and ${UNDER_WAY}`),
     ofTenant: db.prepare<object, StopRow>(
-      'select * from stops where tenant_id = :tenant and ended_at is null limit 1',
+      `select * from stops where tenant_id = :tenant and ${UNDER_WAY} limit 1`,
     ),
     counts: db.prepare<object, StopRow>('select * from stops where user_id = :user_id'),
-    users: db.prepare<[], bigint>('select user_id from stops where ended_at is null').pluck(),
+    users: db.prepare<[], bigint>(`select user_id from stops where ${UNDER_WAY}`).pluck(),
     userOfPlan: db.prepare<[number], bigint>('select user_id from plans where plan_id = ?').pluck(),
   }
 }
