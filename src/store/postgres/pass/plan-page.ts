@@ -172,7 +172,7 @@ type Decided = { schedule: Schedule; window: Window; over: Window | null; fired:
 
 function seenOf(row: PageRow, timeOf: Times['of']): Seen {
   const tenant = tenantOf(row)
-  intact('plans', { ...row, digest: row.plan_digest })
+  intact('plans', row, row.plan_digest)
   return {
     schedule: scheduleOf(intact('schedules', row)),
     window: windowOf(row),

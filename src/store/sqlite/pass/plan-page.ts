@@ -86,7 +86,7 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
       const put = sameSlot ? sql.putInSlot : sql.putSchedule
       put.run(scheduleParams(schedule))
       if (!tranche) continue
-      if (!rolled) termsOf(planId)
+      if (!rolled) intact('plans', row, row.plan_digest)
       executionId = newExecutionId(executionId, real)
       fired.push({ tenant, executionId, planId, tranche, schedule, at: now })
     }
@@ -124,8 +124,9 @@ const IN_SLOT = `limit_price = :limit_price, clock_at = :clock_at, fireable = :f
 function prepare(db: Database) {
   return {
     // In the order of the ids.
-    awake: db.prepare<object, ScheduleRow & { tenant_id: bigint }>(
-      `select s.*, p.tenant_id from json_each(:plans) due
+    awake: db.prepare<object, ScheduleRow & { tenant_id: bigint; plan_digest: bigint }>(
+      `select s.*, p.tenant_id, p.user_id, p.partner_plan_id, p.amount_usd, p.frequency, p.smart_timing_enabled,
+         p.start_date, p.created_at, p.digest as plan_digest from json_each(:plans) due
        cross join schedules s on s.plan_id = due.value cross join plans p on p.plan_id = s.plan_id
        where s.awake = 1`,
     ),
