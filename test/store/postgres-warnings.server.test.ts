@@ -106,7 +106,6 @@ test('the check warns before the numbers of transactions run out, and finds page
   await halt(first)
 
   const data = join(first.folder, 'data')
-  change('pg_checksums', ['--enable', '--no-sync', '-D', data], first)
   change('pg_resetwal', ['-x', String(LATE), '-D', data], first)
   // The numbers that were skipped: nobody ever had them.
   const segment = Math.floor(LATE / 2 ** 20)
@@ -129,6 +128,29 @@ test('the check warns before the numbers of transactions run out, and finds page
   assert.deepEqual(await faultsOf(store), [
     `integrity: database ${DATABASE} 1 of its pages did not have the checksum they were written with`,
   ])
+})
+
+test('the check warns of a server that believes what its disk gives back, until it has checksums', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const first = await startServer()
+  t.after(first.stop)
+  const data = join(first.folder, 'data')
+  const openedWith = async (checksums: '--disable' | '--enable', server: Server) => {
+    await halt(server)
+    change('pg_checksums', [checksums, '--no-sync', '-D', data], server)
+    const next = await runServer(first.folder)
+    t.after(next.stop)
+    const { store, found } = await openOn(t, next)
+    const warnings = await found('checksums_off')
+    await store.close()
+    return { next, warnings }
+  }
+  const without = await openedWith('--disable', first)
+  const [off, ...more] = without.warnings
+  assert.deepEqual([off?.subject, off?.severity, more], ['server', 'ticket', []])
+  assert.match(off?.message ?? '', /pg_checksums --enable/)
+  assert.deepEqual(off?.next.slice(0, 1), ['psql'])
+  assert.deepEqual((await openedWith('--enable', without.next)).warnings, [])
 })
 
 /** A transaction number past half of those there are. */

@@ -51,6 +51,14 @@ const serverLooks = ({ look, server, clock }: Connection): Look[] => {
         { next: psql('table pg_stat_replication') },
       ),
     ),
+    asking(UNSUMMED, {}, () =>
+      ticket(
+        'checksums_off',
+        'server',
+        'was set up without checksums: a page that its disk gives back changed is believed (initdb --data-checksums, or pg_checksums --enable while the server is stopped)',
+        { next: psql('show data_checksums') },
+      ),
+    ),
     asking(AWAY, {}, ({ names }) =>
       ticket(
         'standby_away',
@@ -98,6 +106,7 @@ const UNREPLICATED = query<{ names: string }>(
   `select current_setting('synchronous_standby_names') as names
    where current_setting('synchronous_standby_names') = ''`,
 )
+const UNSUMMED = query(`select 1 where current_setting('data_checksums') <> 'on'`)
 /** Only a superuser and members of pg_read_all_stats can see which standby counts. */
 const AWAY = query<{ names: string }>(
   `select current_setting('synchronous_standby_names') as names
