@@ -99,8 +99,8 @@ async function advance(
   print(cli, json, () => renderFields({ ...fields, ahead: spellSpan(offset_ms) }))
   if (findings.length > 0) {
     const look = commandLine(cli.self(), ['tranche', 'check', '--env', 'test'])
-    const verb = findings.length === 1 ? 'contradicts itself' : 'contradict themselves'
-    note(cli, `warning: ${counted(findings.length, 'fill')} of this sandbox ${verb}; run ${look}`)
+    const verb = findings.length === 1 ? 'has' : 'have'
+    note(cli, `warning: ${counted(findings.length, 'fill')} of this sandbox ${verb} odd figures; run ${look}`)
   }
 }
 

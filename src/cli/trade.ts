@@ -2,7 +2,8 @@
 
 import { Command } from 'commander'
 import { type Amounts, adjust, type Correction } from '../core/adjustment.ts'
-import { btc, formatBtc, formatPrice, formatUsd, type Price, usd } from '../core/money.ts'
+import type { OddPrice } from '../core/mispriced-fill.ts'
+import { btc, formatBtc, formatPrice, formatUsd, usd } from '../core/money.ts'
 import type { Cli } from './context.ts'
 import { correctionJson } from './execution/json.ts'
 import { amount, reasonOption } from './options/values.ts'
@@ -36,7 +37,7 @@ export function tradeCommand(cli: Cli): Command {
           (seen, now) => adjust(seen, right, now),
           (done) => auditEntry(cli, 'trade.adjust', executionId, auditDetail(done)),
         )
-        if (made.contradicts !== null) warn(cli, doubtful(made.after, made.contradicts))
+        if (made.odd !== null) warn(cli, doubtful(made.after, made.odd))
         const json = correctionJson(made)
         print(cli, json, () => renderFields(json))
       })
@@ -46,8 +47,13 @@ export function tradeCommand(cli: Cli): Command {
 }
 
 /** It is recorded anyway: the price may be the wrong figure. */
-const doubtful = (after: Amounts, price: Price): string =>
-  `${formatUsd(after.usd)} USD for ${formatBtc(after.btc)} BTC does not fit the price it was confirmed at, ${formatPrice(price)}: look again, and adjust it again if a figure is wrong. \`tranche check\` reports it as trade_price.`
+const doubtful = (after: Amounts, { price, fault }: OddPrice): string =>
+  `${formatUsd(after.usd)} USD for ${formatBtc(after.btc)} BTC ${DOUBTS[fault]} ${formatPrice(price)}: look again, and adjust it again if a figure is wrong. \`tranche check\` reports it as trade_price.`
+
+const DOUBTS = {
+  contradicted: 'does not fit the price it was confirmed at,',
+  far_off: 'is as far from the price of the market as what was confirmed, at',
+}
 
 /** Without what the audit entry says by itself. */
 function auditDetail(made: Correction): Record<string, unknown> {

@@ -6,7 +6,7 @@ import type { Execution } from './execution.ts'
 import type { ExecutionId } from './execution-id.ts'
 import { FILL_BTC_MAX, FILL_USD_MAX } from './fill-limits.ts'
 import type { Instant } from './instant.ts'
-import { contradictedPrice } from './mispriced-fill.ts'
+import { type OddPrice, oddPrice } from './mispriced-fill.ts'
 import { type Btc, formatBtc, formatUsd, type Price, UNITS, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
 import { recordedAtOf, type Trade } from './trade.ts'
@@ -54,8 +54,8 @@ export type Correction = {
   adjustment: Adjustment
   before: Amounts
   after: Amounts
-  /** The price of the confirmation, if what the execution comes to now does not fit it; else null. */
-  contradicts: Price | null
+  /** What is wrong with the price of the fill at what the execution comes to now; null if nothing is. */
+  odd: OddPrice | null
 }
 
 /** What an execution comes to after its adjustments. A report of failure begins at nothing. */
@@ -153,7 +153,7 @@ export function correct(
     },
     before,
     after,
-    contradicts: contradictedPrice(trade, after),
+    odd: oddPrice(trade, { amounts: after, market: execution.firing.price }),
   }
 }
 

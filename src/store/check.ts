@@ -15,7 +15,7 @@ export interface CheckStore {
   findFaults(): Promise<Fault[]>
   /**
    * What is not wrong but needs a look: everything that is found at a glance, and what takes more reading. That is of
-   * live environments, and of what concerns everybody. Of test environments it is the fills that contradict themselves,
+   * live environments, and of what concerns everybody. Of test environments it is the fills with odd figures,
    * which is where integrators mistake units and times; what a developer leaves undone there is nobody's alarm.
    */
   findWarnings(environment?: Environment): Promise<Finding[]>

@@ -103,7 +103,7 @@ test('odd fills of a test environment are said where somebody looks for them, an
   const advance = ['sandbox', 'advance', 'acme', '1h', '--price', '60000']
   const { code, err } = await shell.tranche(advance)
   assert.equal(code, 0)
-  assert.match(err, /^warning: 1 fill of this sandbox contradicts itself; run tranche .*check --env test$/m)
+  assert.match(err, /^warning: 1 fill of this sandbox has odd figures; run tranche .*check --env test$/m)
   const again = await shell.tranche([...advance, '--json'])
   assert.deepEqual(told(JSON.parse(again.out).findings), both.slice(1))
 })

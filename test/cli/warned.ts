@@ -57,18 +57,27 @@ export async function withPartner(t: TestContext): Promise<{ shell: Shell; key: 
 /** With a plan, and a pass a minute for ten minutes. */
 export async function withPlan(t: TestContext, plan = 'p1'): Promise<{ shell: Shell; key: string }> {
   const { shell, key } = await withPartner(t)
-  const post = (path: string, body: object) =>
-    shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))
-  await post('users', USER)
-  assert.equal((await post('plans', { ...PLAN, partner_plan_id: plan })).status, 200)
+  await addPlan(shell, key, { partner_plan_id: plan })
   await ticks(shell, 10)
   return { shell, key }
 }
 
-/** As many wake-ups of the scheduler, over one opening of the database. */
-export async function ticks({ file, machine, advance }: Shell, count: number): Promise<void> {
+export async function addPlan(shell: Shell, key: string, terms: object): Promise<void> {
+  const post = (path: string, body: object) =>
+    shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))
+  await post('users', USER)
+  assert.equal((await post('plans', { ...PLAN, ...terms })).status, 200)
+}
+
+/** As many wake-ups of the scheduler, over one opening of the database; with null, no feed tells a price. */
+export async function ticks(
+  { file, machine, advance }: Shell,
+  count: number,
+  seen: string | null = '60000',
+): Promise<void> {
   const store = await openAgain(file, machine.clock)
-  const observe = async () => ({ price: { price: price('60000'), source: 'test' }, told: 'none' as const })
+  const observed = seen === null ? null : { price: price(seen), source: 'test' }
+  const observe = async () => ({ price: observed, told: 'none' as const })
   for (let n = 0; n < count; n++) {
     advance(MINUTE)
     assert.ok(await runPass({ store, machine, observe }))

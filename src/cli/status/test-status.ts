@@ -1,4 +1,4 @@
-// The status of the test environments, for those who integrate: what is in them, and fills that contradict themselves.
+// The status of the test environments, for those who integrate: what is in them, and fills with odd figures.
 
 import { counted } from '../../core/counted.ts'
 import type { Finding } from '../../core/findings.ts'

@@ -125,7 +125,7 @@ export const monitoringContract: Contract = {
             },
             before: none,
             after: none,
-            contradicts: null,
+            odd: null,
           }
         },
         () => AUDIT,
