@@ -15,7 +15,7 @@ import type { Fill } from './confirmation-report.ts'
 import { isOpen } from './execution.ts'
 import type { Instant } from './instant.ts'
 import type { LateFill } from './keep-late-fill.ts'
-import { type Btc, lesser, type Usd, ZERO_USD } from './money.ts'
+import { type Btc, formatBtc, formatUsd, lesser, type Usd, ZERO_USD } from './money.ts'
 import { Problem } from './problem.ts'
 import { sameReport } from './same-report.ts'
 import type { Trade } from './trade.ts'
@@ -86,10 +86,10 @@ function acceptBeside(seen: Recording, late: LateFill, now: Instant): Correction
   const reason = `late fill accepted: report ${reportId}`
   if (report.partnerOrderId !== trade.report.partnerOrderId) {
     if (adjustments.some(({ partnerOrderId }) => partnerOrderId === report.partnerOrderId)) {
-      throw undecidable(report, 'is recorded already as a further purchase')
+      throw undecidable(late, 'is recorded already as a further purchase')
     }
     if (adjustments.some((one) => one.reportId === null && one.recordedAt >= late.receivedAt)) {
-      throw undecidable(report, 'was reported before the execution was adjusted')
+      throw undecidable(late, 'was reported before the execution was adjusted')
     }
     const after = plus(amountsOf(trade, adjustments), reported)
     const { partnerOrderId } = report
@@ -100,14 +100,19 @@ function acceptBeside(seen: Recording, late: LateFill, now: Instant): Correction
   // An operator who adjusted after a further purchase gave one sum for all orders: what is in it of each is unknown.
   const since = further[0]?.adjustmentId ?? Number.POSITIVE_INFINITY
   if (adjustments.some((one) => one.reportId === null && one.adjustmentId > since)) {
-    throw undecidable(report, 'was adjusted together with others')
+    throw undecidable(late, 'was adjusted together with others')
   }
-  const feeSoFar = feeOf(
-    trade,
-    adjustments.filter((one) => !isFurther(one)),
-  )
+  const own = adjustments.filter((one) => !isFurther(one))
+  const [soFar, fill] = [amountsOf(trade, own), fillOf(late, feeOf(trade, own))]
+  if (soFar.usd === reported.usd && soFar.btc === reported.btc && !fill.partnerFee) {
+    const amounts = `${formatUsd(soFar.usd)} USD for ${formatBtc(soFar.btc)} BTC`
+    throw new Problem(
+      'adjustment_conflict',
+      `Order ${report.partnerOrderId} is on record with ${amounts}, so nothing is left to record: end report ${reportId} with "execution dismiss-late".`,
+    )
+  }
   const right = { ...further.reduce(plus, reported), reason, reportId, partnerOrderId: null }
-  return correct(seen, { ...right, fill: fillOf(late, feeSoFar) }, now)
+  return correct(seen, { ...right, fill }, now)
 }
 
 /** The report without its amounts. One that says nothing of a fee leaves what the fee of its order was so far. */
@@ -124,10 +129,14 @@ const plus = (a: { usd: Usd; btc: Btc }, b: { usd: Usd; btc: Btc }) => ({
 
 const conflict = (message: string): Problem => new Problem('late_fill_conflict', message)
 
-const undecidable = (report: Fill, why: string): Problem =>
+const undecidable = ({ report, reportId }: LateFill, why: string): Problem =>
   conflict(
-    `Order ${report.partnerOrderId} ${why}: say with "trade adjust" what the execution comes to in all.`,
+    `Order ${report.partnerOrderId} ${why}: say with "trade adjust" what the execution comes to in all. If that is on record already, or only a fee differs, end report ${reportId} with "execution dismiss-late".`,
   )
+
+/** The numbers of the reports that nobody has decided on. */
+export const waiting = (late: readonly LateFill[]): number[] =>
+  late.filter((one) => one.decidedAt === null).map(({ reportId }) => reportId)
 
 /** The report that is named, or the only undecided one. Throws late_fill_not_found, late_fill_conflict. */
 export function chosen(ids: LateFillIds, late: readonly LateFill[]): LateFill {

@@ -25,14 +25,15 @@ export interface TradeStore {
     audit: (made: Correction) => AuditEntry,
   ): Promise<Correction>
   /**
-   * Records a late fill, which decides all of the same order. Throws late_fill_not_found, and late_fill_conflict when
-   * none is named and not exactly one is undecided.
+   * Records a late fill, which decides those that say the same of its order: equal amounts and an equal fee. Returns as
+   * well the numbers of the reports of its execution that still wait. Throws late_fill_not_found, and
+   * late_fill_conflict when none is named and not exactly one is undecided.
    */
   acceptLateReport(
     ids: LateFillDecision,
     decide: (seen: LateFillSeen, late: LateFill, now: Instant) => Acceptance,
     audit: (made: Acceptance, late: LateFill) => AuditEntry,
-  ): Promise<Acceptance>
+  ): Promise<Acceptance & { waiting: number[] }>
   /** Settles late fills without recording them: the one named, or all of an execution. Throws late_fill_not_found. */
   dismissLateReports(ids: LateFillDecision, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
   listLateFills(page: PageRequest): Promise<ListedLateFill[]>

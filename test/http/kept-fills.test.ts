@@ -158,6 +158,41 @@ test('a report of failure is refused and not kept', async (t) => {
   assert.equal((await poll(service)).size, 1, 'it is handed out as ever')
 })
 
+test('accept-late leaves what says something else to be decided, and each end is named', async (t) => {
+  const service = await startService(t, { environment: 'live' })
+  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
+  await succeed(service, 'POST', confirmPath(id), { ...fill('o1', '9.00'), partner_fee_usd: '0.10' })
+  for (const [order, usd, fee] of [
+    ['o2', '3.00', '0.16'],
+    ['o2', '3.00', '0.05'],
+    ['o2', '4.00', '0.05'],
+    ['o1', '9.00', undefined],
+  ] as const)
+    await service.call('POST', confirmPath(id), { ...fill(order, usd), partner_fee_usd: fee })
+  const accept = (report: string) => command(service, ['execution', 'accept-late', id, '--report', report])
+  const first = await accept('1')
+  assert.equal(first.code, 0)
+  assert.match(first.err, /3 late fills of this execution still wait for a decision \(report 2, 3, 4\)/)
+  assert.match(first.err, new RegExp(`execution dismiss-late ${id} --report 2 --reason WHY`))
+  for (const report of ['2', '3']) {
+    const further = await accept(report)
+    assert.equal(further.code, 5)
+    assert.match(further.err, /o2 is recorded already as a further purchase: say with "trade adjust"/)
+    assert.match(further.err, new RegExp(`end report ${report} with "execution dismiss-late"`))
+  }
+  const known = await accept('4')
+  assert.equal(known.code, 5)
+  assert.match(
+    known.err,
+    /o1 is on record with 9\.00 USD .*nothing is left to record: end report 4 with "execution/,
+  )
+  const waiting = async () => (await lateFills(service)).filter((row) => row.decided_at === null).length
+  assert.equal(await waiting(), 3)
+  await shell(service, ['execution', 'dismiss-late', id, '--reason', 'an error of typing'])
+  assert.equal(await waiting(), 0)
+  await assertSound(service)
+})
+
 test('what is dismissed stays listed, and can still be accepted by its number', async (t) => {
   const service = await startService(t, { environment: 'live' })
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''

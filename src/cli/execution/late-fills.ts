@@ -2,12 +2,14 @@
 // decision.
 
 import type { Command } from 'commander'
+import { counted } from '../../core/counted.ts'
 import { type Acceptance, acceptLate } from '../../core/decide-late-fill.ts'
 import type { Cli } from '../context.ts'
 import { optionalReason, reasonOption, wholeNumber } from '../options/values.ts'
 import { auditEntry } from '../shared/audit-entry.ts'
+import { commandLine } from '../shared/findings.ts'
 import { confirmOnTerminal } from '../terminal/ask.ts'
-import { print, printList } from '../terminal/print.ts'
+import { note, print, printList } from '../terminal/print.ts'
 import { type Column, renderFields } from '../terminal/table.ts'
 import { adjustmentFillJson, correctionJson, lateJson, tradeJson } from './json.ts'
 
@@ -50,6 +52,7 @@ export function addLateFillCommands(cli: Cli, execution: Command): void {
         )
         const json = acceptanceJson(executionId, made)
         print(cli, json, () => renderFields(json))
+        if (made.waiting.length > 0) note(cli, stillWaiting(cli, executionId, made.waiting))
       })
     })
 
@@ -85,6 +88,23 @@ const reportOption = (execution: Command) =>
   execution
     .createOption('--report <number>', 'which report, when there are several')
     .argParser(wholeNumber(1, 999_999_999))
+
+/** What says something else of an order is not decided by what was accepted, and nothing that was bought is dropped. */
+function stillWaiting(cli: Cli, executionId: string, waiting: readonly number[]): string {
+  const [first] = waiting
+  const argv = [
+    'tranche',
+    'execution',
+    'dismiss-late',
+    executionId,
+    '--report',
+    `${first}`,
+    '--reason',
+    'WHY',
+  ]
+  const which = `${counted(waiting.length, 'late fill')} of this execution still ${waiting.length === 1 ? 'waits' : 'wait'} for a decision`
+  return `${which} (report ${waiting.join(', ')}): accept what was bought besides; end what was not with ${commandLine(cli.self(), argv)}`
+}
 
 const acceptanceJson = (executionId: string, made: Acceptance) =>
   made.kind === 'adjusted'

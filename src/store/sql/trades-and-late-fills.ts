@@ -31,7 +31,16 @@ export const ACCEPT_REPORT = `
 const DECIDE = `update late_reports set decided_at = :now, decision_reason = :reason
   where decided_at is null and`
 
-export const DECIDE_ORDER = `${DECIDE} execution_id = :execution_id and partner_order_id = :order`
+/** Those that say the same of its order as one that was accepted: what says something else is for an operator. */
+export const DECIDE_EQUAL = `
+  update late_reports set decided_at = :now,
+    decision_reason = 'says the same as report ' || cast(:report_id as bigint) || ', which was accepted'
+  where decided_at is null and exists (
+    select 1 from late_reports l
+    where l.report_id = cast(:report_id as bigint) and l.report_id <> late_reports.report_id
+      and l.execution_id = late_reports.execution_id and l.partner_order_id = late_reports.partner_order_id
+      and l.usd_amount = late_reports.usd_amount and l.btc_amount = late_reports.btc_amount
+      and l.partner_fee_usd is not distinct from late_reports.partner_fee_usd)`
 
 export const DECIDE_REPORT = `${DECIDE} report_id = :report_id`
 

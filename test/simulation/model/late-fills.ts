@@ -31,6 +31,9 @@ export function keep(
   })
 }
 
+const saysTheSame = (a: Report, b: Report): boolean =>
+  a.order === b.order && a.usd === b.usd && a.btc === b.btc && a.fee === b.fee
+
 /** The late fill that is named, or the only undecided one. */
 function chosen({ late }: Execution, number: number | null): Late | string {
   if (number !== null) return late.find((one) => one.number === number) ?? 'late_fill_not_found'
@@ -44,12 +47,13 @@ export function acceptLate(state: State, execution: Execution, number: number | 
   if (typeof late === 'string') return late
   const { trade } = execution
   if (late.accepted || (trade && sameReport(trade.report, late.report))) return 'late_fill_conflict'
-  const { order } = late.report
-  if (holderOf(execution, order)) return 'order_id_taken'
+  if (holderOf(execution, late.report.order)) return 'order_id_taken'
   const refusal = trade ? acceptBeside(state, execution, late) : acceptFirst(state, execution, late)
   if (refusal) return refusal
   late.accepted = true
-  for (const one of execution.late) if (one.report.order === order) one.decided = true
+  // Only what says the same of the order is settled by it.
+  for (const one of execution.late)
+    if (one === late || saysTheSame(one.report, late.report)) one.decided = true
   return audit(state)
 }
 

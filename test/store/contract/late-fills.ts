@@ -19,6 +19,7 @@ import {
   report,
   sendPlan,
   setUser,
+  T0,
   tick,
   type World,
 } from '../world.ts'
@@ -59,15 +60,39 @@ async function withLateFills(world: World): Promise<{ executionId: string; repor
 }
 
 export const lateFillContract: Contract = {
-  'accepting a late fill decides all reports of its order, and no others': async (t, open) => {
+  'accepting a late fill decides those that say the same of its order, and no others': async (t, open) => {
     const world = await openWorld(t, open)
     const { executionId, reportIds } = await withLateFills(world)
+    const { store, acme } = world
     const [first = 0] = reportIds
-    await world.store.acceptLateReport({ executionId, reportId: first }, acceptLate, () => AUDIT)
+    const told = filled(usd('9'), 'o1')
+    // Made at another moment; with a fee, which nobody has recorded; for other coins.
+    for (const more of [
+      { executedAt: T0 },
+      { partnerFee: usd('0.05') },
+      { btcAmount: btc('0.0002') },
+      { partnerOrderId: 'o3' },
+    ])
+      await report(store, acme, executionId, { ...told, ...more })
+    const made = await store.acceptLateReport({ executionId, reportId: first }, acceptLate, () => AUDIT)
+    const numbers = (await store.listLateFills(PAGE)).map(({ reportId }) => reportId)
+    assert.deepEqual(
+      made.waiting,
+      [1, 2, 4, 5, 6].map((i) => numbers[i]),
+    )
     assert.deepEqual(await lateFills(world), [
       [usd('9'), true, true],
-      [usd('8'), true, false],
+      [usd('8'), false, false],
       [usd('7'), false, false],
+      [usd('9'), true, false],
+      ...[4, 5, 6].map(() => [usd('9'), false, false]),
+    ])
+    const reasons = (await store.findExecution(executionId))?.lateFills.map((one) => one.decisionReason)
+    assert.deepEqual(reasons?.slice(0, 4), [
+      null,
+      null,
+      null,
+      `says the same as report ${first}, which was accepted`,
     ])
     assert.deepEqual(await world.store.findFaults(), [])
   },

@@ -9,7 +9,7 @@ import { intactReport, type LateFillRow, lateFillOf } from '../../rows/late-fill
 import {
   ACCEPT_REPORT,
   COUNT_NO_REPORTS,
-  DECIDE_ORDER,
+  DECIDE_EQUAL,
   DECIDE_REPORT,
   DECIDE_REPORTS,
   LATE_REPORT,
@@ -23,7 +23,7 @@ import { query } from '../server/statement.ts'
 const OF = query<LateFillRow>(LATE_REPORTS)
 const ONE = query<LateFillRow>(LATE_REPORT)
 const ACCEPT = query(ACCEPT_REPORT)
-const OF_ORDER = query(DECIDE_ORDER)
+const DECIDE_SAME = query(DECIDE_EQUAL)
 const DECIDE = query(DECIDE_REPORT)
 const DECIDE_ALL = query(DECIDE_REPORTS)
 const COUNT_NONE = query(COUNT_NO_REPORTS)
@@ -88,11 +88,12 @@ export const lateReports = {
     intactReport((await tx.get(ONE, { report_id: reportId })) as LateFillRow)
   },
 
-  /** Notes that one was recorded, which settles all reports of the same order. */
-  async accept(tx: Tx, executionId: string, { reportId, report }: LateFill, decided: Decided): Promise<void> {
+  /** Notes that one was recorded, which settles those that say the same of its order. */
+  async accept(tx: Tx, { reportId }: LateFill, decided: Decided): Promise<void> {
     await Promise.all([
       tx.run(ACCEPT, { report_id: reportId, ...decided }),
-      tx.run(OF_ORDER, { execution_id: executionId, order: report.partnerOrderId, ...decided }),
+      tx.run(DECIDE, { report_id: reportId, ...decided }),
+      tx.run(DECIDE_SAME, { report_id: reportId, now: decided.now }),
     ])
   },
 

@@ -1,7 +1,7 @@
 // Trades after the fact: adjusted by an operator, or made of a report that was refused and kept.
 
 import type { Adjustment } from '../../../core/adjustment.ts'
-import { chosen, undecided } from '../../../core/decide-late-fill.ts'
+import { chosen, undecided, waiting } from '../../../core/decide-late-fill.ts'
 import { adjustmentDigest } from '../../digests.ts'
 import { adjustmentParams } from '../../rows/adjustment.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
@@ -71,9 +71,9 @@ export function createTradeStore(connection: Connection): TradeStore {
             batch.take(made, now)
             await writeBatch(tx, tenantId, batch, now)
           } else await Promise.all([insert(tx, made.adjustment), ledger.write(tx, made.window)])
-          await lateReports.accept(tx, executionId, late, { now, reason })
+          await lateReports.accept(tx, late, { now, reason })
           await addAudit(tx, entryOf(made, late), times.real)
-          return made
+          return { ...made, waiting: waiting(await lateReports.of(tx, executionId)) }
         },
       })
     },

@@ -10,7 +10,7 @@ import { intactReport, type LateFillRow, lateFillOf } from '../../rows/late-fill
 import {
   ACCEPT_REPORT,
   COUNT_NO_REPORTS,
-  DECIDE_ORDER,
+  DECIDE_EQUAL,
   DECIDE_REPORT,
   DECIDE_REPORTS,
   LATE_REPORT,
@@ -36,7 +36,7 @@ export function createLateReports(db: Database) {
       'update executions set unkept_reports = unkept_reports + 1 where execution_id = :execution_id',
     ),
     accept: db.prepare(ACCEPT_REPORT),
-    decideOrder: db.prepare(DECIDE_ORDER),
+    decideEqual: db.prepare(DECIDE_EQUAL),
     decide: db.prepare(DECIDE_REPORT),
     decideAll: db.prepare(DECIDE_REPORTS),
     countNone: db.prepare(COUNT_NO_REPORTS),
@@ -69,10 +69,11 @@ export function createLateReports(db: Database) {
       intactReport(sql.one.get({ report_id: reportId }) as LateFillRow)
     },
 
-    /** Notes that one was recorded, which settles all reports of the same order. */
-    accept(executionId: string, { reportId, report }: LateFill, decided: Decided): void {
+    /** Notes that one was recorded, which settles those that say the same of its order. */
+    accept({ reportId }: LateFill, decided: Decided): void {
       sql.accept.run({ report_id: reportId, ...decided })
-      sql.decideOrder.run({ execution_id: executionId, order: report.partnerOrderId, ...decided })
+      sql.decide.run({ report_id: reportId, ...decided })
+      sql.decideEqual.run({ report_id: reportId, now: decided.now })
     },
 
     decide: (reportId: number, decided: Decided) => sql.decide.run({ report_id: reportId, ...decided }),

@@ -1,7 +1,7 @@
 // Trades after the fact: adjusted by an operator, or made of a report that was refused and kept.
 
 import type { Adjustment } from '../../../core/adjustment.ts'
-import { chosen, undecided } from '../../../core/decide-late-fill.ts'
+import { chosen, undecided, waiting } from '../../../core/decide-late-fill.ts'
 import { adjustmentDigest } from '../../digests.ts'
 import { adjustmentParams } from '../../rows/adjustment.ts'
 import { type LateFillRow, lateFillOf } from '../../rows/late-fill.ts'
@@ -62,9 +62,9 @@ export function createTradeStore(connection: Connection, parts: Parts): TradeSto
           insert(made.adjustment)
           ledger.write(made.window)
         }
-        lateReports.accept(executionId, late, { now, reason })
+        lateReports.accept(late, { now, reason })
         audit.add(entryOf(made, late), real)
-        return made
+        return { ...made, waiting: waiting(lateReports.of(executionId)) }
       }),
 
     dismissLateReports: (ids, entryOf) =>
