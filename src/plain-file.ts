@@ -8,6 +8,7 @@ import {
   openSync,
   readSync,
   type Stats,
+  statSync,
   writeSync,
 } from 'node:fs'
 import { Problem } from './core/problem.ts'
@@ -99,6 +100,33 @@ export function refuseStrange(file: string): void {
   const flaw = found ? kindOf(found) : null
   if (flaw !== null) throw planted(file, flaw)
 }
+
+/**
+ * Throws bad_file for a file that a library would read or write together with `main`, and that somebody else may have
+ * put beside it: one that belongs neither to this user, nor to root, nor to the owner of `main`, that has a second name,
+ * or that more people may write than `main`. It opens nothing.
+ */
+export function refuseForeignBeside(main: string, file: string): void {
+  const found = lstatSync(file, { throwIfNoEntry: false })
+  if (!found) return
+  const beside = statSync(main, { throwIfNoEntry: false })
+  const uid = process.getuid?.()
+  const owners = [uid, 0, beside?.uid]
+  const flaw =
+    kindOf(found) ??
+    (found.nlink !== 1
+      ? 'a file with a second name (a hard link)'
+      : uid === undefined
+        ? null
+        : !owners.includes(found.uid)
+          ? `a file of another user (uid ${found.uid})`
+          : (found.mode & ~(beside?.mode ?? 0) & OTHERS_MAY_WRITE) !== 0
+            ? `a file of uid ${found.uid} that others may write, unlike ${main}`
+            : null)
+  if (flaw !== null) throw planted(file, flaw)
+}
+
+const OTHERS_MAY_WRITE = 0o022
 
 /** What something is that is not a plain file, with its article; null for a plain file. */
 export function kindOf(found: Stats): string | null {

@@ -37,12 +37,15 @@ export function restoreCommand(cli: Cli): Command {
       const old = database.asFile
         ? await database.asFile.restore(copy, { now: cli.machine.clock(), audit, force })
         : await restoreToServer(cli, database, { copy, force, audit })
+      const played = old.playedIn.map((name) => `${name} was played into it`)
       const left = [
         old.database && `the old one is ${old.database}`,
         old.log && `the log that was beside it is ${old.log}`,
       ]
-      print(cli, { file: shown, replaced: old.database, replaced_log: old.log }, () =>
-        visible([`${shown} restored`, ...left.filter((part) => part !== null)].join('; ')),
+      print(
+        cli,
+        { file: shown, replaced: old.database, replaced_log: old.log, played_in: old.playedIn },
+        () => visible([`${shown} restored`, ...played, ...left.filter((part) => part !== null)].join('; ')),
       )
     })
 }
@@ -78,5 +81,5 @@ async function restoreToServer(
     )
   const options = { seal: false, replace: force, kind: 'backup', audit } as const
   const { replaced } = await copyWatched(cli, { from, to: database }, options)
-  return { database: replaced, log: null }
+  return { database: replaced, log: null, playedIn: [] }
 }

@@ -18,9 +18,9 @@ export type OpenOptions = {
 
 /**
  * Where the database that gave way to a copy is now, and the log that lay beside it, if that could not be folded into
- * it. Null for what was not there.
+ * it. Null for what was not there. And what lay beside the copy and was played into it: a log, or a journal.
  */
-export type Replaced = { database: string | null; log: string | null }
+export type Replaced = { database: string | null; log: string | null; playedIn: string[] }
 
 export type AsFile = {
   /** Copies it to a file while others go on reading and writing, and answers the size of that. Throws file_exists. */

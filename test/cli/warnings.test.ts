@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { chmodSync, closeSync, ftruncateSync, openSync, rmSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
@@ -184,6 +185,23 @@ test('files that others can read', async (t) => {
   chmodSync(shell.file, 0o600)
   assert.deepEqual(await warningsOf(shell), [])
   assert.equal(statSync(shell.file).mode & 0o777, 0o600)
+})
+
+test('a folder in which others can create files', async (t) => {
+  const { shell } = await withPartner(t)
+  const folder = dirname(shell.file)
+  for (const [mode, words] of [
+    [0o1777, 'mode 01777'],
+    [0o757, 'mode 0757'],
+  ] as const) {
+    chmodSync(folder, mode)
+    const [{ message, ...found } = { message: '' }] = await warningsOf(shell)
+    assert.deepEqual(found, { ...found, kind: 'folder_open', mend: `chmod go-w ${folder}` })
+    assert.ok(message.includes(words), message)
+  }
+  // The group of one user alone is no other user.
+  chmodSync(folder, statSync(folder).uid === statSync(folder).gid ? 0o775 : 0o755)
+  assert.deepEqual(await warningsOf(shell), [])
 })
 
 test('rows of an import that was cut off, and none while one is running', async (t) => {

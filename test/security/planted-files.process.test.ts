@@ -18,6 +18,7 @@ import {
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import SQLite from 'better-sqlite3'
 import { finish } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { canBeOthers } from '../support/tools.ts'
@@ -57,6 +58,39 @@ async function listenAt(name: string, t: TestContext): Promise<void> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(name, resolve))
   t.after(() => server.close())
+}
+
+/** A rollback journal that puts every page of a database into another one. */
+function journalOf(database: string): Buffer {
+  const pages = readFileSync(database)
+  const size = pages.readUInt16BE(16)
+  const count = pages.length / size
+  const head = Buffer.alloc(512)
+  head.write('d9d505f920a163d7', 'hex')
+  for (const [n, value] of [count, 0, count, 512, size].entries()) head.writeUInt32BE(value, 8 + 4 * n)
+  const records = Array.from({ length: count }, (_, n) => {
+    const page = pages.subarray(n * size, (n + 1) * size)
+    let sum = 0
+    for (let at = size - 200; at > 0; at -= 200) sum += page[at] ?? 0
+    const [number, check] = [Buffer.alloc(4), Buffer.alloc(4)]
+    number.writeUInt32BE(n + 1)
+    check.writeUInt32BE(sum)
+    return Buffer.concat([number, page, check])
+  })
+  return Buffer.concat([head, ...records])
+}
+
+/** A write-ahead log with every page of a database. */
+function logOf(database: string): Buffer {
+  const db = new SQLite(database)
+  try {
+    db.pragma('journal_mode = wal')
+    db.pragma('wal_autocheckpoint = 0')
+    db.exec('vacuum')
+    return readFileSync(`${database}-wal`)
+  } finally {
+    db.close()
+  }
 }
 
 /** Runs a command that must end: one that waits for the other end of a pipe never does. */
@@ -136,6 +170,66 @@ suite('what somebody else put there', { concurrency: 2 }, () => {
           rmSync(name, { recursive: true })
         }
     assert.equal((await run(t, cwd, ['check'])).code, 0)
+  })
+
+  test('a log, an index or a journal that somebody else may have written is not played in', async (t) => {
+    const cwd = await withDatabase(t)
+    writeFileSync(join(cwd, 'copy.db'), readFileSync(join(cwd, 'tranche.db')), { mode: 0o600 })
+    for (const suffix of BESIDE)
+      for (const [kind, plant] of Object.entries(FOREIGN))
+        for (const [file, argv] of [
+          ['tranche.db', ['status']],
+          ['tranche.db', ['backup', 'other.db']],
+          ['tranche.db', ['restore', 'copy.db']],
+          ['copy.db', ['restore', 'copy.db']],
+          ['copy.db', ['copy', '--from', 'copy.db', '--to', 'new.db']],
+          ['copy.db', ['--db', 'copy.db', 'check']],
+        ] as const) {
+          const name = join(cwd, file + suffix)
+          await plant(name, cwd, t)
+          const words =
+            kind === 'a file that everybody may write' ? 'a file of uid \\d+ that others may write' : kind
+          await refuses(t, cwd, argv, new RegExp(`${suffix} is ${words}`))
+          rmSync(name)
+          rmSync(join(cwd, 'other'), { force: true })
+        }
+    assert.equal((await run(t, cwd, ['check'])).code, 0)
+  })
+
+  test("somebody else's database does not come in by a forged journal or log", async (t) => {
+    const cwd = await withDatabase(t)
+    const evil = await withDatabase(t)
+    await run(t, evil, ['partner', 'create', 'mallory', '--name', 'Mallory'])
+    for (const [suffix, forged] of [
+      ['-journal', journalOf(join(evil, 'tranche.db'))],
+      ['-wal', logOf(join(evil, 'tranche.db'))],
+    ] as const) {
+      const name = join(cwd, `tranche.db${suffix}`)
+      const before = readFileSync(join(cwd, 'tranche.db'))
+      writeFileSync(name, forged)
+      chmodSync(name, 0o666)
+      await refuses(t, cwd, ['partner', 'list'], new RegExp(`${suffix} is a file of uid`))
+      assert.deepEqual(readFileSync(join(cwd, 'tranche.db')), before)
+      // The forgery is a real one: as a file of our own it is played in.
+      chmodSync(name, 0o600)
+      assert.match((await run(t, cwd, ['partner', 'list'])).out, /mallory/)
+      writeFileSync(join(cwd, 'tranche.db'), before)
+      for (const beside of BESIDE) rmSync(join(cwd, `tranche.db${beside}`), { force: true })
+      rmSync(join(cwd, 'tranche.db-owner'), { force: true })
+    }
+  })
+
+  test('what a restore plays in from beside the copy is named in its answer and in the audit log', async (t) => {
+    const cwd = await withDatabase(t)
+    const other = await withDatabase(t)
+    const copy = join(other, 'tranche.db')
+    writeFileSync(`${copy}-wal`, logOf(copy), { mode: 0o600 })
+    for (const suffix of ['-shm', '-owner']) rmSync(copy + suffix, { force: true })
+    const { code, out, err } = await run(t, cwd, ['restore', copy, '--json'])
+    assert.equal(code, 0, err)
+    assert.deepEqual(JSON.parse(out).played_in, [`${copy}-wal`])
+    const { out: audit } = await run(t, cwd, ['audit', '--json'])
+    assert.ok(audit.includes(`"played_in":["${copy}-wal"]`), audit)
   })
 
   test('a file that is named to be read is not waited for, and must be one', async (t) => {

@@ -71,7 +71,7 @@ suite('restore', { concurrency: 3 }, () => {
     const { code, out } = await trancheHere(file, 'restore', copy, '--json')
     assert.equal(code, 0)
     const [replaced = ''] = kept(file)
-    assert.deepEqual(JSON.parse(out), { file, replaced, replaced_log: null })
+    assert.deepEqual(JSON.parse(out), { file, replaced, replaced_log: null, played_in: [] })
     assert.deepEqual([email(file), email(replaced)], [null, 'later@example.com'])
     assert.deepEqual([mode(file), mode(replaced)], [0o600, 0o600])
     assert.deepEqual(readFileSync(copy), before)

@@ -8,6 +8,7 @@ import type { Checkpoints } from './checkpoints.ts'
 import { hasRoom, isDiskFull } from './disk-room.ts'
 import { explained } from './error-words.ts'
 import { type NameWatch, UNWATCHED } from './file-gone-watch.ts'
+import { refusePlantedBeside } from './own-files.ts'
 import { plannedOnce } from './plan-once.ts'
 import { type SchemaLook, UNWATCHED_SCHEMA } from './schema-watch.ts'
 import { onFirstUse } from './statement.ts'
@@ -49,8 +50,10 @@ class FileDatabase extends SQLite {
 
 /**
  * Opens a file without waiting inside SQLite: waiting for a lock is done outside, so that the event loop stays free.
+ * Throws bad_file for a log or a journal beside it that somebody else may have put there.
  */
 export function openFile(file: string, { fileMustExist = false } = {}): Database {
+  refusePlantedBeside(file)
   const binding = nativeBinding()
   const db = new FileDatabase(file, {
     timeout: 0,

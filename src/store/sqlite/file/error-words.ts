@@ -9,7 +9,7 @@ import { quoted } from '../../../core/shell-word.ts'
 import { refuseStrange } from '../../../plain-file.ts'
 import { isSealedWords } from '../../copying/seal-words.ts'
 import { freeOn } from './disk-room.ts'
-import { realName } from './own-files.ts'
+import { realName, refusePlantedBeside } from './own-files.ts'
 
 /**
  * Throws bad_file for a name that cannot be a database: a folder, a pipe, or a path through a folder that may not be
@@ -173,6 +173,8 @@ export function explained(error: unknown, file: string): unknown {
   if (!(error instanceof SQLite.SqliteError)) return error
   if (isSealedWords(error.message)) return new Problem('database_sealed', error.message)
   const [kind = ''] = /^SQLITE_[A-Z]+/.exec(error.code) ?? []
+  const planted = plantedBeside(file)
+  if (planted) return planted
   const folder = dirname(resolve(file))
   if (['SQLITE_CANTOPEN', 'SQLITE_IOERR'].includes(kind) && !canOpenMore())
     return new Problem('storage_failed', TOO_MANY_FILES)
@@ -189,6 +191,16 @@ export function explained(error: unknown, file: string): unknown {
     SQLITE_CANTOPEN: unwritable(file, folder),
   }[kind]
   return sentence === undefined ? error : new Problem('storage_failed', sentence)
+}
+
+/** SQLite would only say that something failed: a journal of somebody else cannot be removed, for example. */
+function plantedBeside(file: string): Problem | null {
+  try {
+    refusePlantedBeside(file)
+    return null
+  } catch (error) {
+    return error instanceof Problem ? error : null
+  }
 }
 
 /**

@@ -3,7 +3,7 @@
 import { existsSync, fchmodSync, fchownSync, fstatSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
-import { withPlain } from '../../../plain-file.ts'
+import { refuseForeignBeside, withPlain } from '../../../plain-file.ts'
 
 /** What SQLite may lay beside a database under its name. */
 export const BESIDE = ['-wal', '-shm', '-journal'] as const
@@ -32,6 +32,15 @@ function readLink(file: string): string | null {
   } catch {
     return null
   }
+}
+
+/**
+ * Throws bad_file when SQLite would play back, or write into, a log, an index or a journal that somebody else may have
+ * put there. They are looked at, not opened: closing one again would give up the locks of this process on it.
+ */
+export function refusePlantedBeside(database: string): void {
+  const file = realName(database)
+  for (const suffix of BESIDE) refuseForeignBeside(file, file + suffix)
 }
 
 /** Whether there is no database. An empty file does not count as one: a mistyped redirection leaves such a file. */

@@ -49,14 +49,17 @@ export function restore(
   const aside = nameAside(file)
   const kept = `${file}.replaced-${formatInstant(now).replaceAll(':', '-')}`
   try {
-    fetchCopy(copy, aside)
+    const playedIn = fetchCopy(copy, aside)
     verify(aside, copy)
-    noteRestore(aside, now, audit)
+    noteRestore(aside, now, {
+      ...audit,
+      detail: { ...audit.detail, ...(playedIn.length > 0 && { played_in: playedIn }) },
+    })
     takeOverRights(aside, file)
     sync(aside)
     const left = replace(file, { aside, kept })
     sync(dirname(file))
-    return left
+    return { ...left, playedIn }
   } catch (error) {
     if (error instanceof Problem) throw error
     const { code = '', message } = error as NodeJS.ErrnoException
@@ -74,7 +77,7 @@ export function restore(
 }
 
 /** Lets the new database take the name. */
-function replace(file: string, names: { aside: string; kept: string }): Replaced {
+function replace(file: string, names: { aside: string; kept: string }): Omit<Replaced, 'playedIn'> {
   if (existsSync(file)) {
     const isUnread = hasForeignLog(file) || damagedLog(file) !== null
     const log = isUnread ? giveWayUnread(file, names) : giveWay(file, names)
@@ -87,9 +90,9 @@ function replace(file: string, names: { aside: string; kept: string }): Replaced
 
 /**
  * Copies the file, and the log beside it if it has one: a database copied as files is complete only with its log.
- * Neither may change meanwhile, or the two would not belong together.
+ * Neither may change meanwhile, or the two would not belong together. Returns the names of what SQLite will play in.
  */
-function fetchCopy(copy: string, aside: string): void {
+function fetchCopy(copy: string, aside: string): string[] {
   const parts = ['', '-wal', '-journal'].filter((suffix) => existsSync(copy + suffix))
   const state = () =>
     parts.map((suffix) => {
@@ -100,6 +103,9 @@ function fetchCopy(copy: string, aside: string): void {
   for (const suffix of parts) withPlain(copy + suffix, {}, (held) => copyAside(held, aside + suffix))
   if (state().join() !== before)
     throw new Problem('bad_file', `${copy} is being written to: take a copy with \`tranche backup\`.`)
+  return parts
+    .filter((suffix) => suffix !== '' && statSync(aside + suffix).size > 0)
+    .map((suffix) => copy + suffix)
 }
 
 /** Records the restore in the restored database, and leaves all of it in one file. */

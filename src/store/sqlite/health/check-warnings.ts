@@ -2,6 +2,7 @@
 // interrupted.
 
 import { statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { WAL_LARGE_BYTES } from '../../../core/alarm-thresholds.ts'
 import { spellBytes } from '../../../core/bytes.ts'
 import { ticket } from '../../../core/findings.ts'
@@ -25,7 +26,7 @@ export function createWarnings(
     clock: async () => clock(),
     vitals: vitalParts(connection),
     listAhead,
-    looks: db.memory ? [] : [largeLog(db), openFiles(db), leftImport(db, reader)],
+    looks: db.memory ? [] : [largeLog(db), openFiles(db), openFolder(db), leftImport(db, reader)],
   })
 }
 
@@ -48,6 +49,21 @@ function openFiles(db: Database): Look {
       const message = `has mode 0${mode.toString(8)}: others on this machine can get at it, and it holds webhook secrets`
       return [ticket('file_open', file, message, { next: ['chmod', '600', file] })]
     })
+}
+
+/**
+ * A group-writable folder counts unless the group is the owner's alone, as far as its number tells: many systems give
+ * each user such a group, and an umask that goes with it.
+ */
+function openFolder(db: Database): Look {
+  return async () => {
+    const folder = dirname(realName(db.name))
+    const { uid, gid, mode } = statSync(folder)
+    const isOpen = (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && gid !== uid)
+    if (!isOpen) return []
+    const message = `has mode 0${(mode & 0o7777).toString(8)}: others on this machine can put files beside the database, or take it away`
+    return [ticket('folder_open', folder, message, { next: ['chmod', 'go-w', folder] })]
+  }
 }
 
 const leftImport =
