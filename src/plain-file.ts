@@ -103,8 +103,8 @@ export function refuseStrange(file: string): void {
 
 /**
  * Throws bad_file for a file that a library would read or write together with `main`, and that somebody else may have
- * put beside it: one that belongs neither to this user, nor to root, nor to the owner of `main`, that has a second name,
- * or that more people may write than `main`. It opens nothing.
+ * put beside it: one that belongs neither to this user, nor to root, nor to the owner of `main`, that has a second
+ * name, or that more people may write than `main`. It opens nothing.
  */
 export function refuseForeignBeside(main: string, file: string): void {
   const found = lstatSync(file, { throwIfNoEntry: false })
