@@ -70,6 +70,30 @@ test('a late fill from before its execution is warned of while it waits, and as 
   assert.deepEqual(await early(), [`acme live execution ${id}`])
 })
 
+for (const status of ['failed', 'cancelled'])
+  test(`a report that an execution ${status} bought nothing, however early it is dated`, async (t) => {
+    const { shell, key } = await withPlan(t)
+    const executed_at = formatInstant(plus(firedAt(shell), -60 * MINUTE))
+    const id = await confirmFirst(shell, key, { status, executed_at })
+    assert.equal((await json(shell, 'execution', 'show', id)).status, status)
+    assert.deepEqual((await warningsOf(shell)).filter(isEarly), [])
+  })
+
+test('an early fill that was adjusted to nothing is named no more, and again once it is put back', async (t) => {
+  const { shell, key } = await withPlan(t)
+  const executed_at = formatInstant(plus(firedAt(shell), -60 * MINUTE))
+  const id = await confirmFirst(shell, key, { ...FILL, executed_at })
+  const early = async () => (await warningsOf(shell)).filter(isEarly).length
+  const adjust = async (usd: string, btc: string) => {
+    const argv = ['--usd', usd, '--btc', btc, '--reason', 'another order']
+    assert.equal((await shell.tranche(['trade', 'adjust', id, ...argv])).code, 0)
+    return early()
+  }
+  assert.equal(await early(), 1)
+  assert.equal(await adjust('0', '0'), 0)
+  assert.equal(await adjust('9', '0.00015'), 1)
+})
+
 test('odd fills of a test environment are said where somebody looks for them, and nowhere else', async (t) => {
   const { shell } = await withPlan(t)
   const { out } = await shell.tranche(['key', 'create', 'acme', '--env', 'test'])

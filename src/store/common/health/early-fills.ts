@@ -16,12 +16,17 @@ const of = (table: string, receivedAt: string): string =>
    from ${table} x join executions e on e.execution_id = x.execution_id
    where x.executed_at < e.created_at - ${EARLY_FILL_MS} and x.${receivedAt} >= :since`
 
+/** A failure bought nothing, and neither did what was adjusted to nothing: there is nothing left to ask the partner. */
+const IS_BOUGHT = `exists (
+  select 1 from trades b where b.execution_id = x.execution_id and coalesce(b.usd_amount, 0) + (
+    select coalesce(sum(a.usd_amount), 0) from adjustments a where a.execution_id = b.execution_id) > 0)`
+
 // Nothing is recorded before its execution is created. So the index trades_executed_before, of the trades that were
 // executed so long before they were recorded, has them all. Of the other two tables, few rows are of these days.
 const EARLY = sql<Row>(
   `select t.*, y.execution_id, y.executed_at, y.created_at from (
-     ${of('trades', 'recorded_at')} and x.executed_at < x.recorded_at - ${EARLY_FILL_MS}
-     union all ${of('adjustments', 'recorded_at')}
+     ${of('trades', 'recorded_at')} and x.executed_at < x.recorded_at - ${EARLY_FILL_MS} and ${IS_BOUGHT}
+     union all ${of('adjustments', 'recorded_at')} and ${IS_BOUGHT}
      union all ${of('late_reports', 'received_at')} and x.decided_at is null) y
    join tenants t on t.tenant_id = y.tenant_id
    where t.environment = :environment
