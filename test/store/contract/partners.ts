@@ -258,12 +258,13 @@ export const partnerContract: Contract = {
 
   'tiers are listed, and counted, in the order in which they were first set': async (t, open) => {
     const { store } = await openWorld(t, open)
-    for (const name of ['zz', 'aa', 'zz']) {
-      const terms = { name, fromMonth: '2026-02', rateBps: 1 }
+    for (const term of ['zz 2026-02', 'aa 2026-02', 'zz 2026-03']) {
+      const [name = '', fromMonth = ''] = term.split(' ')
+      const terms = { name, fromMonth, rateBps: 1 }
       await store.putTier((versions, at) => setTier(versions, terms, at), noted)
     }
     const listed = (await store.listTiers()).map(({ name, place }) => `${name} ${place}`)
-    assert.deepEqual(listed, ['starter 1', 'growth 2', 'scale 3', 'zz 4', 'aa 5'])
+    assert.deepEqual(listed, ['starter 1', 'growth 2', 'scale 3', 'zz 4', 'aa 5', 'zz 4'])
   },
 
   'a tier without a volume stays without one': async (t, open) => {
