@@ -1,10 +1,11 @@
 // docs: the guides, read from the executable itself; also as man pages, together with those of the commands.
 
 import { lstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { Argument, Command, Option } from 'commander'
 import { Problem } from '../core/problem.ts'
 import { quoted } from '../core/shell-word.ts'
+import { kindOf } from '../plain-file.ts'
 import type { Cli } from './context.ts'
 import {
   findExamples,
@@ -83,7 +84,10 @@ async function writeManPages(cli: Cli, program: Command, folder: string): Promis
 /** They are meant to be changed, so none that exists is replaced. */
 function writeExamples(cli: Cli, folder: string): void {
   const samples = sampleFiles().map(({ name, text }) => ({ file: join(folder, name), text }))
-  for (const { file } of samples) if (lstatSync(file, { throwIfNoEntry: false })) throw taken(file)
+  for (const { file } of samples) {
+    refuseStrangeFolders(folder, dirname(file))
+    if (lstatSync(file, { throwIfNoEntry: false })) throw taken(file)
+  }
   for (const { file, text } of samples) writeNew(file, text, { replace: false })
   const files = samples.map(({ file }) => file)
   const readme = quoted(join(folder, 'README.md'))
@@ -92,6 +96,18 @@ function writeExamples(cli: Cli, folder: string): void {
     { folder, files },
     () => `${files.length} files are in ${quoted(folder)}; ${readme} says how to start them.`,
   )
+}
+
+/** The folder that was named may be a link; below it, a link would lead the files elsewhere. */
+function refuseStrangeFolders(named: string, folder: string): void {
+  for (let at = folder; relative(named, at) !== ''; at = dirname(at)) {
+    const found = lstatSync(at, { throwIfNoEntry: false })
+    if (!found || found.isDirectory()) continue
+    throw new Problem(
+      'bad_file',
+      `${at} is ${kindOf(found) ?? 'a file'}, not a folder, and nothing was written: name another folder.`,
+    )
+  }
 }
 
 const taken = (file: string): Problem =>

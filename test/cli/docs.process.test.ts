@@ -2,7 +2,16 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { globSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  globSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { stripVTControlCharacters, styleText } from 'node:util'
@@ -59,6 +68,21 @@ test('the executable alone has the programs that its guides tell one to copy: pr
   assert.deepEqual([again.code, again.out], [5, ''])
   assert.match(again.err, /^error: mine\/\S+ already exists/)
   assert.equal(readFileSync(join(cwd, 'mine/python/partner.py'), 'utf8'), 'my venue')
+})
+
+test('samples are not written through a link among the folders, nor in part', async (t) => {
+  const cwd = temporaryFolder(t)
+  mkdirSync(join(cwd, 'elsewhere'))
+  mkdirSync(join(cwd, 'mine'))
+  for (const target of ['elsewhere', 'nowhere']) {
+    symlinkSync(join(cwd, target), join(cwd, 'mine/python'))
+    const { code, err } = await finish(t, ['docs', '--examples', 'mine'], { cwd })
+    assert.equal(code, 1, err)
+    assert.match(err, /mine\/python is a link, not a folder, and nothing was written/)
+    assert.deepEqual(readdirSync(join(cwd, 'mine')), ['python'])
+    assert.deepEqual(readdirSync(join(cwd, 'elsewhere')), [])
+    rmSync(join(cwd, 'mine/python'))
+  }
 })
 
 test('a man page takes the place of a link and is not written through it', async (t) => {

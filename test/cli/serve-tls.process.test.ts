@@ -1,8 +1,9 @@
 // serve over TLS as a process: certificates from files, which SIGHUP renews, and one that is made for a first try.
 
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, writeFileSync } from 'node:fs'
+import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { get } from 'node:https'
 import { connect as connectPlainly } from 'node:net'
 import { join } from 'node:path'
@@ -66,6 +67,24 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     served.child.kill('SIGHUP')
     await served.line('--tls-cert: c.pem has no certificate in PEM')
     assert.equal(await shown(), second)
+    // A pipe would keep everybody waiting.
+    rmSync(join(cwd, 'c.pem'))
+    execFileSync('mkfifo', [join(cwd, 'c.pem')])
+    served.child.kill('SIGHUP')
+    await served.line('Cannot read c.pem: it is not a regular file')
+    assert.equal(await shown(), second)
+  })
+
+  test('a pipe at the start is waited for, and said to be', async (t) => {
+    const cwd = temporaryFolder(t)
+    const { cert, key } = makeCertificate()
+    writeFileSync(join(cwd, 'c.pem'), cert)
+    execFileSync('mkfifo', [join(cwd, 'k.pem')])
+    const argv = ['--port', '0', '--tls-cert', 'c.pem', '--tls-key', 'k.pem']
+    const started = start(t, ['serve', ...argv], { cwd })
+    await started.line('Waiting for k.pem, which is a pipe')
+    writeFileSync(join(cwd, 'k.pem'), key)
+    assert.match(await started.line('"msg":"listening"'), /https:/)
   })
 
   const [one, other] = [makeCertificate(), makeCertificate()]

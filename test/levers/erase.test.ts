@@ -1,7 +1,7 @@
 // What is erased of a user cannot be read in any file of the database afterwards.
 
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
@@ -112,4 +112,16 @@ test('it waits for a reader of the log, and safely runs again', async (t) => {
   assert.equal((await erasing).gone_from_file, true)
   assert.deepEqual(filesWith(service, EMAIL), [])
   assert.equal((await erase(service, 'ann')).gone_from_file, true)
+})
+
+test('the locks of this process on the file outlast an erasure', async (t) => {
+  const service = await startService(t)
+  await send(service, 'ann', { email: EMAIL, auth_provider: PROVIDER })
+  const own = new RegExp(`POSIX .* ${process.pid} \\S+:${statSync(service.file).ino} `)
+  assert.match(readFileSync('/proc/locks', 'utf8'), own)
+  const tenant = await service.store.findTenant('acme', 'test')
+  assert.ok(tenant)
+  const entry = { osUser: 'me', action: 'user.erase', subject: 'ann', detail: {} }
+  await service.store.eraseUser(tenant, 'ann', entry)
+  assert.match(readFileSync('/proc/locks', 'utf8'), own)
 })

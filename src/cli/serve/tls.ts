@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import type { Certificate, Tls } from '../../http/listen/certificate.ts'
 import type { Listener } from '../../http/listen.ts'
 import type { Log } from '../../log.ts'
-import { readInput } from '../shared/read-input.ts'
+import { readInput, readRegular } from '../shared/read-input.ts'
 
 export type TlsOptions = { host: string; tlsCert?: string; tlsKey?: string; tlsSelfSigned?: true }
 
@@ -22,14 +22,14 @@ export function tlsOf({ host, tlsCert, tlsKey, tlsSelfSigned }: TlsOptions): Tls
   if (tlsCert === undefined && tlsKey === undefined) return null
   if (tlsCert === undefined || tlsKey === undefined)
     throw new Problem('usage', '--tls-cert and --tls-key go together.')
-  return readCertificate(tlsCert, tlsKey)
+  return readCertificate(tlsCert, tlsKey, readInput)
 }
 
 const LOCAL_NAMES = ['localhost', '127.0.0.1', '::1']
 
 /** TLS would describe the problem in terms of its parsers, and not say which file it is in. */
-function readCertificate(certFile: string, keyFile: string): Certificate {
-  const [cert, key] = [readInput(certFile), readInput(keyFile)]
+function readCertificate(certFile: string, keyFile: string, textOf: (file: string) => string): Certificate {
+  const [cert, key] = [textOf(certFile), textOf(keyFile)]
   const read = <T>(parse: () => T, complaint: string): T => {
     try {
       return parse()
@@ -64,7 +64,8 @@ export function renewCertificate(log: Log, { renew }: Listener, { tlsCert, tlsKe
     return
   }
   try {
-    const certificate = readCertificate(tlsCert, tlsKey)
+    // This process answers calls: it waits for no pipe.
+    const certificate = readCertificate(tlsCert, tlsKey, readRegular)
     renew(certificate)
     log.info({ sha256: fingerprintOf(certificate.cert) }, 'SIGHUP: the certificate was read again')
   } catch (err) {

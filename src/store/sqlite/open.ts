@@ -1,9 +1,9 @@
 // Opens a database file as a Store: creates it if asked to, migrates its schema, and puts its rooms together.
 
-import { constants, fchmodSync } from 'node:fs'
+import { closeSync, constants, fchmodSync } from 'node:fs'
 import type { Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
-import { withPlain } from '../../plain-file.ts'
+import { openPlain, withPlain } from '../../plain-file.ts'
 import { waitAtClose } from '../at-close.ts'
 import type { LostWriteStore } from '../lost-writes.ts'
 import type { MigrationState } from '../schema-version.ts'
@@ -96,6 +96,9 @@ function assemble(
   const audit = createAuditLog(db)
   const memory = createKeyMemory(db)
   const time = createTenantTime(connection)
+  // Closed last: closing a file gives up all locks of the process on it.
+  let descriptor: number | null = null
+  const held = () => (descriptor ??= openPlain(file))
   const ledger = createLedger(db)
   const stops = createStops(connection, ledger, time)
   const lateReports = createLateReports(db)
@@ -112,7 +115,7 @@ function assemble(
     ...createPartnerStore(connection, { audit, memory }),
     ...createKeyStore(connection, { audit, memory }),
     ...createTierStore(connection, audit),
-    ...createUserStore(connection, { stops, audit, time, file }),
+    ...createUserStore(connection, { stops, audit, time, file, held }),
     ...createPlanStore(connection, ledger, time),
     ...windows,
     ...createExecutionStore(connection, trading),
@@ -135,6 +138,7 @@ function assemble(
       if (marks) await waitAtClose(marks)
       beforeClose()
       db.close()
+      if (descriptor !== null) closeSync(descriptor)
       forgetLogOwner(file)
     },
   }

@@ -1,8 +1,8 @@
 // Erases a user's personal data, from the rows and from the bytes of the file.
 
-import { createReadStream } from 'node:fs'
+import { read } from 'node:fs'
+import { promisify } from 'node:util'
 import { Problem } from '../../../core/problem.ts'
-import { openPlain } from '../../../plain-file.ts'
 import { erasedParams, type UserRow, userOf } from '../../rows/user.ts'
 import { ERASE_USER, SELECT_USER } from '../../sql/accounts.ts'
 import type { UserStore } from '../../users.ts'
@@ -11,9 +11,10 @@ import { busy } from '../file/error-kinds.ts'
 import { whenFree } from '../file/wait-for-lock.ts'
 import type { AuditLog } from './audit.ts'
 
-type Place = { audit: AuditLog; file: string }
+/** `held` gives a descriptor of the file that stays open until after the database is closed. */
+type Place = { audit: AuditLog; file: string; held: () => number }
 
-export function createEraser({ db, read, write }: Connection, place: Place): UserStore['eraseUser'] {
+export function createEraser({ db, read: look, write }: Connection, place: Place): UserStore['eraseUser'] {
   const sql = {
     find: db.prepare<object, UserRow>(SELECT_USER),
     erase: db.prepare(ERASE_USER),
@@ -32,8 +33,8 @@ export function createEraser({ db, read, write }: Connection, place: Place): Use
     })
     const text = before.email
     // Text that another row holds as well stays in the file, however the file is written.
-    const elsewhere = text !== null && (await read(() => sql.elsewhere.get({ text }) !== undefined))
-    const overwritten = await overwrite(db, place.file, elsewhere ? null : text)
+    const elsewhere = text !== null && (await look(() => sql.elsewhere.get({ text }) !== undefined))
+    const overwritten = await overwrite(db, place, elsewhere ? null : text)
     const user = { ...before, email: null, authProvider: null, updatedAt: now }
     const remains = elsewhere ? 'other_row' : overwritten ? 'nowhere' : 'log'
     return { user, erasedAt: now, remains }
@@ -44,14 +45,14 @@ export function createEraser({ db, read, write }: Connection, place: Place): Use
  * Moves the log into the file and empties it. What the update left behind is zeros (secure_delete); if the text is
  * still there, left by a version that did not write zeros, the whole file is rewritten.
  */
-async function overwrite(db: Database, file: string, text: string | null): Promise<boolean> {
+async function overwrite(db: Database, { file, held }: Place, text: string | null): Promise<boolean> {
   if (file === ':memory:') return true
   try {
     await emptyLog(db)
-    if (text === null || !(await holds(file, text))) return true
+    if (text === null || !(await holds(held(), text))) return true
     await whenFree(() => db.exec('vacuum'))
     await emptyLog(db)
-    return !(await holds(file, text))
+    return !(await holds(held(), text))
   } catch (error) {
     // The row is erased all the same; a later checkpoint, or the command again, empties the log.
     if (error instanceof Problem && error.code === 'database_locked') return false
@@ -66,14 +67,21 @@ const emptyLog = (db: Database): Promise<void> =>
     if (row?.busy !== 0n) throw busy()
   })
 
-/** Whether a file contains a text; read in pieces that overlap by its length. */
-async function holds(file: string, text: string): Promise<boolean> {
+/** Whether an open file contains a text; read in pieces that overlap by its length. */
+async function holds(descriptor: number, text: string): Promise<boolean> {
   const sought = Buffer.from(text, 'utf8')
+  const chunk = Buffer.alloc(CHUNK_BYTES)
   let tail = Buffer.alloc(0)
-  for await (const chunk of createReadStream(file, { fd: openPlain(file), highWaterMark: 1 << 20 })) {
-    const piece = Buffer.concat([tail, chunk as Buffer])
+  for (let at = 0; ; ) {
+    const { bytesRead } = await readAt(descriptor, chunk, 0, chunk.length, at)
+    if (bytesRead === 0) return false
+    const piece = Buffer.concat([tail, chunk.subarray(0, bytesRead)])
     if (piece.includes(sought)) return true
     tail = piece.subarray(Math.max(0, piece.length - sought.length + 1))
+    at += bytesRead
   }
-  return false
 }
+
+const CHUNK_BYTES = 2 ** 20
+/** A stream would close the descriptor when it is left. */
+const readAt = promisify(read)

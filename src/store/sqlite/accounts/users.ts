@@ -24,11 +24,11 @@ import { createEraser } from './erase-user.ts'
 
 type Decide = Parameters<UserStore['changeUser']>[2]
 type Step = { stopping: bigint | null; changed: ({ user: User } & StopCounts) | null }
-type Parts = { stops: Stops; audit: AuditLog; time: TenantTime; file: string }
+type Parts = { stops: Stops; audit: AuditLog; time: TenantTime; file: string; held: () => number }
 
 export function createUserStore(connection: Connection, parts: Parts): UserStore {
   const { db, read } = connection
-  const { stops, audit, time, file } = parts
+  const { stops, audit, time, file, held } = parts
   const sql = {
     find: db.prepare<object, UserRow>(SELECT_USER),
     list: db.prepare<object, ListedUserRow>(LISTED_USERS),
@@ -104,6 +104,6 @@ export function createUserStore(connection: Connection, parts: Parts): UserStore
         }
       }),
 
-    eraseUser: createEraser(connection, { audit, file }),
+    eraseUser: createEraser(connection, { audit, file, held }),
   }
 }
