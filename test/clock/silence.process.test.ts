@@ -160,7 +160,7 @@ suite('silence is seen within one status', { concurrency: 2 }, () => {
 async function onSmallDisk(t: TestContext): Promise<Finding[][]> {
   const folder = temporaryFolder(t)
   const program = PROGRAM.map((word) => `'${word}'`).join(' ')
-  const script = `mount -t tmpfs -o size=32m none "${folder}" && cd "${folder}"
+  const script = `mount -t tmpfs -o size=32m,mode=700 none "${folder}" && cd "${folder}"
     tranche() { ${program} "$@"; }
     tranche partner create acme --name Acme > partner
     ${program} serve --port 0 2> log &

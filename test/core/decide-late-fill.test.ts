@@ -57,6 +57,7 @@ function fresh(): Book {
     window = reserve(window, RESERVED)
     const execution = {
       executionId: `exec_${i}` as ExecutionId,
+      firing: { price: null },
       amount: RESERVED,
       status: 'sent',
       deliveredCount: 1,
