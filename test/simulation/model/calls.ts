@@ -62,7 +62,7 @@ function answerTo(
     case 'unhook':
       return deleteWebhook(tenant)
     case 'month':
-      return ok(summaryOf(bill(state, tenant, fix(state, call.month))))
+      return ok(summaryOf(bill(state, tenant, fix(state, call.month, tenant))))
   }
 }
 
@@ -70,7 +70,7 @@ function answerTo(
 function tradePages(state: State, tenant: Tenant, { month, limit }: Paged): Expected[] {
   const pages: Expected[] = []
   for (let from = 0; ; from += limit) {
-    const period = fix(state, month)
+    const period = fix(state, month, tenant)
     const entries = entriesWithin(tenant.executions, period)
     const isLast = entries.length <= from + limit
     pages.push(
@@ -91,7 +91,7 @@ function userPages(state: State, tenant: Tenant, { month, limit }: Paged): Expec
   const pages: Expected[] = []
   let from = 0
   for (;;) {
-    const billed = bill(state, tenant, fix(state, month))
+    const billed = bill(state, tenant, fix(state, month, tenant))
     const users = billed.users.slice(from, from + limit)
     from += limit
     pages.push(

@@ -34,7 +34,7 @@ export function correct(state: State, execution: Execution, to: Amounts, origin:
     number: state.adjustmentNumbers,
     usd: to.usd - before.usd,
     btc: to.btc - before.btc,
-    recordedAt: recordingTime(state),
+    recordedAt: recordingTime(state, execution.tenant),
     ...origin,
   })
   return null

@@ -7,6 +7,7 @@ import {
   type Execution,
   idempotencyKey,
   isOpen,
+  lastRecordedAt,
   presentOf,
   type Report,
   type State,
@@ -34,7 +35,7 @@ const isDue = (execution: Execution, now: number): boolean =>
   (execution.leasedUntil === null || execution.leasedUntil <= now || execution.leasedUntil > now + HOUR)
 
 export function getDue(state: State, tenant: Tenant): Expected {
-  const now = presentOf(state)
+  const now = presentOf(state, tenant)
   const due = tenant.executions.filter((one) => isDue(one, now))
   due.sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
   const handed = due.slice(0, POLL_MAX)
@@ -141,13 +142,11 @@ export const holderOf = (execution: Execution, order: string): Execution | undef
   )
 
 /** When a trade or an adjustment is recorded: never before the one recorded last. */
-export function recordingTime(state: State): number {
-  state.lastRecordedAt = Math.max(presentOf(state), state.lastRecordedAt ?? 0)
-  return state.lastRecordedAt
-}
+export const recordingTime = (state: State, tenant: Tenant): number =>
+  Math.max(presentOf(state, tenant), lastRecordedAt(state, tenant))
 
 function record(state: State, execution: Execution, report: Report): void {
-  const recordedAt = recordingTime(state)
+  const recordedAt = recordingTime(state, execution.tenant)
   const executedAt = report.executedAt ?? (isFill(report) ? recordedAt : null)
   execution.status = report.status
   execution.trade = { report, executedAt, recordedAt }

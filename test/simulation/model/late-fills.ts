@@ -25,7 +25,7 @@ export function keep(
     number: state.lateNumbers,
     report,
     reason,
-    receivedAt: presentOf(state),
+    receivedAt: presentOf(state, execution.tenant),
     accepted: false,
     decided: false,
   })
@@ -70,7 +70,7 @@ function acceptFirst(state: State, execution: Execution, late: Late): Refusal {
     change(execution, within, report.usd)
   } else change(execution, 0n, report.usd)
   execution.status = report.status
-  execution.trade = { report, executedAt: boughtAt(late), recordedAt: recordingTime(state) }
+  execution.trade = { report, executedAt: boughtAt(late), recordedAt: recordingTime(state, execution.tenant) }
   return null
 }
 

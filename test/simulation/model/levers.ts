@@ -33,7 +33,14 @@ export function addPartner(state: State, slug: string): Refusal {
   state.partners.set(slug, partner)
   for (const environment of ['test', 'live'] as const) {
     const name = `${slug}/${environment}`
-    const own = { users: new Map(), plans: new Map(), executions: [], webhook: null, past: new Map() }
+    const own = {
+      users: new Map(),
+      plans: new Map(),
+      executions: [],
+      webhook: null,
+      past: new Map(),
+      apart: null,
+    }
     state.tenants.set(name, { name, partner, environment, ...own })
   }
   return audit(state)
@@ -153,7 +160,7 @@ export function eraseUser(state: State, tenant: Tenant, id: string): Refusal {
   if (!user) return 'user_not_found'
   user.email = null
   user.provider = null
-  user.updatedAt = presentOf(state)
+  user.updatedAt = presentOf(state, tenant)
   return audit(state)
 }
 
@@ -162,7 +169,7 @@ export function eraseUser(state: State, tenant: Tenant, id: string): Refusal {
  * lies ahead; or to the first one after it with money left.
  */
 export function bringBack(state: State, tenant: Tenant, id: string): Refusal {
-  const now = presentOf(state)
+  const now = presentOf(state, tenant)
   const plan = tenant.plans.get(id)
   const window = plan && currentWindow(plan)
   if (!window || window.start <= Math.max(now, plan.startDate)) return null
@@ -179,7 +186,7 @@ export function cancelExecution(state: State, execution: Execution): Refusal {
   if (execution.trade) return 'execution_recorded'
   if (!isOpen(execution)) return 'execution_cancelled'
   execution.status = 'cancelled'
-  execution.cancelledAt = presentOf(state)
+  execution.cancelledAt = presentOf(state, execution.tenant)
   settle(execution, 0n)
   return audit(state)
 }
@@ -196,5 +203,6 @@ export function resetSandbox(state: State, tenant: Tenant): Refusal {
   state.lateNumbers = Math.max(0, ...state.executions.flatMap(({ late }) => late.map(({ number }) => number)))
   tenant.users.clear()
   tenant.plans.clear()
+  tenant.apart ??= { reportedUntil: 0 }
   return audit(state)
 }

@@ -1,27 +1,32 @@
 // The model's months: when they are over, and what they come to.
 
 import { type Entry, entriesWithin } from './book.ts'
-import { presentOf, type Report, type State, type Tenant } from './state.ts'
+import { lastRecordedAt, presentOf, type Report, type State, type Tenant } from './state.ts'
 import { type Charged, type Fees, feesFor, NO_FEES, sharesOf, tierFor } from './tariff.ts'
 import { coins, decimal, dollars, halfEven, iso, MINUTE, monthBounds, UNIT } from './units.ts'
 
 /** What a report of a month covers: up to its end, or up to now. */
 export type Period = { month: string; start: number; until: number; final: boolean }
 
-/** Fixes what a report covers. A month is final once something else has been recorded since its end. */
-export function fix(state: State, month: string): Period {
+/**
+ * Fixes what a report covers. A month is final once something else has been recorded since its end. A tenant that lives
+ * apart closes its months for itself alone.
+ */
+export function fix(state: State, month: string, asking: Tenant | null = null): Period {
   const { start, end } = monthBounds(month)
   // Nothing is dated in a month after one that came later was closed.
   if ([...state.closedMonths].some((closed) => closed >= month))
     return { month, start, until: end, final: true }
-  const now = presentOf(state)
+  const now = presentOf(state, asking)
+  const bounded = asking?.apart ?? state
   const report = (at: number) => {
-    state.reportedUntil = Math.max(state.reportedUntil, at)
+    bounded.reportedUntil = Math.max(bounded.reportedUntil, at)
   }
   if (now >= end) {
-    const known = reached(state)
+    const known = reached(state, asking)
     const final = known >= end
-    if (final) {
+    if (final && asking?.apart) report(end)
+    else if (final) {
       const empty = monthBefore(Math.min(...[...state.partners.values()].map(({ createdAt }) => createdAt)))
       const together = empty > month && monthBounds(empty).end <= Math.min(now, known)
       const closed = together ? empty : month
@@ -30,7 +35,7 @@ export function fix(state: State, month: string): Period {
     }
     return { month, start, until: end, final }
   }
-  const soFar = (state.lastRecordedAt ?? 0) + 1
+  const soFar = lastRecordedAt(state, asking) + 1
   // What was recorded this very instant is in it; a clock that was far ahead takes nothing along.
   const held = now < soFar && soFar - now <= 10 * MINUTE
   if (held) report(soFar)
@@ -43,10 +48,14 @@ function monthBefore(at: number): string {
   return iso(monthBounds(iso(at).slice(0, 7)).start - 1).slice(0, 7)
 }
 
-function reached({ dispute, passes, audits, lastRecordedAt }: State): number {
+function reached(state: State, asking: Tenant | null): number {
+  const { dispute, passes, audits } = state
   if (dispute) return 0
   const pass = passes.findLast(({ finished }) => finished)?.at ?? 0
-  return Math.max(pass, audits.at(-1) ?? 0, lastRecordedAt ?? 0)
+  const noted = Math.max(pass, audits.at(-1) ?? 0)
+  // The reports of one that lives apart say nothing of how far time has come.
+  if (asking?.apart) return Math.max(noted, asking.apart.reportedUntil)
+  return Math.max(noted, lastRecordedAt(state, null))
 }
 
 type Sums = { trades: number; usd: bigint; btc: bigint; fees: bigint }

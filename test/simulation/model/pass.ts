@@ -46,8 +46,9 @@ export function* pass(state: State, observed: Observed): Generator<void, PassAns
   const noted = { at: now, finished: false }
   state.passes.push(noted)
   const price = livePrice(state, now)
-  const known: Known = { now, price, sigma: sigmaOf(state), lead: leadOf(state.passes) }
-  const due = state.plans.filter((plan) => isAwake(plan) && plan.timing && isDue(plan.timing, known))
+  const shared = { price, sigma: sigmaOf(state), lead: leadOf(state.passes) }
+  const known = ({ tenant }: Plan): Known => ({ ...shared, now: presentOf(state, tenant) })
+  const due = state.plans.filter((plan) => isAwake(plan) && plan.timing && isDue(plan.timing, known(plan)))
   yield
   const page = visit(state, due, known)
   yield
@@ -115,11 +116,16 @@ function livePrice({ prices }: State, now: number): bigint | null {
   return now - newest < 20 * MINUTE ? (prices.get(newest) ?? null) : null
 }
 
-function visit(state: State, plans: readonly Plan[], known: Known): { fired: Execution[]; rolled: number } {
+function visit(
+  state: State,
+  plans: readonly Plan[],
+  knownOf: (plan: Plan) => Known,
+): { fired: Execution[]; rolled: number } {
   const fired: Execution[] = []
   let rolled = 0
   for (const plan of plans) {
     if (!plan.timing) continue
+    const known = knownOf(plan)
     if (known.now >= plan.timing.window.end) {
       const next = nextSlot(plan, plan.timing.window, known.now)
       close(plan, known.now, 'ended')
@@ -157,7 +163,7 @@ function visit(state: State, plans: readonly Plan[], known: Known): { fired: Exe
     state.executions.push(execution)
     fired.push(execution)
   }
-  for (const plan of state.plans) assertOffered(plan, known)
+  for (const plan of state.plans) assertOffered(plan, knownOf(plan))
   return { fired, rolled }
 }
 

@@ -51,7 +51,7 @@ export function postPlan(state: State, tenant: Tenant, body: PlanBody): Expected
   const isCancel = plan !== undefined && body.status === 'cancelled'
   if (user.status !== 'linked' && !isCancel)
     return refused(403, `Partner user is not active (${user.status}).`)
-  const now = presentOf(state)
+  const now = presentOf(state, tenant)
   if (plan) return ok(json(rewrite(plan, body, now)))
   return ok(json(create(state, tenant, body, now)))
 }

@@ -50,6 +50,8 @@ export type Tenant = {
   webhook: Webhook | null
   /** The beginnings of windows that had executions before a reset, by the id of their plan. */
   past: Map<string, number[]>
+  /** Since its first reset a test environment lives in a time of its own, which others' records do not move. */
+  apart: { reportedUntil: number } | null
 }
 
 export type User = {
@@ -211,7 +213,6 @@ export type State = {
   passes: { at: number; finished: boolean }[]
   /** When operators changed something. */
   audits: number[]
-  lastRecordedAt: number | null
   prices: Map<number, bigint>
   volatility: { variance: number; hours: number; last: { price: bigint; at: number } | null }
   dispute: Dispute | null
@@ -255,7 +256,6 @@ export function emptyState(clock: number): State {
     closedMonths: new Set(),
     passes: [],
     audits: [],
-    lastRecordedAt: null,
     prices: new Map(),
     volatility: { variance: 0.005 ** 2, hours: 0, last: null },
     dispute: null,
@@ -271,8 +271,19 @@ export function emptyState(clock: number): State {
   }
 }
 
-/** The instant of a write now. */
-export const presentOf = (state: State): number => Math.max(state.clock, state.reportedUntil)
+/** The instant of a write now, in the time of a tenant that has its own. */
+export const presentOf = (state: State, tenant: Tenant | null = null): number =>
+  Math.max(state.clock, state.reportedUntil, tenant?.apart?.reportedUntil ?? 0)
+
+/** When the last trade or adjustment was recorded, of one that lives apart or of all others together. */
+export function lastRecordedAt(state: State, tenant: Tenant | null): number {
+  let last = 0
+  for (const { tenant: owner, trade, adjustments } of state.executions) {
+    if (tenant?.apart ? owner !== tenant : owner.apart !== null) continue
+    last = Math.max(last, trade?.recordedAt ?? 0, adjustments.at(-1)?.recordedAt ?? 0)
+  }
+  return last
+}
 
 export const isOpen = ({ status }: Execution): boolean => status === 'pending' || status === 'sent'
 

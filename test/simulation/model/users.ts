@@ -29,7 +29,7 @@ const json = (user: User) => ({
 /** What was left out is kept, null clears; a disabled user stays so. */
 export function postUser(state: State, tenant: Tenant, body: UserBody): Expected {
   if (!body.consent_accepted) return refused(400, 'User consent is required.')
-  const now = presentOf(state)
+  const now = presentOf(state, tenant)
   const id = body.partner_user_id
   const known = tenant.users.get(id)
   const user: User = known ?? {
@@ -58,7 +58,7 @@ export function postUser(state: State, tenant: Tenant, body: UserBody): Expected
 export function patchUser(state: State, tenant: Tenant, id: string, status: User['status']): Expected {
   const user = tenant.users.get(id)
   if (!user) return refused(404, 'Partner user not found.')
-  const now = presentOf(state)
+  const now = presentOf(state, tenant)
   const changes = user.status !== status
   if (changes) {
     user.status = status

@@ -21,7 +21,7 @@ export function orderFor(state: State, execution: Execution, terms: Terms): { id
     execution: execution.id,
     restores: state.restores,
     ...terms,
-    at: presentOf(state),
+    at: presentOf(state, execution.tenant),
   }
   return { id, order }
 }

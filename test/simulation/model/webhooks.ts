@@ -23,7 +23,7 @@ const json = ({ partner, environment, webhook }: Tenant) => ({
 })
 
 export function postWebhook(state: State, tenant: Tenant, url: string): Expected {
-  const now = presentOf(state)
+  const now = presentOf(state, tenant)
   state.registrations += 1
   tenant.webhook = {
     url,
@@ -51,7 +51,7 @@ export function deleteWebhook(tenant: Tenant): Expected {
 export function note(state: State, tenant: Tenant, registration: number, attempt: Attempt): void {
   const { webhook } = tenant
   if (webhook?.registration !== registration) return
-  const now = presentOf(state)
+  const now = presentOf(state, tenant)
   webhook.lastStatusCode = attempt.statusCode ?? webhook.lastStatusCode
   if (attempt.failure === null) {
     webhook.lastDeliveredAt = now
