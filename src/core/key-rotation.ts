@@ -6,12 +6,13 @@ import { Problem } from './problem.ts'
 
 /**
  * Replaces a key: the old one ends when the overlap does, or earlier if it would have anyway. Its successor has the
- * same tenant, label and length of life. Throws key_ended.
+ * same tenant, label and length of life. A second successor would take its length of life from what the overlap left of
+ * the first, and end soon as well. Throws key_ended.
  */
 export function rotate(
   seen: ApiKey,
   overlapMs: number,
-  { now, clock }: KeyTime,
+  { now, clock, isRotated }: KeyTime,
 ): { key: ApiKey; successor: KeyTerms } {
   if (!isUsable(seen, now)) {
     throw new Problem(
@@ -20,6 +21,13 @@ export function rotate(
     )
   }
   const { tenant, label, createdAt, expiresAt } = seen
+  if (isRotated) {
+    const create = `tranche key create ${tenant.partnerSlug} --env ${tenant.environment}`
+    throw new Problem(
+      'key_ended',
+      `Key ${seen.keyId} has a successor, which \`tranche key list ${tenant.partnerSlug}\` shows. If nobody has its secret any more, issue another with \`${create}\`.`,
+    )
+  }
   const end = plus(clock, overlapMs)
   return {
     key: { ...seen, expiresAt: expiresAt === null ? end : earlier(expiresAt, end) },

@@ -34,10 +34,10 @@ export type KeyLife = Pick<ApiKey, 'expiresAt' | 'revokedAt'>
 export type KeySeen = { key: ApiKey; partnerName: string; partnerStatus: PartnerStatus; now: Instant }
 
 /**
- * The time of a change to keys. `now` is never before what has been reported and says what has ended; `clock` is what
- * the machine shows, and what a key is dated by: a bound that runs ahead would move its end.
+ * When a key is changed, and whether it was rotated before. `now` is never before what has been reported and says what
+ * has ended; `clock` is what the machine shows, and what a key is dated by: a bound that runs ahead would move its end.
  */
-export type KeyTime = { now: Instant; clock: Instant }
+export type KeyTime = { now: Instant; clock: Instant; isRotated: boolean }
 
 /**
  * Makes a key of 40 random base62 characters and a checksum, so that a typing error is told from an unknown key

@@ -50,8 +50,12 @@ test('a key that ends within 14 days, until its partner has gone over to another
   await shell.call('GET', '/partner/v1/me', old.key)
   const { out } = await shell.tranche(['key', 'rotate', old.key_id, '--overlap', '10d', '--json'])
   await shell.tranche(['key', 'list', 'acme'])
-  // The new one exists, and nobody uses it yet.
-  assert.deepEqual((await onlyWarning(shell))[1], warning[1])
+  // The new one exists, and nobody uses it yet. Another rotation would make a third key that ends with the first.
+  assert.deepEqual(await onlyWarning(shell), [...warning.slice(0, 2), 'tranche key list acme'])
+  assert.match((await warningsOf(shell))[0]?.message ?? '', /, and its successor is not in use/)
+  const again = await shell.tranche(['key', 'rotate', old.key_id])
+  assert.deepEqual([again.code, again.out], [5, ''])
+  assert.match(again.err, /has a successor, which `tranche key list acme` shows/)
   shell.advance(2 * 3_600_000)
   const { key_id: next, key } = JSON.parse(out)
   await shell.call('GET', '/partner/v1/me', key)

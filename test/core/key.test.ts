@@ -81,7 +81,7 @@ test('a key works until the millisecond it ends, and never once it is revoked', 
   }
 })
 
-const AT_NOW = { now: NOW, clock: NOW }
+const AT_NOW = { now: NOW, clock: NOW, isRotated: false }
 const OLD: ApiKey = {
   keyId: 'key_1',
   tenant: { tenantId: 1, partnerSlug: 'acme', environment: 'live' },
@@ -117,9 +117,18 @@ test('a key that has ended has no successor', () => {
   assert.throws(() => rotate({ ...OLD, expiresAt: NOW }, HOUR_MS, AT_NOW), refusal)
 })
 
+test('a key that has a successor gets no second one: it would live no longer than what is left of the first', () => {
+  const seen = { ...OLD, expiresAt: plus(NOW, 24 * HOUR_MS) }
+  assert.throws(() => rotate(seen, HOUR_MS, { ...AT_NOW, isRotated: true }), {
+    code: 'key_ended',
+    message:
+      'Key key_1 has a successor, which `tranche key list acme` shows. If nobody has its secret any more, issue another with `tranche key create acme --env live`.',
+  })
+})
+
 test('a key is revoked once, and from that very moment', () => {
   const revoked = revoke(OLD, AT_NOW)
   assert.deepEqual(revoked, { ...OLD, revokedAt: NOW })
   assert.equal(isUsable(revoked, NOW), false)
-  assert.deepEqual(revoke(revoked, { now: NOW, clock: plus(NOW, HOUR_MS) }), revoked)
+  assert.deepEqual(revoke(revoked, { ...AT_NOW, clock: plus(NOW, HOUR_MS) }), revoked)
 })

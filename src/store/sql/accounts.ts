@@ -18,6 +18,11 @@ const SELECT_KEY = `select ${KEY_COLUMNS} from api_keys k join tenants t using (
 export const KEY_BY_ID = `${SELECT_KEY} where k.key_id = :key_id`
 export const KEYS_OF_PARTNER = `${SELECT_KEY} where t.partner_slug = :slug order by k.created_at, k.key_id`
 
+/** Whether a key was rotated. Its row does not tell; the log of what operators did is never changed. */
+export const ROTATED = (keyId: string): string =>
+  `exists (select 1 from audit where action = 'key.rotate' and subject = ${keyId})`
+export const IS_ROTATED = `select 1 as rotated where ${ROTATED(':key_id')}`
+
 /** Keys, with what authentication has to know about their partners. */
 export const SELECT_SEEN_KEY = `
   select ${KEY_COLUMNS}, r.name as partner_name, r.status as partner_status

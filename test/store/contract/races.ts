@@ -125,11 +125,11 @@ export const raceContract: Contract = {
         const successor = keyFor(world.acme)
         return store.changeKey(
           keyId,
-          (key, { now }) => {
-            if (key.revokedAt !== null) throw taken
-            return { key: { ...key, revokedAt: now }, successor }
+          (key, { isRotated }) => {
+            if (isRotated) throw taken
+            return { key, successor }
           },
-          AUDIT,
+          { ...AUDIT, action: 'key.rotate', subject: keyId },
         )
       }
       const ends = await Promise.allSettled([rotate(here), rotate(there)])

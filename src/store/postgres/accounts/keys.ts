@@ -10,7 +10,14 @@ import { intact } from '../../digests.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
 import { changedKeyParams, type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
 import { tenantOf } from '../../rows/tenant.ts'
-import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
+import {
+  INSERT_KEY,
+  IS_ROTATED,
+  KEY_BY_ID,
+  KEYS_OF_PARTNER,
+  SELECT_SEEN_KEY,
+  UPDATE_KEY,
+} from '../../sql/accounts.ts'
 import { type Connection, callOf, ofTenant } from '../server/connection.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
@@ -22,6 +29,7 @@ const BY_SECRET = query<SeenRow>(`${SELECT_SEEN_KEY} where k.key_sha256 = any(:h
 const BY_ID = query<KeyRow>(KEY_BY_ID)
 const LOCK = query<KeyRow>(`${KEY_BY_ID} for no key update of k`)
 const OF_PARTNER = query<KeyRow>(KEYS_OF_PARTNER)
+const ROTATED = query(IS_ROTATED)
 const INSERT = query(INSERT_KEY)
 const UPDATE = query(UPDATE_KEY)
 const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
@@ -73,13 +81,14 @@ export function createKeyStore(connection: Connection): KeyStore {
       if (!found) throw unknown(keyId)
       return connection.write(
         async (tx) => {
-          const [row, { real }, now] = await Promise.all([
+          const [row, rotated, { real }, now] = await Promise.all([
             tx.get(LOCK, { key_id: keyId }),
+            tx.get(ROTATED, { key_id: keyId }),
             tx.times,
             clock.now(tx),
           ])
           if (!row) throw unknown(keyId)
-          const change = decide(keyOf(row), { now: real, clock: now })
+          const change = decide(keyOf(row), { now: real, clock: now, isRotated: rotated !== undefined })
           const [successor] = await Promise.all([
             change.successor && insert(tx, change.successor, now),
             tx.run(UPDATE, changedKeyParams(row, change.key)),

@@ -8,7 +8,14 @@ import { askTogether } from '../../ask-together.ts'
 import { intact } from '../../digests.ts'
 import type { KeyStore, NewKey } from '../../keys.ts'
 import { changedKeyParams, type KeyRow, keyOf, keyParams } from '../../rows/key.ts'
-import { INSERT_KEY, KEY_BY_ID, KEYS_OF_PARTNER, SELECT_SEEN_KEY, UPDATE_KEY } from '../../sql/accounts.ts'
+import {
+  INSERT_KEY,
+  IS_ROTATED,
+  KEY_BY_ID,
+  KEYS_OF_PARTNER,
+  SELECT_SEEN_KEY,
+  UPDATE_KEY,
+} from '../../sql/accounts.ts'
 import type { Connection, Database } from '../file/connection.ts'
 import { createMemory, type Memory } from '../file/remembered-reads.ts'
 import type { AuditLog } from './audit.ts'
@@ -32,6 +39,7 @@ export function createKeyStore(
     ),
     byId: db.prepare<object, KeyRow>(KEY_BY_ID),
     ofPartner: db.prepare<object, KeyRow>(KEYS_OF_PARTNER),
+    isRotated: db.prepare<object, object>(IS_ROTATED),
     insert: db.prepare(INSERT_KEY),
     update: db.prepare(UPDATE_KEY),
     markUsed: db.prepare('update api_keys set last_used_at = :now where key_id = :key_id'),
@@ -83,7 +91,8 @@ export function createKeyStore(
 
     changeKey: (keyId, decide, entry) =>
       write((now) => {
-        const time = { now, clock: clock() }
+        const isRotated = sql.isRotated.get({ key_id: keyId }) !== undefined
+        const time = { now, clock: clock(), isRotated }
         const row = found(keyId)
         const change = decide(keyOf(row), time)
         memory.forget()
