@@ -150,12 +150,17 @@ export function chosen(ids: LateFillIds, late: readonly LateFill[]): LateFill {
   const [only, another] = undecided
   if (only && !another) return only
   if (late.length === 0) throw nothingToDecide(ids)
-  const numbers = (another ? undecided : late).map((one) => one.reportId).join(', ')
-  const which = another
-    ? `several late fills to decide on (${numbers}): name one with --report.`
-    : `no late fill left to decide on. Decided already: ${numbers}.`
-  throw new Problem('late_fill_conflict', `Execution ${executionId} has ${which}`)
+  if (another) throw severalWait(executionId, undecided, 'name one with --report.')
+  throw conflict(
+    `Execution ${executionId} has no late fill left to decide on. Decided already: ${numbersOf(late)}.`,
+  )
 }
+
+/** Which of them is meant is not known: `remedy` is how to say so. */
+export const severalWait = (executionId: string, late: readonly LateFill[], remedy: string): Problem =>
+  conflict(`Execution ${executionId} has several late fills to decide on (${numbersOf(late)}): ${remedy}`)
+
+const numbersOf = (late: readonly LateFill[]): string => late.map(({ reportId }) => reportId).join(', ')
 
 /**
  * The undecided one that is named, or all of them: none where some were only `counted`. Throws late_fill_not_found.

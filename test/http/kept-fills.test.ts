@@ -188,7 +188,16 @@ test('accept-late leaves what says something else to be decided, and each end is
   )
   const waiting = async () => (await lateFills(service)).filter((row) => row.decided_at === null).length
   assert.equal(await waiting(), 3)
-  await shell(service, ['execution', 'dismiss-late', id, '--reason', 'an error of typing'])
+  const dismiss = ['execution', 'dismiss-late', id, '--reason', 'an error of typing']
+  const several = await command(service, dismiss)
+  assert.deepEqual([several.code, several.out], [5, ''])
+  assert.match(
+    several.err,
+    /has several late fills to decide on \(2, 3, 4\): name one with --report, or .* --all/,
+  )
+  assert.equal(await waiting(), 3, 'none was dismissed unnamed')
+  assert.equal((await command(service, [...dismiss, '--all', '--report', '2'])).code, 2)
+  await shell(service, [...dismiss, '--all'])
   assert.equal(await waiting(), 0)
   await assertSound(service)
 })

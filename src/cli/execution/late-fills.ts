@@ -3,7 +3,7 @@
 
 import type { Command } from 'commander'
 import { counted } from '../../core/counted.ts'
-import { type Acceptance, acceptLate } from '../../core/decide-late-fill.ts'
+import { type Acceptance, acceptLate, severalWait } from '../../core/decide-late-fill.ts'
 import type { Cli } from '../context.ts'
 import { optionalReason, reasonOption, wholeNumber } from '../options/values.ts'
 import { auditEntry } from '../shared/audit-entry.ts'
@@ -58,22 +58,22 @@ export function addLateFillCommands(cli: Cli, execution: Command): void {
 
   execution
     .command('dismiss-late')
-    .description(
-      'decide that the late fills of an execution are not purchases of their own; they stay listed',
-    )
+    .description('decide that a late fill of an execution is not a purchase of its own; it stays listed')
     .argument('<execution-id>')
-    .addOption(reportOption(execution))
+    .addOption(reportOption(execution).conflicts('all'))
+    .option('--all', 'all of its late fills that wait for a decision')
     .addOption(reasonOption('why, for anyone who looks at it later'))
-    .action(async (executionId: string, { report, reason }: { report?: number; reason: string }) => {
+    .action(async (executionId: string, { report, all, reason }: Dismissal) => {
       await confirmOnTerminal(cli, `Dismiss what was reported of ${executionId}? It will not be billed.`)
       await cli.withStore(async (store) => {
         const ids = { executionId, reportId: report ?? null, reason }
-        const dismissed = await store.dismissLateReports(ids, (late) =>
-          auditEntry(cli, 'execution.dismiss-late', executionId, {
-            report_ids: late.map(({ reportId }) => reportId),
-            reason,
-          }),
-        )
+        const dismissed = await store.dismissLateReports(ids, (late) => {
+          // Money may have moved in each of them. Thrown here, in the transaction, it leaves all of them waiting.
+          if (!all && late.length > 1)
+            throw severalWait(executionId, late, 'name one with --report, or dismiss them with --all.')
+          const detail = { report_ids: late.map(({ reportId }) => reportId), reason }
+          return auditEntry(cli, 'execution.dismiss-late', executionId, detail)
+        })
         const json = {
           execution_id: executionId,
           report_ids: dismissed.map(({ reportId }) => reportId),
@@ -83,6 +83,8 @@ export function addLateFillCommands(cli: Cli, execution: Command): void {
       })
     })
 }
+
+type Dismissal = { report?: number; all?: boolean; reason: string }
 
 const reportOption = (execution: Command) =>
   execution

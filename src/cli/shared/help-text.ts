@@ -105,7 +105,7 @@ const HELP: Record<string, Help> = {
   },
   'execution dismiss-late': {
     examples: ['execution dismiss-late exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --reason "sent twice"'],
-    exits: '4 there is no late fill to decide on.',
+    exits: '4 there is no late fill to decide on; 5 there are several, and neither --report nor --all.',
   },
   'execution cancel': {
     examples: ['execution cancel exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --reason "the venue is closed"'],
