@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, HOUR_MS, plus } from '../../src/core/instant.ts'
 import { decide } from '../../src/engine/slot-reserve/decide-tranche.ts'
+import { startMonitored } from '../http/monitored.ts'
 import {
   assertSound,
   confirmPath,
@@ -42,6 +43,29 @@ test('polls, confirmations, plans and billing go on; tranches do not', async (t)
   await partner(service, 'release')
   assert.equal(await fired(service), 2)
   await assertSound(service)
+})
+
+test('a hold shows in status and in the metrics until it is released', async (t) => {
+  const service = await startMonitored(t)
+  await service.issueKey('bolt', 'test')
+  const seen = async () => {
+    const { partners, by_partner } = JSON.parse(await shell(service, ['status', '--json']))
+    const words = (await shell(service, ['status'])).match(/^partners +(.*)$/m)?.[1]
+    const { value } = await service.samples()
+    const held = (slug: string) => value(`tranche_partner_held{partner="${slug}"}`)
+    return [
+      partners.held,
+      by_partner.map((one: { held: boolean }) => one.held),
+      words,
+      held('acme'),
+      held('bolt'),
+    ]
+  }
+  assert.deepEqual(await seen(), [0, [false, false], '2 active, 0 disabled', 0, 0])
+  await partner(service, 'hold')
+  assert.deepEqual(await seen(), [1, [true, false], '2 active, 0 disabled, 1 held (acme)', 1, 0])
+  await partner(service, 'release')
+  assert.deepEqual(await seen(), [0, [false, false], '2 active, 0 disabled', 0, 0])
 })
 
 test('other partners are not held', async (t) => {

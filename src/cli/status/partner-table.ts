@@ -10,10 +10,11 @@ import { type Column, renderTable } from '../terminal/table.ts'
 import { secondsSince, spellSeconds } from './age-seconds.ts'
 
 export const partnerJson = (
-  { tenant, polledAt, confirmedAt, due, oldestDueAt, orders }: PartnerSeen,
+  { tenant, held, polledAt, confirmedAt, due, oldestDueAt, orders }: PartnerSeen,
   now: Instant,
 ) => ({
   partner_slug: tenant.partnerSlug,
+  held,
   last_poll_at: polledAt && formatInstant(polledAt),
   last_confirm_at: confirmedAt && formatInstant(confirmedAt),
   due_backlog: due,

@@ -60,6 +60,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
     partners: {
       active: partners.filter(({ status }) => status === 'active').length,
       disabled: partners.filter(({ status }) => status === 'disabled').length,
+      held: partners.filter(({ held }) => held).length,
     },
     executions_open: backlog.live.open,
     due_backlog: backlog.live.due,
@@ -139,7 +140,7 @@ function fieldsOf(json: StatusJson): Record<string, string | number> {
         : `${json.last_tick_at} (${spellSeconds(json.last_tick_age_seconds)} ago)`,
     price: priceInWords(json),
     plans: `${plans.active} active, ${plans.paused} paused, ${plans.cancelled} cancelled`,
-    partners: `${partners.active} active, ${partners.disabled} disabled`,
+    partners: `${partners.active} active, ${partners.disabled} disabled${heldInWords(json)}`,
     'open executions': json.executions_open,
     'due now': dueInWords(json),
     'orders in 24 h': `${orders.filled} filled, ${orders.failed} failed`,
@@ -151,6 +152,12 @@ function fieldsOf(json: StatusJson): Record<string, string | number> {
     ...testFields(json),
     ...(sandboxes.length > 0 && { sandboxes: sandboxLines(sandboxes).join(', ') }),
   }
+}
+
+/** Whose plans do not fire until somebody releases them. */
+const heldInWords = ({ by_partner }: StatusJson): string => {
+  const held = by_partner.filter((one) => one.held).map(({ partner_slug }) => partner_slug)
+  return held.length === 0 ? '' : `, ${held.length} held (${held.join(', ')})`
 }
 
 /** What is in test environments, where there is anything. */

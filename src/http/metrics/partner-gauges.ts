@@ -13,6 +13,7 @@ export function createPartnerGauges(add: AddGauge) {
       'kind',
       'severity',
     ]),
+    held: add('partner_held', '1 if its plans are held (tranche partner hold), else 0.', ['partner']),
     polled: add('partner_last_poll_age_seconds', 'Time since the last poll; absent before the first.', [
       'partner',
     ]),
@@ -39,9 +40,10 @@ export function createPartnerGauges(add: AddGauge) {
     const named = namedPartners(partners, findings)
     unnamed.set(partners.length - named.length)
     const slugs = new Set<string>()
-    for (const { tenant, polledAt, confirmedAt, oldestDueAt, orders } of named) {
+    for (const { tenant, held, polledAt, confirmedAt, oldestDueAt, orders } of named) {
       const partner = tenant.partnerSlug
       slugs.add(partner)
+      gauges.held.set({ partner }, held ? 1 : 0)
       if (polledAt !== null) gauges.polled.set({ partner }, since(polledAt, now))
       if (confirmedAt !== null) gauges.confirmed.set({ partner }, since(confirmedAt, now))
       gauges.oldestDue.set({ partner }, oldestDueAt === null ? 0 : since(oldestDueAt, now))
