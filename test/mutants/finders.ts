@@ -9,11 +9,11 @@ export type Verdict = { kind: 'found' | 'survived' | 'broken'; first: string }
 /** What a planted bug may be in. */
 export type Store = 'sqlite' | 'postgres'
 
+export type FinderName = 'contract' | 'copy' | 'simulate'
+
 export type Finder = {
   /** The arguments of node, for a bug in what every store uses or in that of one. It may take so long. */
   args: (store: Store, limitMs: number) => string[]
-  /** How many bugs there are for it at least. */
-  bugs: number
   /** How long it may look for one, where nobody says and a run without a bug does not take long. */
   limitMs: number
   /** The first thing that a failing run found, null when it names none. */
@@ -39,7 +39,7 @@ const COPY_TESTS = [
   'standby.server.test.ts',
 ].map((name) => `test/copy/${name}`)
 
-export const FINDERS: Record<string, Finder> = {
+export const FINDERS: Record<FinderName, Finder> = {
   simulate: {
     args: (store, limitMs) => [
       '--import',
@@ -51,20 +51,17 @@ export const FINDERS: Record<string, Finder> = {
       '--store',
       store,
     ],
-    bugs: 20,
     limitMs: LIMIT_MS,
     firstFinding: (output) => /^SEED=\d+ fails.*$/m.exec(output)?.[0] ?? null,
   },
   contract: {
     args: (store) => ['--import', 'tsx', '--test', '--test-reporter=tap', CONTRACT[store]],
-    bugs: 20,
     limitMs: LIMIT_MS,
     // Indented: a promise of the contract. At the margin is a file that did not even load.
     firstFinding: (output) => /^ {4}not ok \d+ - (.*)$/m.exec(output)?.[1] ?? null,
   },
   copy: {
     args: () => ['--import', 'tsx', '--test', '--test-reporter=tap', ...COPY_TESTS],
-    bugs: 10,
     // Servers are started, and databases copied many times.
     limitMs: 4 * LIMIT_MS,
     firstFinding: (output) => /^ *not ok \d+ - (?!.*\.test\.ts$)(.*)$/m.exec(output)?.[1] ?? null,

@@ -5,7 +5,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 
 import { dirname, join } from 'node:path'
 import { scratch } from '../support/scratch.ts'
 import type { Run } from './finders.ts'
-import { ROOT } from './patches.ts'
+import { ROOT } from './rows.ts'
 
 const running = new Set<ChildProcess>()
 

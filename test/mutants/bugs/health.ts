@@ -1,0 +1,160 @@
+// Planted bugs in what tells that something is wrong: the check, digests of rows, and the figures of a service.
+
+import type { Row } from '../rows.ts'
+
+export const HEALTH: readonly Row[] = [
+  {
+    name: 'probe-leaves-a-pass',
+    by: ['contract'],
+    breaks:
+      'The probe of monitoring leaves a row behind. Every probe looks like a pass, and a scheduler that stands still looks alive.',
+    find: ['sql.probe.run()', 'sql.undo.run()'],
+    replace: 'sql.probe.run()',
+  },
+  {
+    name: 'check-without-spent',
+    by: ['contract'],
+    breaks:
+      'The check does not add up the trades of a window. Money that was lost on the way is not noticed.',
+    find: 'where w.spent + w.excess <> x.sum',
+    replace: 'where w.spent + w.excess < x.sum - x.sum',
+  },
+  {
+    name: 'check-without-open-executions',
+    by: ['contract'],
+    breaks: 'The check passes over executions that are open on a cancelled plan.',
+    find: "where ${IS_OPEN} and (p.status = 'cancelled' or (u.status = 'disabled' and s.user_id is null))",
+    replace: "where ${IS_OPEN} and (u.status = 'disabled' and s.user_id is null)",
+  },
+  {
+    name: 'latest-executions-by-age',
+    by: ['contract'],
+    breaks: "What happened lately begins with the oldest executions. An operator looks at last year's.",
+    find: 'from (select * from executions order by execution_id desc limit :limit) e',
+    replace: 'from (select * from executions order by execution_id limit :limit) e',
+  },
+  {
+    name: 'outage-counted-as-one-gap',
+    by: ['contract'],
+    breaks:
+      'A pass knows only the last gap between passes. After one that came in time the failsafe begins too late for a slow cron.',
+    find: 'return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: PASS_GAPS_SEEN })])',
+    replace: 'return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: 1 })])',
+  },
+  {
+    name: 'feed-failure-not-noted',
+    by: ['contract'],
+    breaks: 'A pass does not note why its feed gave no price. A feed that is down for days is never found.',
+    find: 'feed_failure: asked?.failure?.slice(0, FAILURE_MAX) ?? null',
+    replace: 'feed_failure: asked?.failure?.slice(FAILURE_MAX, 0) || null',
+    in: 'sqlite',
+  },
+  {
+    name: 'orders-of-all-time',
+    by: ['contract'],
+    breaks:
+      'The orders of a day are those of all time. A partner whose venue broke this morning looks well for weeks.',
+    find: '(select sum(o.${outcome}) from outcomes o where o.tenant_id = t.tenant_id and o.hour > :hour)',
+    replace:
+      '(select sum(o.${outcome}) from outcomes o where o.tenant_id = t.tenant_id and o.hour > :hour - 48)',
+  },
+  {
+    name: 'check-without-the-fee-of-a-report',
+    by: ['contract'],
+    breaks:
+      'The check does not compare the fee of an accepted report with its adjustment. A fee that nobody reported stays in the month.',
+    find: [
+      'or (a.partner_fee_usd is null) <> (l.partner_fee_usd is null)',
+      'or (a.partner_order_id is not null and l.partner_fee_usd <> a.partner_fee_usd))))',
+    ],
+    replace: ')))',
+  },
+  {
+    name: 'damaged-schedule-fires',
+    by: ['contract'],
+    breaks: 'A pass goes by a schedule whose row the disk has changed. A tranche fires long before its time.',
+    find: "const seen = scheduleOf(intact('schedules', row))",
+    replace: 'const seen = scheduleOf(row)',
+  },
+  {
+    name: 'damaged-execution-handed-out',
+    by: ['contract'],
+    breaks: 'A poll hands out an execution whose amount the disk has changed. The partner buys that much.',
+    find: "const sound = due.filter((row) => isIntact('executions', row))",
+    replace: 'const sound = due',
+    in: 'sqlite',
+  },
+  {
+    name: 'damaged-execution-confirmed',
+    by: ['contract'],
+    breaks:
+      'A purchase is recorded against an execution that the disk has changed: the limit on what it may cost is not the one it had.',
+    find: "execution: row ? executionOf(intact('executions', row)) : null",
+    replace: 'execution: row ? executionOf(row) : null',
+  },
+  {
+    name: 'damaged-late-fill-accepted',
+    by: ['contract'],
+    breaks:
+      'A late fill whose amount the disk has changed is accepted. The partner is billed for what nobody bought.',
+    find: 'lateReports.refuseDamaged(late)',
+    replace: '',
+  },
+  {
+    name: 'retry-of-a-damaged-late-fill',
+    by: ['contract'],
+    breaks: 'The retry of a report whose stored copy is damaged fails with 500 for ever.',
+    find: [
+      ':btc_amount, :execution_price, :partner_fee_usd, :executed_at, :reason, :received_at, :digest)',
+      'on conflict (execution_id, fingerprint) do nothing',
+    ],
+    replace: ':btc_amount, :execution_price, :partner_fee_usd, :executed_at, :reason, :received_at, :digest)',
+  },
+  {
+    name: 'damaged-key-lets-in',
+    by: ['contract'],
+    breaks:
+      'A key whose end the disk has changed lets its holder in. Whoever found an old key goes on buying with it.',
+    find: "key: keyOf(intact('api_keys', row))",
+    replace: 'key: keyOf(row)',
+    in: 'sqlite',
+  },
+  {
+    name: 'damaged-tier-bills',
+    by: ['contract'],
+    breaks:
+      'A month is billed by an override that the disk has changed. The partner pays another price than was agreed.',
+    find: "row ? intact('tier_overrides', row).tier_name : null",
+    replace: 'row ? row.tier_name : null',
+  },
+  {
+    name: 'damage-made-good',
+    by: ['contract'],
+    breaks:
+      "The change of a partner gives its damaged row a digest that agrees. Nobody ever learns that its hold was the disk's.",
+    find: "...intact('partners', row)",
+    replace: '...row',
+  },
+  {
+    name: 'changed-rows-unnoticed',
+    by: ['contract', 'simulate'],
+    breaks:
+      'The check does not compare rows with their digests. A plan that the disk has changed goes on unnoticed.',
+    find: 'return changedRows(table.name, rows)',
+    replace: 'return changedRows(table.name, rows.slice(rows.length))',
+  },
+  {
+    name: 'damaged-plan-fires',
+    by: ['contract'],
+    breaks: 'A pass goes by the amount of a plan whose row the disk has changed. The next window buys it.',
+    find: "const termsOf = (planId: number): TermsRow => intact('plans', sql.terms.get(planId) as TermsRow)",
+    replace: 'const termsOf = (planId: number): TermsRow => sql.terms.get(planId) as TermsRow',
+  },
+  {
+    name: 'check-without-stops',
+    by: ['contract'],
+    breaks: 'The check says nothing of a stop under way of a user who is linked.',
+    find: "where s.tenant_id <> u.tenant_id or (s.ended_at is null and u.status <> 'disabled')",
+    replace: 'where s.tenant_id <> u.tenant_id',
+  },
+]
