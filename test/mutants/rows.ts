@@ -1,4 +1,4 @@
-// The planted bugs on file, as rows of tables, and how one is planted: by its text, wherever in the program that stands.
+// The planted bugs on file, as rows of tables, and how one is planted: by its text, wherever in the program that is.
 
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

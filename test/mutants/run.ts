@@ -1,7 +1,7 @@
 // Plants one bug after the other and sends a finder after each: `npm run contract:mutants`, `npm run simulate:mutants`.
 //
-// A NAME behind it is a part of the name of a bug in test/mutants/bugs/, such as lease. Exits 1 when a bug survives, when
-// its text is not in the program any more, or when it only breaks the program.
+// A NAME behind it is a part of the name of a bug in test/mutants/bugs/, such as lease. Exits 1 when a bug survives,
+// when its text is not in the program any more, or when it only breaks the program.
 
 import { minutes, optionsOrExit, runner } from '../support/runner.ts'
 import {
