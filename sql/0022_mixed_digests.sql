@@ -1,0 +1,4 @@
+-- The digests of plans, windows, schedules, executions and of what has been reported are mixed from now on, not hashed:
+-- a pass makes five for each tranche (src/store/digests.ts). Nothing is changed here. A digest below zero is mixed, and
+-- any other is hashed: each row keeps its own until it is written again, so that none that has changed is made good.
+-- This file keeps out the programs from before: they would take a mixed digest for damage.
