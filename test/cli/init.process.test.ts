@@ -1,8 +1,12 @@
 // tranche init, on a fresh machine: what it makes, that it says how to undo it, and that it may be run again.
 
 import assert from 'node:assert/strict'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { fileStep } from '../../src/cli/init/file-steps.ts'
 import { hasOwnMachine, onOwnMachine } from '../support/own-machine.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
 /** Everything init could have made or changed. */
@@ -218,4 +222,26 @@ test('on a terminal it asks, shows what there will be, and does nothing without 
     /error: \/var\/lib\/tranche\/backups is a link or not a plain file: move it away[\s\S]*\(exit 1\)/,
   )
   assert.match(linked, /\/mnt\/others root 755\n$/)
+})
+
+test('what another init finds is kept beside the copies that are there: the first is what was there before any', async (t) => {
+  const file = join(temporaryFolder(t), 'tranche.env')
+  const owner = () => ({ uid: statSync(dirname(file)).uid, gid: statSync(dirname(file)).gid })
+  const init = async (text: string) => {
+    const step = fileStep(file, text, { mode: 0o600, owner })
+    await step.perform()
+    return step.undo
+  }
+  writeFileSync(file, 'mine')
+  assert.equal(await init('first'), `cp ${file}.before-init ${file}`)
+  writeFileSync(file, 'edited')
+  assert.equal(await init('second'), `cp ${file}.before-init-2 ${file}`)
+  writeFileSync(file, 'mine')
+  assert.equal(await init('third'), `cp ${file}.before-init ${file}`, 'the same text is kept once')
+  assert.deepEqual(
+    ['', '-2', '-3'].map(
+      (end) => existsSync(`${file}.before-init${end}`) && readFileSync(`${file}.before-init${end}`, 'utf8'),
+    ),
+    ['mine', 'edited', false],
+  )
 })

@@ -47,11 +47,11 @@ export function ownFolderStep(folder: string, lost = ''): Step {
   return { ...step, isDone: () => existsSync(folder) }
 }
 
-/** A file with this text; another file of that name is kept beside it. Throws bad_file as `readOwn` does. */
+/** A file with this text; another one of that name is kept beside it, as every copy is. Throws bad_file as `readOwn` does. */
 export function fileStep(file: string, text: string, access: Access): Step {
   const seen = readOwn(file)
-  const kept = `${file}.before-init`
   const isOther = seen !== null && seen !== text
+  const kept = isOther ? nameForKept(file, seen) : ''
   return {
     what: isOther ? `${file}; the old one is kept as ${kept}` : file,
     isDone: () => seen === text && hasAccess(lstatSync(file), access),
@@ -61,6 +61,15 @@ export function fileStep(file: string, text: string, access: Access): Step {
       giveAccess(file, access)
     },
     undo: isOther ? `cp ${kept} ${file}` : undoOf(file, `rm ${file}`),
+  }
+}
+
+/** The first name that holds no other copy: the oldest is what was there before any init. A link is no copy. */
+function nameForKept(file: string, text: string): string {
+  for (let number = 1; ; number += 1) {
+    const name = `${file}.before-init${number === 1 ? '' : `-${number}`}`
+    const there = statOf(name)
+    if (!there?.isFile() || (there.uid === process.getuid?.() && readOwn(name) === text)) return name
   }
 }
 
