@@ -1,10 +1,10 @@
 // Copies of the data, as the commands make them: a backup, its way back, and one in which a bit is flipped.
 
-import { closeSync, copyFileSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, copyFileSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import SQLite from 'better-sqlite3'
 import type { Machine } from '../../../src/machine.ts'
-import { folderOfProcess } from '../../support/temporary-folder.ts'
 import { DECIDING } from './deciding-columns.ts'
 
 /** What the commands are told: what --db names, and by which clock. */
@@ -13,11 +13,7 @@ export type Keeper = { address: string; machine: Machine }
 /** Runs a command line in this process. The commands are loaded when they are needed first: few lives need them. */
 async function command(argv: readonly string[], machine: Machine): Promise<{ code: number; err: string }> {
   const { runHere } = await import('../../support/command.ts')
-  const before = process.listenerCount('exit')
-  const outcome = await runHere(argv, { machine })
-  // A command has its process for itself, and leaves what it would do at the end of it.
-  for (const one of process.rawListeners('exit').slice(before)) process.off('exit', one as () => void)
-  return outcome
+  return runHere(argv, { machine })
 }
 
 async function done(argv: readonly string[], machine: Machine): Promise<void> {
@@ -46,12 +42,13 @@ export async function unseenFlip(
   { address, machine }: Keeper,
   places: readonly number[],
 ): Promise<string | null> {
-  const copy = join(folderOfProcess(), 'flipped.db')
-  await done(['--db', address, 'backup', copy, '--force'], machine)
+  const folder = mkdtempSync(join(tmpdir(), 'tranche-flipped-'))
+  const copy = join(folder, 'flipped.db')
   const sound = `${copy}.sound`
-  copyFileSync(copy, sound)
-  const bits = bitsWorthFlipping(sound)
   try {
+    await done(['--db', address, 'backup', copy, '--force'], machine)
+    copyFileSync(copy, sound)
+    const bits = bitsWorthFlipping(sound)
     for (const place of places) {
       copyFileSync(sound, copy)
       const bit = bits[Math.floor(place * bits.length)]
@@ -63,8 +60,8 @@ export async function unseenFlip(
     }
     return null
   } finally {
-    for (const file of [copy, sound])
-      for (const end of ['', '-wal', '-shm', '-owner', '-tick']) rmSync(file + end, { force: true })
+    // At once: a process of the simulation flips thousands.
+    rmSync(folder, { recursive: true })
   }
 }
 
