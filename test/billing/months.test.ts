@@ -148,7 +148,7 @@ test('a month that is not over is said to be so, beside the result', async (t) =
   assert.deepEqual([silent.code, silent.err], [0, ''])
   for (const [month, head] of [
     [current, '2026-01, so far, until 2026-01-15T00:00:00.000Z'],
-    [next, '2026-02, has not begun'],
+    [next, '2026-02, not yet begun'],
   ]) {
     const shown = await office.tranche(`billing show --month ${month}`)
     assert.deepEqual([shown.out.split('\n')[0], shown.err], [head, ''])

@@ -72,7 +72,7 @@ test('a read-only disk and a full one get one sentence, and a copy elsewhere wor
   assert.equal(status, 1, stderr)
   assert.match(
     stderr,
-    /The disk of \S+\/small\/db is full or fails \(0 KiB are free\), so what was under way is not recorded: make room/,
+    /The disk of \S+\/small\/db is full or has failed \(0 KiB are free\), so what was under way is not recorded: make room/,
   )
 })
 

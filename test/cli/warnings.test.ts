@@ -55,7 +55,7 @@ test('a key that ends within 14 days, until its partner has gone over to another
   assert.match((await warningsOf(shell))[0]?.message ?? '', /, and its successor is not in use/)
   const again = await shell.tranche(['key', 'rotate', old.key_id])
   assert.deepEqual([again.code, again.out], [5, ''])
-  assert.match(again.err, /has a successor, which `tranche key list acme` shows/)
+  assert.match(again.err, /has a successor, which `tranche --db \S+ key list acme` shows/)
   shell.advance(2 * 3_600_000)
   const { key_id: next, key } = JSON.parse(out)
   await shell.call('GET', '/partner/v1/me', key)
@@ -201,6 +201,7 @@ test('a folder in which others can create files', async (t) => {
     chmodSync(folder, mode)
     const [{ message, ...found } = { message: '' }] = await warningsOf(shell)
     assert.deepEqual(found, { ...found, kind: 'folder_open', mend: `chmod go-w ${folder}` })
+    assert.match(message, /; end that with chmod go-w, or move the database into a folder of its own$/)
     assert.ok(message.includes(words), message)
   }
   // The group of one user alone is no other user.

@@ -99,6 +99,9 @@ for (const sample of SAMPLES) {
         await refused({ KEY: 'none' }),
         /^KEY has to be an API key, sse_test_\S+ or sse_live_\S+\n$/m,
       )
+      // Nobody reads a stack to learn that the key was mistyped.
+      const mistyped = `${keys[0]?.slice(0, -1)}${keys[0]?.endsWith('a') ? 'b' : 'a'}`
+      assert.match(await refused({ KEY: mistyped }), /^poll: 401 [^\n]+\n$/)
     })
   })
 }

@@ -83,7 +83,7 @@ test('a disk that is full: what is refused says so, what was accepted is there, 
   const { error } = JSON.parse(await scene.serve.line('"msg":"request failed"'))
   assert.match(
     error,
-    /^The disk or the memory of postgres:.* is full or fails \(could not .*\), so .*: make room there\.$/,
+    /^The disk or the memory of postgres:.* is full or has failed \(could not .*\), so .*: make room there\.$/,
   )
   await isAlive(scene)
   rmSync(ballast)

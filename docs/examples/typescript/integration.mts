@@ -90,7 +90,7 @@ const setAnswer = journal.prepare('UPDATE purchases SET answer = ? WHERE executi
 
 const venue: Venue = openPaperVenue(ENVIRONMENT)
 
-/** Ends the program before it has done anything. */
+/** Ends the program with one line. What it has begun is in the journal. */
 function end(why: string): never {
   console.error(why)
   process.exit(1)
@@ -152,7 +152,7 @@ async function confirm(id: string, report: string): Promise<void> {
   const { status, why, json } = await call('POST', `/executions/${encodeURIComponent(id)}/confirm`, report)
   const refused = [400, 404, 409, 422].includes(status)
   // Anything else, such as a revoked key, would meet the next report too.
-  if (!refused && json.ok !== true) throw new Error(`confirm ${id}: ${why}`)
+  if (!refused && json.ok !== true) end(`confirm ${id}: ${why}`)
   setAnswer.run(refused ? why : 'recorded', id)
   if (refused) console.error(`${id} is refused, and a person has to decide: ${why}; sent was ${report}`)
   else console.log(`${id} recorded ${report}`)
@@ -169,7 +169,7 @@ async function round(): Promise<void> {
   for (let remaining = 1; remaining > 0; ) {
     const orderUntil = performance.now() + ORDER_WITHIN_S * 1000
     const { status, why, headers, json } = await call('GET', '/executions/due')
-    if (status !== 200) throw new Error(`poll: ${why}`)
+    if (status !== 200) end(`poll: ${why}`)
     for (const instruction of json as Instruction[]) {
       if (performance.now() > orderUntil) break
       const { execution_id: id, amount_usd: usd } = instruction

@@ -49,8 +49,9 @@ export async function showMonths(
 function titleOf(periods: readonly Covered[]): string {
   const [first, last] = [periods[0], periods.at(-1)]
   if (first === undefined || last === undefined) return ''
-  const until = last.stage === 'ahead' ? 'has not begun' : `so far, until ${formatInstant(last.end)}`
-  const months = first === last ? last.month : `${first.month} to ${last.month}`
+  const [months, ahead] =
+    first === last ? [last.month, 'not yet begun'] : [`${first.month} to ${last.month}`, 'not over yet']
+  const until = last.stage === 'ahead' ? ahead : `so far, until ${formatInstant(last.end)}`
   return `${months}, ${last.final ? 'final' : until}`
 }
 

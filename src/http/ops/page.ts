@@ -71,7 +71,7 @@ ${seen.findings.length === 0 ? html`<p class="good">Nothing to look after.</p>` 
 <p class="quiet">Last tick: ${ago(seen.vitals.scheduler.lastFinishedAt, seen.now)}. <code>tranche check</code> looks for more: it reads
 the whole file and recomputes the ledger, which no page does.</p></section>`,
     today(seen),
-    html`<section><h2>Prices of ${PRICES_SHOWN_MS / DAY_MS} days, and the latest tranches</h2>
+    html`<section><h2>Prices of the last ${PRICES_SHOWN_MS / DAY_MS} days, and the latest tranches</h2>
 ${drawPrices({ ...seen, to: seen.now })}
 ${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], seen.tranches.slice(0, TRANCHES_LISTED).map(trancheRow), 'Nothing has fired yet.')}</section>`,
     html`<section><h2>Windows that end next with money left</h2>

@@ -125,7 +125,7 @@ const MEANINGS: Meaning[] = [
     is: /^(53|58)/,
     code: 'storage_failed',
     words: (server, message) =>
-      `The disk or the memory of ${server} is full or fails (${message}), so what was under way is not recorded: make room there.`,
+      `The disk or the memory of ${server} is full or has failed (${message}), so what was under way is not recorded: make room there.`,
   },
   {
     is: /^XX00[12]$/,

@@ -227,7 +227,7 @@ const TOO_MANY_FILES =
 
 function unusable(file: string, folder: string): string {
   return (
-    `The disk of ${file} is full or fails${freeOn(folder)}, so what was under way is not recorded: ` +
+    `The disk of ${file} is full or has failed${freeOn(folder)}, so what was under way is not recorded: ` +
     `make room in ${folder}, but never delete a -wal or -shm file.`
   )
 }

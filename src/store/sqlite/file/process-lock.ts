@@ -14,7 +14,7 @@ const heldHere = new Set<string>()
 
 /**
  * Takes the lock and returns its release, or null when it is held, by another process or by this one. Throws
- * storage_failed for a disk that is full or fails, and bad_file for a name at which somebody put something else.
+ * storage_failed for a disk that is full or has failed, and bad_file for a name at which somebody put something else.
  */
 export function acquireLock(file: string): (() => void) | null {
   if (heldHere.has(file)) return null

@@ -61,7 +61,7 @@ function openFolder(db: Database): Look {
     const { uid, gid, mode } = statSync(folder)
     const isOpen = (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && gid !== uid)
     if (!isOpen) return []
-    const message = `has mode 0${(mode & 0o7777).toString(8)}: others on this machine can put files beside the database, or take it away`
+    const message = `has mode 0${(mode & 0o7777).toString(8)}: other users of the machine can put files beside the database, and remove or replace it; end that with chmod go-w, or move the database into a folder of its own`
     return [ticket('folder_open', folder, message, { next: ['chmod', 'go-w', folder] })]
   }
 }
