@@ -56,11 +56,13 @@ export function confirm(seen: ExecutionSeen, report: Report, now: Instant): Conf
   if (known && known.acceptedAt !== null) return { kind: 'replayed', report }
   const problem = refusalOf(seen, execution, report)
   if (problem === null) {
+    const recorded = tradeOf(seen, execution, report, now)
     return {
       kind: 'recorded',
       execution: { ...execution, status: report.status },
       window: settle(window, execution.amount, spentBy(report)),
-      trade: tradeOf(seen, execution, report, now),
+      // What was refused at first came when it came, whenever it is recorded.
+      trade: known ? { ...recorded, receivedAt: known.receivedAt } : recorded,
       settles: known && known.decidedAt === null ? known.reportId : null,
     }
   }

@@ -9,7 +9,7 @@ export type Trade = {
   executionId: ExecutionId
   /** When the confirmation was accepted: this decides the month it is billed in. */
   recordedAt: Instant
-  /** When the report came, if an operator recorded it later; null: when it was recorded. */
+  /** When the report first came, if it was refused and recorded later; null: when it was recorded. */
   receivedAt: Instant | null
   report: Report
 }

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { formatInstant } from '../../src/core/instant.ts'
 import { command, shell } from '../levers/steps.ts'
 import { fill, startService } from '../support/service.ts'
 import { billed, lateFills, nextPending, waiting } from './kept-steps.ts'
@@ -46,6 +47,18 @@ test('a purchase reported while pending is recorded once when it is delivered an
   assert.deepEqual([again.code, /Report 1 is on record/.test(again.err)], [5, true])
   assert.deepEqual(await billed(service), ['19.00', 2])
   await shell(service, ['billing', 'reconcile', '--month', '2026-01'])
+  await assertSound(service)
+})
+
+test('a purchase that was kept, and is recorded when it is sent again, is dated by the first report', async (t) => {
+  const { service, id, said } = await boughtWhilePending(t)
+  const [kept] = await lateFills(service)
+  service.advance(3_600_000)
+  await poll(service)
+  await succeed(service, 'POST', confirmPath(id), said)
+  const trades = (await service.call('GET', '/partner/v1/trades?month=2026-01')).body
+  const row = trades.trades.find((trade: Json) => trade.execution_id === id)
+  assert.deepEqual([row?.executed_at, row?.recorded_at], [kept?.received_at, formatInstant(service.now())])
   await assertSound(service)
 })
 

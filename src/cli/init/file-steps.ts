@@ -47,7 +47,10 @@ export function ownFolderStep(folder: string, lost = ''): Step {
   return { ...step, isDone: () => existsSync(folder) }
 }
 
-/** A file with this text; another one of that name is kept beside it, as every copy is. Throws bad_file as `readOwn` does. */
+/**
+ * A file with this text; another one of that name is kept beside it, as every copy is. Throws bad_file as `readOwn`
+ * does.
+ */
 export function fileStep(file: string, text: string, access: Access): Step {
   const seen = readOwn(file)
   const isOther = seen !== null && seen !== text

@@ -104,14 +104,14 @@ export const LEDGER_RULES: Rule[] = [
     message: (row) => `spent ${money(row.usd_amount)} of a reservation of ${money(row.amount_usd)}`,
   },
   {
-    // A trade that came late is dated by its report, which an operator accepted.
+    // A trade that was refused at first is dated by that report, which an operator accepted, or which came again.
     kind: 'trade_received',
     sql: `select ${EXECUTION} from executions e join trades d on d.execution_id = e.execution_id
       where d.received_at is not null and not exists (
         select 1 from late_reports l
-        where l.execution_id = d.execution_id and l.accepted_at is not null
+        where l.execution_id = d.execution_id and l.decided_at is not null
           and l.partner_order_id = d.partner_order_id and l.received_at = d.received_at)`,
-    message: () => 'its trade is dated by a report that nobody accepted',
+    message: () => 'its trade is dated by no report that it was recorded from',
   },
   {
     kind: 'execution_place',

@@ -147,7 +147,9 @@ export const recordingTime = (state: State, tenant: Tenant): number =>
 
 function record(state: State, execution: Execution, report: Report): void {
   const recordedAt = recordingTime(state, execution.tenant)
-  const executedAt = report.executedAt ?? (isFill(report) ? recordedAt : null)
+  // The first report of a purchase dates it, also where that was refused and kept.
+  const first = execution.late.find((late) => sameReport(late.report, report))
+  const executedAt = report.executedAt ?? (isFill(report) ? (first?.receivedAt ?? recordedAt) : null)
   execution.status = report.status
   execution.trade = { report, executedAt, recordedAt }
   settle(execution, report.usd)
