@@ -5,6 +5,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { anchors } from '../src/cli/docs/markdown.ts'
 import { functionsOf } from './support/functions.ts'
 import { circlesOf, type Import, importsOf, packageOf, reached } from './support/imports.ts'
 import { isQuick } from './support/kinds.ts'
@@ -52,17 +53,43 @@ test('every file of src has a room, and imports only what that room may', () => 
   assert.deepEqual(wrong, [])
 })
 
-test('decisions are numbered without gaps, and their table has each of them', () => {
-  const files = list('docs/decisions/[0-9]*.md').map((file) => file.replace('docs/decisions/', ''))
-  assert.deepEqual(
-    files.map((file) => Number(file.slice(0, 4))),
-    files.map((_, at) => at + 1),
+test('each decision is a heading of a page, and a row of the table with a number of its own', () => {
+  const pages = list('docs/decisions/*.md').filter(
+    (file) => !/(README|dependencies|rejected)\.md$/.test(file),
   )
-  const table = read('docs/decisions/README.md')
+  const headings = pages.flatMap((file) =>
+    anchors(read(file).replace(/^###.*$/gm, ''))
+      .slice(1)
+      .map(({ anchor, title }) => `[${title}](${file.replace('docs/decisions/', '')}#${anchor})`),
+  )
+  const rows = [...read('docs/decisions/README.md').matchAll(/^\| (\d+) \| (.+) \|$/gm)]
+  assert.deepEqual(rows.map(([, , link]) => link).sort(), headings.sort())
   assert.deepEqual(
-    files.filter(
-      (file) => !table.includes(`| ${Number(file.slice(0, 4))} | [`) || !table.includes(`](${file})`),
-    ),
+    rows.map(([, number]) => Number(number)).sort((a, b) => a - b),
+    rows.map((_, at) => at + 1),
+  )
+})
+
+test('a reference to a decision leads to its heading, or from a released migration to its number', () => {
+  const known = list('docs/decisions/*.md').flatMap((file) => [
+    file,
+    ...anchors(read(file)).map(({ anchor }) => `${file}#${anchor}`),
+  ])
+  const numbered = read('docs/decisions/README.md')
+  const leads = (file: string, target: string): boolean => {
+    const [, number] = /^docs\/decisions\/(\d{4})-/.exec(target) ?? []
+    if (number && file.startsWith('sql/')) return numbered.includes(`\n| ${Number(number)} | `)
+    return known.includes(target)
+  }
+  const targets = TEXTS.flatMap((file) =>
+    [...read(file).matchAll(/docs\/decisions\/[\w-]+(?:\.md)?(?:#[\w-]+)?/g)].map(([target]) => ({
+      file,
+      target,
+    })),
+  )
+  assert.ok(targets.length > 20, `${targets.length} references`)
+  assert.deepEqual(
+    targets.filter(({ file, target }) => !leads(file, target)),
     [],
   )
 })

@@ -27,7 +27,8 @@ const PAGE = `<!doctype html>
 </html>
 `
 
-// The viewer only shows (docs/decisions/0059-the-viewer-only-shows.md): no field for a key, no choice of a server.
+// The viewer only shows, without a field for a key or a choice of a server
+// (docs/decisions/edge.md#the-page-of-the-api-only-shows).
 const START = `const dark = matchMedia('(prefers-color-scheme: dark)')
 const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches)
 follow()

@@ -1,5 +1,5 @@
 // Every stored instant that a clock is compared with, under a clock an hour, a day and a year off in both directions:
-// the rows of docs/decisions/0037-every-instant-a-clock-is-compared-with.md.
+// the rows of docs/decisions/clock.md#every-comparison-with-a-clock.
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'

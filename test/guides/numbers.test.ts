@@ -166,7 +166,7 @@ test('all texts say the same of a new column: a report keeps its own, and the co
     'docs/architecture.md',
     'docs/billing.md',
     'docs/compatibility.md',
-    'docs/decisions/0058-reports-that-were-filed-keep-their-columns.md',
+    'docs/decisions/months.md',
     'src/billing/columns.ts',
   ]
   for (const file of texts) {

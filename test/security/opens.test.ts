@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 
 const ROOT = join(import.meta.dirname, '../..')
-const PAGE = readFileSync(join(ROOT, 'docs/decisions/0070-what-is-opened-by-its-name.md'), 'utf8')
+const PAGE = readFileSync(join(ROOT, 'docs/decisions/file.md'), 'utf8')
 
 /** Calls that open a file by its name: of Node, of SQLite, and our own that others use. */
 const OPENS =
@@ -19,7 +19,7 @@ const opens = (text: string): boolean =>
     .split('\n')
     .some((line) => !/^\s*(\/\/|\*|\/\*)/.test(line) && !OWN_NAMES.test(line) && OPENS.test(line))
 
-test('each file that opens one by name is on the list of decision 70, and no other', () => {
+test('each file that opens one by name is on the list in docs/decisions/file.md, and no other', () => {
   const opening = globSync('src/**/*.ts', { cwd: ROOT }).filter((file) =>
     opens(readFileSync(join(ROOT, file), 'utf8')),
   )

@@ -7,7 +7,7 @@ import { readPages } from '../../resources.ts'
 import { anchors, headingOf, plainText } from './markdown.ts'
 
 export type Page = {
-  /** What a reader calls it: "operations", "decisions/0001-scheduler-is-opt-in-for-serve". */
+  /** What a reader calls it: "operations", "decisions/clock". */
   topic: string
   /** The path of its file in the source. */
   path: string
@@ -49,7 +49,7 @@ const isMarkdown = (path: string): boolean => path.endsWith('.md')
 /** Whether a page is laid out for a terminal, and not shown as it is. */
 export const isGuide = ({ path }: Page): boolean => isMarkdown(path)
 
-/** What the list of topics has: all but the single decisions, which have a list of their own. */
+/** What the list of topics has: all but the pages of decisions, which have a list of their own. */
 export const isListed = ({ topic }: Page): boolean => !topic.includes('/')
 
 export const topicNames = (): string[] =>
@@ -96,9 +96,7 @@ export function linkOf(page: Page, target: string, pages: readonly Page[]): Link
   const path = join(dirname(page.path), file)
   const linked = pages.find((one) => one.path === path || dirname(one.path) === path.replace(/\/$/, ''))
   if (!linked) return { kind: 'source', name: path }
-  // The number says which decision it is, and its beginning is enough.
-  const short = linked.topic.replace(/^(decisions\/\d+)-.*/, '$1')
-  return { kind: 'topic', name: anchor === undefined ? short : `${short}#${anchor}` }
+  return { kind: 'topic', name: anchor === undefined ? linked.topic : `${linked.topic}#${anchor}` }
 }
 
 const topicOf = (path: string): string =>

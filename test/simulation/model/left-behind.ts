@@ -1,6 +1,6 @@
 // What a process that died on a server leaves for the next one to do: schedules that do not have a partner's new
-// minimum yet, and wake-ups that nobody has claimed (docs/decisions/0066-a-hold-of-many-plans.md). On a file there is
-// neither.
+// minimum yet, and wake-ups that nobody has claimed (docs/decisions/commits.md#a-hold-of-many-plans). On a file there
+// is neither.
 
 import type { State, Tenant, WakeUp } from './state.ts'
 import { least } from './units.ts'

@@ -1,7 +1,7 @@
 // Brings a partner's schedules, of which there may be a million, in line with its status, hold and minimum, page by
 // page. A change is in force at once, because every page of a pass reads the partner itself (../pass/plan-page.ts);
 // what is done here keeps the indexes of what is due in step. Until the last page, a row says how far this has come, so
-// that if the process dies, the next pass goes on (docs/decisions/0066-a-hold-of-many-plans.md).
+// that if the process dies, the next pass goes on (docs/decisions/commits.md#a-hold-of-many-plans).
 
 import { leastInstruction } from '../../sql/least-instruction.ts'
 import { IS_AWAKE } from '../../sql/may-fire.ts'

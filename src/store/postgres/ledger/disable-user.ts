@@ -1,8 +1,8 @@
 // Disables of users. Whatever its user's plans, a disable is in force from its first transaction on: the user is
 // disabled in it, and so are the first plans. A user with more plans than one transaction should hold has the others
 // stopped page by page, and until then nothing fires for the user and nothing of the user's tenant is handed out
-// (docs/decisions/0038-a-disable-of-many-plans.md). A process that goes on with a stop, on whatever host, holds a lock
-// on its user's row.
+// (docs/decisions/commits.md#a-disable-of-many-plans). A process that goes on with a stop, on whatever host, holds a
+// lock on its user's row.
 
 import type { Instant } from '../../../core/instant.ts'
 import type { Tenant } from '../../../core/partner.ts'

@@ -1,5 +1,5 @@
 // What this process was told is committed, held against the server that it finds later. A standby that was promoted, or
-// a server put back from a backup, may lack the last of it. See docs/decisions/0071-a-server-that-forgot.md.
+// a server put back from a backup, may lack the last of it. See docs/decisions/server.md#lost-writes.
 
 import type { Instant } from '../../../core/instant.ts'
 import { SERVER_MS_SQL } from './clock.ts'

@@ -4,7 +4,7 @@
 // will read a time past the end of what is reported. Taking the lock and reading the clock in one statement would be
 // wrong: its snapshot would be older than its wait. The keys of calls are read together with the clock: ending a key
 // waits for its tenant's writes, and later ones see that it has ended
-// (docs/decisions/0068-a-write-asks-for-its-key.md).
+// (docs/decisions/commits.md#a-write-checks-its-key).
 
 import { admit } from '../../../core/admit-call.ts'
 import { type Instant, later, plus } from '../../../core/instant.ts'

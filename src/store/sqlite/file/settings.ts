@@ -14,7 +14,7 @@ export function configure(db: Database, cacheKib = CACHE_KIB): void {
   db.pragma('synchronous = full')
   db.pragma('foreign_keys = on')
   db.pragma('trusted_schema = off')
-  // What is erased or replaced leaves zeros behind, not its text (docs/decisions/0023-erasing-a-user.md).
+  // What is erased or replaced leaves zeros behind, not its text (docs/decisions/file.md#erasing-a-user).
   db.pragma('secure_delete = on')
   db.pragma('temp_store = memory')
   db.pragma(`cache_size = -${cacheKib}`)

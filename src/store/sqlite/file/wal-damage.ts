@@ -37,7 +37,7 @@ type Damage = {
 
 /**
  * Throws bad_file for a log that nobody has open and that has lost commits which were answered. A write that a crash
- * cut short does not count. See docs/decisions/0046-a-damaged-log.md.
+ * cut short does not count. See docs/decisions/file.md#a-damaged-log.
  */
 export function refuseDamagedLog(database: string): void {
   const damage = damagedLog(database)
