@@ -69,7 +69,7 @@ export const FINDERS: Record<FinderName, Finder> = {
 }
 
 /** Signs of a program that cannot run at all, which every finder notices. */
-const STILLBORN =
+export const STILLBORN =
   /^.*(?:SyntaxError|ReferenceError|is not a function|ERR_MODULE_NOT_FOUND|Transform failed|syntax error|no such (?:column|table|function)|(?:column|relation|function) \S+ does not exist|has no column named|ON CONFLICT clause does not match|(?:Missing|Unknown) named parameter).*$/m
 
 /** Whether a finding is there, and all that was said of it: the rest of the run would add nothing. */

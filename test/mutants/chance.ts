@@ -1,0 +1,244 @@
+// Plants bugs by chance, from a seed, and says which test notices each: `npm run mutants -- --seed 1 --count 200`.
+//
+// For each, one token of code or of SQL is changed in a copy of the tree, so that it still compiles. The tests nearest
+// to the changed file run first, then all others of `npm test`. What lives is printed with its change. The list is kept
+// as JSON, and the same command goes on where it was ended.
+
+import { createHash } from 'node:crypto'
+import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { seededRandom } from '../../src/core/seeded-random.ts'
+import costs from '../costs.json' with { type: 'json' }
+import { importsOf } from '../support/imports.ts'
+import { isHeavy, isWaiting, needsServer } from '../support/kinds.ts'
+import { minutes, optionsOrExit, runner, wholeFrom } from '../support/runner.ts'
+import { type Change, changesOf, compilerOf } from './changes.ts'
+import { STILLBORN } from './finders.ts'
+import { ROOT } from './rows.ts'
+import { copyTree, runNode } from './tree.ts'
+
+const ROOMS = ['billing', 'core', 'engine', 'http', 'price', 'store', 'webhook']
+/** What only reads the program as text would notice any change. */
+const READ_AS_TEXT = /^test\/(?:tidy|mutants\/)/
+const NEAREST = 8
+/** Of tests that fail by themselves, or by chance, so many are passed over for one bug. */
+const PASSED_OVER_MAX = 20
+
+/** `near`: only the nearest tests have run. `stuck`: a run did not end in time. `stillborn`: the SQL makes no sense. */
+type Verdict = 'killed' | 'lived' | 'near' | 'stillborn' | 'stuck'
+type Bug = { file: string; line: number; what: string; before: string; after: string }
+type Judged = Bug & { verdict: Verdict; by: string; seconds: number }
+type Planted = Bug & { text: string }
+type Failure = { test: string; file: string | null; details: string }
+
+const options = optionsOrExit((args) =>
+  runner('mutants', 'Plants bugs by chance, and says which test notices each.')
+    .requiredOption('--seed <n>', 'the same bugs for the same seed', wholeFrom(0))
+    .requiredOption('--count <n>', 'how many', wholeFrom(1))
+    .option('--only <path>', `only in what begins so: ${ROOMS.join(', ')}, store/sqlite`, '')
+    .option('--near', 'run the nearest tests alone; without it later, all run on what lived')
+    .option('--jobs <n>', 'how many at once', wholeFrom(1), 1)
+    .option('--minutes <n>', 'how long one run of tests may take', minutes, 20)
+    .option('--list <file>', 'where the list is kept (default: dist/mutants-SEED.json)')
+    .parse(args, { from: 'user' })
+    .opts(),
+)
+const limitMs = options.minutes * 60_000
+const sources = new Map(
+  globSync(
+    ROOMS.map((room) => `src/${room}/**/*.ts`),
+    { cwd: ROOT },
+  )
+    .sort()
+    .filter((file) => file.startsWith(`src/${options.only}`))
+    .map((file) => [file, readFileSync(join(ROOT, file), 'utf8')]),
+)
+const tests = globSync('test/**/*.test.ts', { cwd: ROOT })
+  .sort()
+  .filter((file) => !READ_AS_TEXT.test(file) && !isHeavy(file))
+const importers = importersOf(globSync(['src/**/*.ts', 'test/**/*.ts'], { cwd: ROOT }))
+
+const listFile = options.list ?? join(ROOT, `dist/mutants-${options.seed}.json`)
+const made = createHash('sha256')
+  .update(JSON.stringify([...sources]))
+  .digest('hex')
+const judged = readList()
+/** Tests that fail without a bug too, and files whose tests pass. */
+const failsAnyway = new Set<string>()
+const passes = new Set<string>()
+
+const say = (line: string) => process.stdout.write(`${line}\n`)
+const bugs = byChance()
+let number = 0
+await Promise.all(Array.from({ length: options.jobs }, work))
+const counted = Map.groupBy(judged.values(), ({ verdict }) => verdict)
+say([...counted].map(([verdict, { length }]) => `${length} ${verdict}`).join(', '))
+say(`The list is in ${relative(process.cwd(), listFile)}.`)
+
+/** Judges one bug after the other, in a tree of its own, until all are. */
+async function work(): Promise<void> {
+  const tree = copyTree()
+  for (const bug of bugs) {
+    number += 1
+    const label = `${String(number).padStart(4)} ${bug.file}:${bug.line}  ${bug.what}`
+    const key = keyOf(bug)
+    const known = judged.get(key)
+    if (known !== undefined && (known.verdict !== 'near' || options.near)) continue
+    const begun = performance.now()
+    const { verdict, by } = await judge(bug, tree)
+    const seconds = Math.round((performance.now() - begun) / 1000)
+    const { text: _, ...kept } = bug
+    judged.set(key, { ...kept, verdict, by, seconds })
+    writeList()
+    const isAlive = verdict === 'lived' || verdict === 'near'
+    say(`${label}  ${verdict}  ${seconds} s  ${by}`)
+    if (isAlive) say(`     - ${bug.before}\n     + ${bug.after}`)
+  }
+}
+
+function* byChance(): Generator<Planted> {
+  const random = seededRandom(options.seed)
+  const all = [...sources].flatMap(([file, text]) =>
+    changesOf(file, text).map((change) => ({ file, change })),
+  )
+  const compiles = compilerOf(ROOT)
+  for (let taken = 0; taken < options.count && all.length > 0; ) {
+    const [picked] = all.splice(Math.floor(random() * all.length), 1)
+    if (!picked) return
+    const bug = plantedAt(picked.file, picked.change)
+    if (!compiles(bug.file, bug.text)) continue
+    taken += 1
+    yield bug
+  }
+}
+
+function plantedAt(file: string, { start, end, text, what }: Change): Planted {
+  const source = sources.get(file) ?? ''
+  const from = source.lastIndexOf('\n', start - 1) + 1
+  const to = source.indexOf('\n', end)
+  const line = source.slice(0, start).split('\n').length
+  const before = source.slice(from, to).trim()
+  const after = (source.slice(from, start) + text + source.slice(end, to)).trim()
+  return { file, line, what, before, after, text: source.slice(0, start) + text + source.slice(end) }
+}
+
+async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by: string }> {
+  const onServer = bug.file.includes('/postgres/')
+  const near = nearest(bug.file)
+  // Tests without a server see nothing of what is only on one.
+  const others = tests.filter((file) => !near.includes(file) && !needsServer(file))
+  const all = onServer ? ['--store', 'postgres'] : others
+  const passedOver = new Set(failsAnyway)
+  for (const args of options.near ? [near] : [near, all]) {
+    // Without a name, all would run.
+    if (args.length === 0) continue
+    for (;;) {
+      plant(bug, tree)
+      const found = await failureOf(tree, args, passedOver)
+      restore(bug, tree)
+      if (found === null) break
+      if (typeof found === 'string') return { verdict: found, by: '' }
+      if (await isTheBugs(found, bug, tree)) return { verdict: 'killed', by: found.test }
+      passedOver.add(found.test)
+      if (passedOver.size - failsAnyway.size > PASSED_OVER_MAX)
+        return { verdict: 'stuck', by: 'too many tests fail by chance' }
+    }
+  }
+  return { verdict: options.near ? 'near' : 'lived', by: '' }
+}
+
+/** Whether a test fails once more with the bug when it runs in peace, and does not without it. */
+async function isTheBugs({ test, file }: Failure, bug: Planted, tree: string): Promise<boolean> {
+  if (file === null) return true
+  plant(bug, tree)
+  const again = await failureOf(tree, [file], failsAnyway)
+  restore(bug, tree)
+  if (again === null) return false
+  if (passes.has(file)) return true
+  const without = await failureOf(tree, [file], failsAnyway)
+  if (without === null) passes.add(file)
+  else failsAnyway.add(test)
+  return without === null
+}
+
+/** The first test that fails, or why no test can tell; null when all pass. */
+async function failureOf(
+  tree: string,
+  args: readonly string[],
+  passedOver: ReadonlySet<string>,
+): Promise<Failure | 'stillborn' | 'stuck' | null> {
+  const first = (output: string) => failuresIn(output, tree).find(({ test }) => !passedOver.has(test))
+  const command = ['test/run.ts', '--test-reporter=tap', ...args]
+  const run = await runNode(tree, command, limitMs, (output) => first(output) !== undefined)
+  const found = first(run.output)
+  if (found !== undefined) return STILLBORN.test(found.details) ? 'stillborn' : found
+  if (run.timedOut) return 'stuck'
+  const isNamed = failuresIn(run.output, tree).length > 0
+  return run.code === 0 || isNamed ? null : { test: 'the tests did not load', file: null, details: '' }
+}
+
+/** A test that only failed because one inside it did is not among them. */
+function failuresIn(output: string, tree: string): Failure[] {
+  return [...output.matchAll(/^( *)not ok \d+ - (.*)\n\1 {2}---\n([\s\S]*?)\n\1 {2}\.\.\.$/gm)]
+    .filter(([, , , details = '']) => !details.includes("failureType: 'subtestsFailed'"))
+    .map(([, , name = '', details = '']) => {
+      const path = /location: '(.*?\.test\.ts):/.exec(details)?.[1]
+      const file = path === undefined ? null : relative(tree, path)
+      return { test: file === null ? name : `${file}: ${name}`, file, details }
+    })
+}
+
+function plant({ file, text }: Planted, tree: string): void {
+  writeFileSync(join(tree, file), text)
+}
+
+function restore({ file }: Planted, tree: string): void {
+  writeFileSync(join(tree, file), sources.get(file) ?? '')
+}
+
+/** The tests with the shortest way of imports to a file, and of these the ones that take least. */
+function nearest(file: string): string[] {
+  const distance = new Map([[file, 0]])
+  for (const [seen, steps] of distance)
+    for (const importer of importers.get(seen) ?? [])
+      if (!distance.has(importer)) distance.set(importer, steps + 1)
+  const costOf = (test: string): number => (costs as Record<string, number>)[test] ?? 0
+  return tests
+    .filter((test) => distance.has(test) && !isWaiting(test))
+    .filter((test) => file.includes('/postgres/') || !needsServer(test))
+    .sort((a, b) => (distance.get(a) ?? 0) - (distance.get(b) ?? 0) || costOf(a) - costOf(b))
+    .slice(0, NEAREST)
+}
+
+function importersOf(files: readonly string[]): Map<string, string[]> {
+  const found = new Map<string, string[]>()
+  for (const file of files)
+    for (const { target, typesOnly } of importsOf(file))
+      if (!typesOnly) found.set(target, [...(found.get(target) ?? []), file])
+  return found
+}
+
+function keyOf({ file, line, what, before, after }: Bug): string {
+  return [file, line, what, before, after].join('\n')
+}
+
+function readList(): Map<string, Judged> {
+  if (!existsSync(listFile)) return new Map()
+  const list = JSON.parse(readFileSync(listFile, 'utf8'))
+  if (list.seed === options.seed && list.only === options.only && list.made === made)
+    return new Map(list.bugs.map((bug: Judged) => [keyOf(bug), bug]))
+  process.stderr.write(
+    `${listFile} is of another seed, part or state of the program: remove it, or name another\n`,
+  )
+  process.exit(2)
+}
+
+function writeList(): void {
+  mkdirSync(dirname(listFile), { recursive: true })
+  const { seed, only } = options
+  writeFileSync(
+    `${listFile}.new`,
+    `${JSON.stringify({ seed, only, made, bugs: [...judged.values()] }, null, 2)}\n`,
+  )
+  renameSync(`${listFile}.new`, listFile)
+}
