@@ -57,7 +57,7 @@ const OF_TENANT: Record<string, string> = {
   webhook_events: 'select * from webhook_events where tenant_id = ?',
 }
 const SHARED = ['prices', 'volatility', 'ticks', 'reported_until', 'closed_months', 'tiers', 'partners']
-const IDS = /"(?:execution_id|partner_order_id|digest|\w*_id|key_sha256|prefix|last_four)":("[^"]*"|\d+),?/g
+const IDS = /"(?:execution_id|partner_order_id|digest|\w*_id|key_sha256|prefix|last_four)":("[^"]*"|-?\d+),?/g
 
 /** Every byte that tenants have, and what is shared by all. */
 export async function everythingOf({ rows }: Bench, tenants: readonly Tenant[]): Promise<string> {
