@@ -189,7 +189,7 @@ function sqlChanges(text: string, { start, end }: Part): Change[] {
 }
 
 /**
- * Says whether a file of the tree compiles with another text. This library is older than the compiler in use: what it has
+ * Says whether a file compiles with another text. This library is older than the compiler in use: what it has
  * against the file as it is does not count.
  */
 export function compilerOf(root: string): (file: string, text: string) => boolean {
