@@ -154,7 +154,7 @@ async function resolved(cli: Cli, store: Store, scope: Scope) {
   const present = async () => monthOf(await timeFor(store, filter))
   const months = await monthsOf(scope, present)
   await warnOfSandboxes(cli, store, { filter, months })
-  return { filter, months }
+  return { filter, months, isYear: scope.yearToDate ?? false }
 }
 
 function requireMonths(given: MonthOptions): void {

@@ -180,6 +180,26 @@ test('reconcile proves a range month by month, and adds it up', async (t) => {
     assert.equal((await office.tranche(`billing reconcile ${wrong}`.trim())).code, 2, wrong)
 })
 
+test('a reconciled year names no months before the first trade, and proves them all the same', async (t) => {
+  const office = await openOffice(t, utc(2026, 8), ['acme'])
+  office.enter('acme', 'live', [{ user: 'u', at: utc(2026, 8, 20), usd: '500.00', btc: '0.008' }])
+  office.setClock(utc(2026, 10, 20))
+  const months = async (argv: string) =>
+    (await office.read(`billing reconcile ${argv}`)).match(
+      /^\d{4}-\d\d(?: to \d{4}-\d\d)?: (?=users|\d+ months)/gm,
+    )
+  assert.deepEqual(await months('--year-to-date'), [
+    '2026-09: ',
+    '2026-10: ',
+    '2026-11: ',
+    '2026-09 to 2026-11: ',
+  ])
+  assert.equal((await months('--from 2026-01'))?.length, 12, 'what was asked for by name is named')
+  assert.deepEqual(await months('--year-to-date --to 2026-03'), ['2026-03: '])
+  const json = JSON.parse(await office.read('billing reconcile --year-to-date --json'))
+  assert.deepEqual([json.from, json.months.length], ['2026-01', 11])
+})
+
 type Row = Record<string, unknown>
 
 test('a report of all test environments says which sandboxes are ahead, and where their months are', async (t) => {

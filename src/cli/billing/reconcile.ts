@@ -15,7 +15,7 @@ import { fixPeriodFor, noteStage } from './month-not-final.ts'
 export async function proveMonths(
   cli: Cli,
   store: Store,
-  { months, filter }: { months: readonly string[]; filter: TenantFilter },
+  { months, filter, isYear }: { months: readonly string[]; filter: TenantFilter; isYear: boolean },
 ): Promise<void> {
   const periods = []
   for (const month of months) {
@@ -45,7 +45,12 @@ export async function proveMonths(
   }
   const table = ok ? '' : await renderTable(FINDING_COLUMNS, findings)
   print(cli, json, () =>
-    ok ? inWords(proved, `${filter.environment}, ${counted(tenants, 'partner')}`) : table,
+    ok
+      ? inWords(
+          isYear ? fromFirstTrade(proved) : proved,
+          `${filter.environment}, ${counted(tenants, 'partner')}`,
+        )
+      : table,
   )
   if (ok) return
   note(cli, 'tranche check says more about the ledger.')
@@ -69,6 +74,12 @@ const sumsJson = ({ trades, volume, btc }: Sums) => ({
   volume_usd: formatUsd(volume),
   volume_btc: formatBtc(btc),
 })
+
+/** A year whose first months had nobody in them begins when something was bought. */
+function fromFirstTrade(months: readonly ReconciledMonth[]): readonly ReconciledMonth[] {
+  const first = months.findIndex(({ trades }) => trades > 0)
+  return months.slice(first === -1 ? -1 : first)
+}
 
 /** A line for each month, and for several one of all. `who` says whose they are. */
 function inWords(months: readonly ReconciledMonth[], who: string): string {
