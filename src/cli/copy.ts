@@ -65,11 +65,13 @@ async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> 
     bytes: copied.bytes,
     sealed_at: copied.seal && formatInstant(copied.seal.at),
     tables: copied.tables,
+    played_in: copied.playedIn,
   }
+  const beside = copied.playedIn.map((name) => `, with what ${name} holds of it`).join('')
   const kept = copied.seal
     ? `; ${from.shown} is sealed and takes no more writes`
     : `; ${from.shown} still takes writes, and they are not in the copy`
-  const proof = `${counted(rows, 'row')} in ${counted(copied.tables.length, 'table')}, ${counted(copied.closedMonths, 'closed month')}, verified`
+  const proof = `${counted(rows, 'row')} in ${counted(copied.tables.length, 'table')}, ${counted(copied.closedMonths, 'closed month')}, verified${beside}`
   print(cli, json, () => visible(`${from.shown} copied to ${to.shown}: ${proof}${kept}`))
 }
 

@@ -80,6 +80,6 @@ async function restoreToServer(
       `${database.shown} holds a database of tranche: --force puts the copy in its place and keeps it in a schema of another name. Close all connections first.`,
     )
   const options = { seal: false, replace: force, kind: 'backup', audit } as const
-  const { replaced } = await copyWatched(cli, { from, to: database }, options)
-  return { database: replaced, log: null, playedIn: [] }
+  const { replaced, playedIn } = await copyWatched(cli, { from, to: database }, options)
+  return { database: replaced, log: null, playedIn }
 }

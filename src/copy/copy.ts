@@ -38,6 +38,8 @@ export type CopyOptions = {
 export type Copied = {
   tables: CopiedTable[]
   closedMonths: number
+  /** Files beside the source that a part of it was read from. */
+  playedIn: string[]
   /** Of the source, if it is sealed by now. */
   seal: Seal | null
   replaced: string | null
@@ -94,7 +96,7 @@ async function carry(
   const published = await target.publish(audit ?? null).catch((error) => {
     throw sealed && !seal ? sealedInVain(error, from.shown) : error
   })
-  return { tables, closedMonths: months.length, seal: sealed, ...published }
+  return { tables, closedMonths: months.length, playedIn: source.playedIn, seal: sealed, ...published }
 }
 
 async function proveThroughStore(

@@ -232,6 +232,22 @@ suite('what somebody else put there', { concurrency: 2 }, () => {
     assert.ok(audit.includes(`"played_in":["${copy}-wal"]`), audit)
   })
 
+  test('what a copy reads from beside its source is named', async (t) => {
+    const cwd = await withDatabase(t)
+    const source = join(await withDatabase(t), 'tranche.db')
+    const copy = (to: string, ...more: string[]) =>
+      run(t, cwd, ['copy', '--from', source, '--to', join(cwd, to), ...more])
+    assert.deepEqual(JSON.parse((await copy('plain', '--json')).out).played_in, [])
+    for (const to of ['words', 'json']) {
+      writeFileSync(`${source}-wal`, logOf(source), { mode: 0o600 })
+      for (const suffix of ['-shm', '-owner']) rmSync(source + suffix, { force: true })
+      const { code, out, err } = await copy(to, ...(to === 'json' ? ['--json'] : []))
+      assert.equal(code, 0, err)
+      if (to === 'json') assert.deepEqual(JSON.parse(out).played_in, [`${source}-wal`])
+      else assert.ok(out.includes(`, verified, with what ${source}-wal holds of it; `), out)
+    }
+  })
+
   test('a file that is named to be read is not waited for, and must be one', async (t) => {
     const cwd = await withDatabase(t)
     for (const [file, argv] of INPUTS)

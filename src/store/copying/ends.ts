@@ -25,6 +25,8 @@ export type Rows = {
 
 /** A database that holds still: all of it is read at one moment. */
 export type HeldSource = Rows & {
+  /** Files beside it that hold a part of it: a log, a journal. */
+  playedIn: string[]
   fileHistory(): Promise<FileHistory>
   seal(): Promise<Seal | null>
   /**

@@ -49,6 +49,7 @@ export async function holdServer(
   }
   return {
     ...rowsOn(client, server),
+    playedIn: [],
     fileHistory: () => explaining(server, () => historyOf(client)),
     seal: () => explaining(server, () => sealOf(client)),
     setSeal: (seal) =>

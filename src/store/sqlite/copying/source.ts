@@ -1,6 +1,6 @@
 // A file that holds still while it is copied.
 
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sync } from '../../../whole-file.ts'
@@ -30,6 +30,7 @@ export async function holdFile(
   refuseUnreachable(file)
   if (isMissing(file)) throw notThere(file)
   refuseDoubtfulLog(file)
+  const playedIn = [walFile(file), `${file}-journal`].filter(hasContent)
   const store = untouched ? null : await openStore(file, { clock, create: false })
   let letPassesOn = () => {}
   const db = openFile(file)
@@ -50,6 +51,7 @@ export async function holdFile(
   }
   return {
     ...rowsIn(db),
+    playedIn,
     async fileHistory() {
       const rows = db.prepare<[], MigrationRow>('select * from migrations order by name').all()
       const migrations = rows.map(({ applied_at, ...row }) => ({ ...row, appliedAt: instant(applied_at) }))
@@ -69,6 +71,8 @@ export async function holdFile(
     release,
   }
 }
+
+const hasContent = (name: string): boolean => (statSync(name, { throwIfNoEntry: false })?.size ?? 0) > 0
 
 type MigrationRow = { name: string; sha256: string; applied_at: bigint }
 
