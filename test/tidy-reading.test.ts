@@ -1,7 +1,9 @@
-// What the house rules read of a file: where its functions end, and which of its lines are too long.
+// What the house rules read of a file: where its functions end, which of its lines are
+// too long, and which steps of a transaction it forgets.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { forgottenSteps } from './support/forgotten-steps.ts'
 import { functionsOf } from './support/functions.ts'
 import { longComments, longProse } from './support/long-lines.ts'
 
@@ -42,4 +44,41 @@ test('lines that are too long are found, unless they cannot be broken', () => {
     long,
   ]
   assert.deepEqual(longProse('x', [...kept, '<!-- end -->', long, `- ${long}`].join('\n')), ['x:10', 'x:11'])
+})
+
+const HELPERS = `
+  export function* close(tx: Tx): Steps<void> {
+    yield* tx.together(tx.run(A), add(tx))
+  }
+  export const add = (tx: Tx): Step<number> => tx.run(B)
+  const kept = (row: Row): Kept => row`
+
+test('a step that is reached, or handed on, is not called forgotten', () => {
+  const text = `
+    const work = write(function* (tx) {
+      const [rows] = yield* tx.together(tx.all(A), found ? tx.run(B) : close(tx), ...ids.map((id) => add(tx, id)))
+      if (rows.length === 0) yield* add(tx)
+      kept(rows[0])
+      return look((tx) => tx.all(A))
+    })`
+  const sources = [HELPERS, text].map((text, at) => ({ file: `${at}`, text }))
+  assert.deepEqual(forgottenSteps(sources), [])
+})
+
+test('a step that is thrown away is found, however its statement is worded', () => {
+  const statements = [
+    'tx.run(A)',
+    'add(tx)',
+    'close(tx)',
+    'if (found) close(tx)',
+    'found && add(tx)',
+    'found ? (yield* add(tx)) : close(tx)',
+    'void close(tx)',
+    'ids.forEach((id) => close(tx, id))',
+  ]
+  const unseen = statements.filter((statement) => {
+    const text = `${HELPERS}\nconst work = write(function* (tx) {\n${statement}\n})`
+    return forgottenSteps([{ file: 'x', text }]).length !== 1
+  })
+  assert.deepEqual(unseen, [])
 })

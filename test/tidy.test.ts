@@ -6,6 +6,7 @@ import { isBuiltin } from 'node:module'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { anchors } from '../src/cli/docs/markdown.ts'
+import { forgottenSteps } from './support/forgotten-steps.ts'
 import { functionsOf } from './support/functions.ts'
 import { circlesOf, type Import, importsOf, packageOf, reached } from './support/imports.ts'
 import { isQuick } from './support/kinds.ts'
@@ -140,6 +141,12 @@ test('no files of src import each other in a circle, types included', () => {
 test('circles of imports are found, and named once', () => {
   const graph = { a: ['b', 'node:fs'], b: ['c', 'd'], c: ['a'], d: ['d', 'e'], e: [], f: ['a'] }
   assert.deepEqual(circlesOf(new Map(Object.entries(graph))), ['a -> b -> c -> a', 'd -> d'])
+})
+
+test('no step of a transaction is made and forgotten', () => {
+  const shared = list('src/store/shared/*.ts')
+  assert.ok(shared.length > 0)
+  assert.deepEqual(forgottenSteps(shared.map((file) => ({ file, text: read(file) }))), [])
 })
 
 test('every file of src is reached from main.ts, or from the script of a thread', () => {

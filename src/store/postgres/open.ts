@@ -5,13 +5,14 @@ import { Problem } from '../../core/problem.ts'
 import { shownAddress } from '../address.ts'
 import { waitAtClose } from '../at-close.ts'
 import type { MigrationState } from '../schema-version.ts'
+import { createAuditStore } from '../shared/audit.ts'
+import { createTierStore } from '../shared/tiers.ts'
 import type { Store } from '../store.ts'
-import { createAuditStore } from './accounts/audit.ts'
 import { createKeyStore } from './accounts/keys.ts'
 import { createPartnerStore } from './accounts/partners.ts'
-import { createTierStore } from './accounts/tiers.ts'
 import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
+import { createDriver } from './driver.ts'
 import { createCheckStore } from './health/check.ts'
 import { createLostWriteStore } from './health/lost-writes.ts'
 import { createMonitoringStore } from './health/monitoring.ts'
@@ -96,10 +97,11 @@ async function refuseEmpty(pool: Pool, server: string): Promise<void> {
 function assemble(connection: Connection): Store {
   const windows = createWindowStore(connection)
   const polls = pollNotesOf(connection)
+  const driver = createDriver(connection)
   return {
     ...createPartnerStore(connection),
     ...createKeyStore(connection),
-    ...createTierStore(connection),
+    ...createTierStore(driver),
     ...createUserStore(connection),
     ...createWebhookStore(connection),
     ...createWakeUpStore(connection),
@@ -117,7 +119,7 @@ function assemble(connection: Connection): Store {
     ...createCheckStore(connection, windows.listAhead),
     ...createMonitoringStore(connection),
     ...createOpsPageStore(connection),
-    ...createAuditStore(connection),
+    ...createAuditStore(driver),
     async close() {
       const marks = polls.flush()
       if (marks) await waitAtClose(marks)

@@ -1,4 +1,4 @@
-// Partners, keys, tiers, users and webhooks, where both stores use the same SQL.
+// Partners, keys, users and webhooks, where both stores use the same SQL.
 
 import { OF_TENANT } from './which-tenants.ts'
 
@@ -35,20 +35,6 @@ export const INSERT_KEY = `
 export const UPDATE_KEY = `
   update api_keys set label = :label, expires_at = :expires_at, revoked_at = :revoked_at, digest = :digest
   where key_id = :key_id`
-
-export const PUT_TIER = `
-  insert into tiers (name, from_month, place, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd, digest)
-  values (:name, :from_month, :place, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd,
-    :digest)
-  on conflict (name, from_month) do update set min_volume_usd = excluded.min_volume_usd,
-    rate_bps = excluded.rate_bps, per_active_user_usd = excluded.per_active_user_usd,
-    monthly_minimum_usd = excluded.monthly_minimum_usd, digest = excluded.digest`
-
-export const PUT_TIER_OVERRIDE = `
-  insert into tier_overrides (partner_slug, from_month, tier_name, digest)
-  values (:partner_slug, :from_month, :tier_name, :digest)
-  on conflict (partner_slug, from_month) do update set tier_name = excluded.tier_name,
-    digest = excluded.digest`
 
 export const SELECT_USER =
   'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id'

@@ -7,13 +7,15 @@ import { openPlain, withPlain } from '../../plain-file.ts'
 import { waitAtClose } from '../at-close.ts'
 import type { LostWriteStore } from '../lost-writes.ts'
 import type { MigrationState } from '../schema-version.ts'
+import { createAuditStore } from '../shared/audit.ts'
+import { createTierStore } from '../shared/tiers.ts'
 import type { Store } from '../store.ts'
-import { createAuditLog, createAuditStore } from './accounts/audit.ts'
+import { createAuditLog } from './accounts/audit.ts'
 import { createKeyMemory, createKeyStore } from './accounts/keys.ts'
 import { createPartnerStore } from './accounts/partners.ts'
-import { createTierStore } from './accounts/tiers.ts'
 import { createUserStore } from './accounts/users.ts'
 import { createWebhookStore } from './accounts/webhooks.ts'
+import { createDriver } from './driver.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
 import { type Connection, connect, type Database, openFile } from './file/connection.ts'
 import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './file/error-words.ts'
@@ -93,9 +95,10 @@ function assemble(
   { file, beforeClose }: { file: string; beforeClose: () => void },
 ): Store {
   const { db } = connection
-  const audit = createAuditLog(db)
   const memory = createKeyMemory(db)
   const time = createTenantTime(connection)
+  const driver = createDriver(connection, time)
+  const audit = createAuditLog(driver)
   // Closed last: closing a file gives up all locks of the process on it.
   let descriptor: number | null = null
   const held = () => (descriptor ??= openPlain(file))
@@ -114,7 +117,7 @@ function assemble(
   return {
     ...createPartnerStore(connection, { audit, memory }),
     ...createKeyStore(connection, { audit, memory }),
-    ...createTierStore(connection, audit),
+    ...createTierStore(driver),
     ...createUserStore(connection, { stops, audit, time, file, held }),
     ...createPlanStore(connection, ledger, time),
     ...windows,
@@ -127,7 +130,7 @@ function assemble(
     ...createPriceStore(connection, book, file),
     ...createMonthStore(connection, time),
     ...createSandboxStore(connection, { time, due: sandboxDue, audit, runPage, writeWakeUps, file }),
-    ...createAuditStore(connection),
+    ...createAuditStore(driver),
     ...createStatusStore(connection),
     ...NOTHING_LOST,
     ...createCheckStore(connection, windows.listAhead),

@@ -105,9 +105,9 @@ export const MONTHS: readonly Row[] = [
     name: 'tier-override-early',
     by: ['contract', 'simulate'],
     breaks: 'A price agreed for a later month of the same year is charged at once.',
-    find: 'select * from tier_overrides where partner_slug = ? and from_month <= ?',
+    find: 'select * from tier_overrides where partner_slug = :slug and from_month <= :month',
     replace:
-      'select * from tier_overrides where partner_slug = ? and substr(from_month, 1, 4) <= substr(?, 1, 4)',
+      'select * from tier_overrides where partner_slug = :slug and substr(from_month, 1, 4) <= substr(:month, 1, 4)',
   },
   {
     name: 'sandbox-dates-all-trades',

@@ -3,8 +3,9 @@
 import { Problem } from '../../../core/problem.ts'
 import { erasedParams, type UserRow, userOf } from '../../rows/user.ts'
 import { ERASE_USER, SELECT_USER } from '../../sql/accounts.ts'
+import { ofTenant } from '../../transaction.ts'
 import type { UserStore } from '../../users.ts'
-import { type Connection, ofTenant } from '../server/connection.ts'
+import type { Connection } from '../server/connection.ts'
 import { query } from '../server/statement.ts'
 import { addAudit } from './audit.ts'
 

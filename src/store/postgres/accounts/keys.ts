@@ -18,7 +18,8 @@ import {
   SELECT_SEEN_KEY,
   UPDATE_KEY,
 } from '../../sql/accounts.ts'
-import { type Connection, callOf, ofTenant } from '../server/connection.ts'
+import { callOf, ofTenant } from '../../transaction.ts'
+import type { Connection } from '../server/connection.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
 import { addAudit } from './audit.ts'

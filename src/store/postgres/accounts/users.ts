@@ -15,9 +15,10 @@ import {
   userParams,
 } from '../../rows/user.ts'
 import { KEEP_CONSENT, LISTED_USER, LISTED_USERS, SELECT_USER } from '../../sql/accounts.ts'
+import { callOf } from '../../transaction.ts'
 import type { UserStore } from '../../users.ts'
 import { createStops, type StopCounts } from '../ledger/disable-user.ts'
-import { type Connection, callOf, type WriteTx } from '../server/connection.ts'
+import type { Connection, WriteTx } from '../server/connection.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
 import { createEraser } from './erase-user.ts'

@@ -3,8 +3,9 @@
 
 import { type WebhookRow, webhookOf, webhookParams } from '../../rows/webhook.ts'
 import { PUT_WEBHOOK } from '../../sql/accounts.ts'
+import { callOf, ofTenant } from '../../transaction.ts'
 import type { WebhookStore } from '../../webhooks.ts'
-import { type Connection, callOf, ofTenant } from '../server/connection.ts'
+import type { Connection } from '../server/connection.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
 import { addAudit } from './audit.ts'

@@ -22,9 +22,10 @@ import {
   NEWEST_EXECUTION,
 } from '../../sql/executions.ts'
 import { OF_TENANT } from '../../sql/which-tenants.ts'
+import { callOf } from '../../transaction.ts'
 import { addAudit } from '../accounts/audit.ts'
 import { timeOf } from '../sandbox/tenant-time.ts'
-import { type Connection, callOf } from '../server/connection.ts'
+import type { Connection } from '../server/connection.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
 import { createConfirm } from './confirm-together.ts'

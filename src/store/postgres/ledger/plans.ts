@@ -29,8 +29,9 @@ import {
   USED_STARTS,
   WINDOWS_OF_PLAN,
 } from '../../sql/plans.ts'
+import { callOf } from '../../transaction.ts'
 import { timeOf } from '../sandbox/tenant-time.ts'
-import { type Connection, callOf } from '../server/connection.ts'
+import type { Connection } from '../server/connection.ts'
 import type { Tx } from '../server/pipeline.ts'
 import { query } from '../server/statement.ts'
 import { onceMore } from '../server/try-again.ts'

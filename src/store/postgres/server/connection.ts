@@ -2,7 +2,6 @@
 
 import type { PoolClient } from 'pg'
 import type { Instant } from '../../../core/instant.ts'
-import type { Caller, Tenant } from '../../../core/partner.ts'
 import { shownAddress } from '../../address.ts'
 import { createRefusedWrites } from '../../refused-write.ts'
 import { isOtherSchema } from '../../schema-version.ts'
@@ -67,16 +66,6 @@ export type Connection = {
   session(): Promise<Session>
   close(): Promise<void>
 }
-
-export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ tenants: [tenantId] })
-
-/** The same for a call of the tenant, whose write is refused once its key has ended. */
-export const callOf = ({ tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>): Scope & Errand => ({
-  tenants: [tenantId],
-  caller: tenantId,
-  key: keyId,
-  stopsWhenLost: true,
-})
 
 /** A null `clock` takes the server's, so that hosts whose clocks disagree write as one. */
 export function connect(pool: Pool, url: string, given: (() => Instant) | null): Connection {

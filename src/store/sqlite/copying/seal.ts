@@ -5,8 +5,9 @@
 import type { Instant } from '../../../core/instant.ts'
 import type { AuditEntry } from '../../audit.ts'
 import { type Seal, sealedWords } from '../../copying/seal-words.ts'
+import { auditParams } from '../../rows/audit.ts'
 import { instant } from '../../rows/instant.ts'
-import { createAuditLog } from '../accounts/audit.ts'
+import { INSERT_AUDIT } from '../../shared/audit.ts'
 import type { Database } from '../file/connection.ts'
 
 const PREFIX = 'sealed_'
@@ -42,7 +43,7 @@ export function breakSeal(db: Database): void {
 
 /** Records an audit entry, even in a database that is sealed and stays so. */
 export function auditThroughSeal(db: Database, entry: AuditEntry, now: Instant): void {
-  const add = () => createAuditLog(db).add(entry, now)
+  const add = () => addAuditFromOutside(db, entry, now)
   const seal = sealOf(db)
   if (!seal) {
     add()
@@ -53,6 +54,16 @@ export function auditThroughSeal(db: Database, entry: AuditEntry, now: Instant):
     add()
     setSeal(db, seal)
   })()
+}
+
+/**
+ * Records an audit entry in a database that is not open as a store. A backup that was just put back keeps its schema
+ * until somebody opens it, and its migration then makes the digest.
+ */
+export function addAuditFromOutside(db: Database, entry: AuditEntry, now: Instant): void {
+  const hasDigest = db.prepare(`select 1 from pragma_table_info('audit') where name = 'digest'`).get()
+  const insert = hasDigest ? INSERT_AUDIT : INSERT_AUDIT.replaceAll(/, :?digest/g, '')
+  db.prepare(insert).run(auditParams(entry, now))
 }
 
 const tablesOf = (db: Database): string[] =>

@@ -4,7 +4,6 @@ import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { AuditEntry } from '../../audit.ts'
 import type { Seal } from '../../copying/seal-words.ts'
-import { createAuditLog } from '../accounts/audit.ts'
 import { type Database, openFile } from '../file/connection.ts'
 import { isUnreadable } from '../file/error-kinds.ts'
 import { explained, notThere, refuseUnreachable } from '../file/error-words.ts'
@@ -15,7 +14,7 @@ import { whenFree } from '../file/wait-for-lock.ts'
 import { refuseDoubtfulLog } from '../file/wal-checks.ts'
 import { damagedLog } from '../file/wal-damage.ts'
 import { hasForeignLog } from '../file/wal-owner.ts'
-import { breakSeal, sealOf } from './seal.ts'
+import { addAuditFromOutside, breakSeal, sealOf } from './seal.ts'
 
 /**
  * The seal of whatever is there; also null for a file that cannot be read, or that would be read wrongly with its log.
@@ -54,7 +53,7 @@ export async function unseal(
     const seal = sealOf(db)
     if (!seal) throw new Problem('usage', `${file} is not sealed.`)
     breakSeal(db)
-    createAuditLog(db).add(audit(seal), now)
+    addAuditFromOutside(db, audit(seal), now)
     db.exec('commit')
     return seal
   } catch (error) {

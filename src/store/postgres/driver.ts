@@ -1,0 +1,102 @@
+// Runs the transactions that both stores share on a server: what stands together is sent in a pipeline.
+
+import {
+  always,
+  type Base,
+  createTally,
+  type Dialect,
+  NOTHING,
+  type Query,
+  type ReadTx,
+  type Step,
+  type Tally,
+  type Turn,
+  type Tx,
+  type Wait,
+} from '../transaction.ts'
+import type { Connection } from './server/connection.ts'
+import { LOCK } from './server/locks.ts'
+import type { Tx as ServerTx } from './server/pipeline.ts'
+import { query, type Query as ServerQuery } from './server/statement.ts'
+
+const DIALECT: Dialect = {
+  among: (column, parameter) => `${column} = any(:${parameter}::bigint[])`,
+  field: (json, name) => `${json}::json ->> '${name}'`,
+  firstWord: (text) => `split_part(${text}, ' ', 1)`,
+}
+
+/** For the whole process: a statement has the same name on every connection. */
+const statements: ServerQuery<unknown>[] = []
+function ready<Row>({ id, text }: Query<Row>): ServerQuery<Row> {
+  statements[id] ??= query(typeof text === 'string' ? text : text(DIALECT))
+  return statements[id] as ServerQuery<Row>
+}
+
+const TURNS: Record<Turn, ServerQuery<unknown>> = {
+  audit: query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`),
+}
+
+export function createDriver({ clock, look, read, write }: Connection): Base {
+  const reading = (pipe: ServerTx, steps: Tx): ReadTx => ({
+    ...steps,
+    clock: always(() => sent(() => clock.now(pipe))),
+    present: always(() => sent(() => clock.present(pipe))),
+  })
+  return {
+    look: (work, scope) => look((pipe) => run(pipe, (steps) => work(reading(pipe, steps))), scope),
+    read: (work, scope) => read((pipe) => run(pipe, (steps) => work(reading(pipe, steps))), scope),
+    write: (work, scope) =>
+      write(
+        (pipe) =>
+          run(pipe, (steps) =>
+            work({ ...reading(pipe, steps), times: always(() => sent(() => pipe.times)) }),
+          ),
+        scope,
+      ),
+  }
+}
+
+/** Runs steps inside a transaction that is under way, for what this store writes by itself. */
+export const within = <T>(pipe: ServerTx, work: (tx: Tx) => Step<T>): Promise<T> => run(pipe, work)
+
+async function run<T>(pipe: ServerTx, work: (tx: Tx) => Step<T>): Promise<T> {
+  const tally = createTally()
+  const value = await finished(work(transactionOn(pipe, tally)))
+  tally.complete()
+  return value
+}
+
+function transactionOn(pipe: ServerTx, tally: Tally): Tx {
+  const step = <T>(begin: () => Promise<T>): Step<T> => tally.step(() => sent(begin))
+  return {
+    all: (query, params) => step(() => pipe.all(ready(query), params)),
+    get: (query, params) => step(() => pipe.get(ready(query), params)),
+    run: (query, params) => step(() => pipe.run(ready(query), params)),
+    lock: (query, params) => step(async () => void (await pipe.run(ready(query), params))),
+    turn: (of) => step(async () => void (await pipe.run(TURNS[of]))),
+    together: (...steps) => step(() => Promise.all(steps.map(finished)) as Promise<never>),
+    when: (condition, made) => (condition ? made() : NOTHING),
+  }
+}
+
+function* sent<T>(begin: () => Promise<T>): Generator<Wait, T, unknown> {
+  return (yield begin()) as T
+}
+
+/** Begins at once: it is under way when this returns. */
+async function finished<T>(step: Step<T>): Promise<T> {
+  const steps = step[Symbol.iterator]()
+  let at = steps.next()
+  while (!at.done) {
+    let answer: unknown
+    try {
+      answer = await at.value
+    } catch (error) {
+      if (!steps.throw) throw error
+      at = steps.throw(error)
+      continue
+    }
+    at = steps.next(answer)
+  }
+  return at.value
+}

@@ -1,0 +1,46 @@
+// The append-only record of what operators changed; each entry is written in the transaction of its change.
+
+import type { Instant } from '../../core/instant.ts'
+import type { AuditEntry, AuditFilter, AuditStore } from '../audit.ts'
+import { type AuditRow, auditEntryOf, auditParams } from '../rows/audit.ts'
+import { type Base, query, type Step, type Tx } from '../transaction.ts'
+
+export const INSERT_AUDIT = `
+  insert into audit (at, os_user, action, subject, detail, digest)
+  values (:at, :os_user, :action, :subject, :detail, :digest)`
+const INSERT = query(INSERT_AUDIT)
+
+/** Whom an entry is about: by its detail, or by what the subject of such an action is. */
+const LIST = query<AuditRow>(({ field, firstWord }) => {
+  const partner = `case
+    when ${field('detail', 'partner_slug')} is not null then ${field('detail', 'partner_slug')}
+    when action like 'key.%' then (
+      select t.partner_slug from api_keys k join tenants t on t.tenant_id = k.tenant_id where k.key_id = subject)
+    when action like 'execution.%' or action like 'trade.%' then (
+      select t.partner_slug from executions e join tenants t on t.tenant_id = e.tenant_id where e.execution_id = subject)
+    when action like 'tier.%' or action like 'database.%' then null
+    -- What acts on a plan or a webhook names the partner first, then the environment.
+    else (select p.partner_slug from partners p where p.partner_slug = ${firstWord('subject')})
+  end`
+  return `
+    select *, ${partner} as partner_slug from audit
+    where audit_id > :after and (cast(:since as bigint) is null or at >= :since)
+      and (cast(:until as bigint) is null or at < :until) and (cast(:slug as text) is null or ${partner} = :slug)
+    order by audit_id limit :limit`
+})
+const ALL: AuditFilter = { since: null, until: null, slug: null }
+
+/**
+ * Adds an entry in the transaction of the change that it describes, as the last statement of that transaction. Entries
+ * are numbered in the order in which they are committed, so a reader that goes on after the last one it saw misses
+ * none.
+ */
+export const addAudit = (tx: Tx, entry: AuditEntry, now: Instant): Step<unknown> =>
+  tx.together(tx.turn('audit'), tx.run(INSERT, auditParams(entry, now)))
+
+export const createAuditStore = ({ look }: Base): AuditStore => ({
+  async listAudit({ after, limit }, filter = ALL) {
+    const rows = await look((tx) => tx.all(LIST, { ...filter, after: after ?? 0, limit }))
+    return rows.map(auditEntryOf)
+  },
+})

@@ -1,0 +1,89 @@
+// Tiers and the overrides of single partners, each in force from a month on.
+
+import { monthOf } from '../../core/instant.ts'
+import { Problem } from '../../core/problem.ts'
+import { refusePastMonth, refuseTierNotInForce } from '../../core/tier.ts'
+import { withDigest } from '../digests.ts'
+import { instantOrNull } from '../rows/instant.ts'
+import { intactTier, type OverrideRow, overrideOf, type TierRow, tierOf, tierParams } from '../rows/tier.ts'
+import type { OverrideStart, TierStore } from '../tiers.ts'
+import { type Base, callOf, query } from '../transaction.ts'
+import { addAudit } from './audit.ts'
+
+const PARTNER = query<{ created_at: bigint }>('select created_at from partners where partner_slug = :slug')
+/** A decision on a tier depends on all the others, so only one write at a time may change them. */
+const ALONE = query('lock table tiers in share row exclusive mode')
+const LIST = query<TierRow>('select * from tiers order by from_month, place')
+const PUT = query(`
+  insert into tiers (name, from_month, place, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd, digest)
+  values (:name, :from_month, :place, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd,
+    :digest)
+  on conflict (name, from_month) do update set min_volume_usd = excluded.min_volume_usd,
+    rate_bps = excluded.rate_bps, per_active_user_usd = excluded.per_active_user_usd,
+    monthly_minimum_usd = excluded.monthly_minimum_usd, digest = excluded.digest`)
+const FIRST_MONTH = query<{ month: string | null }>(
+  'select min(from_month) as month from tiers where name = :tier',
+)
+const PUT_OVERRIDE = query(`
+  insert into tier_overrides (partner_slug, from_month, tier_name, digest)
+  values (:partner_slug, :from_month, :tier_name, :digest)
+  on conflict (partner_slug, from_month) do update set tier_name = excluded.tier_name,
+    digest = excluded.digest`)
+const OVERRIDE = query<OverrideRow>(
+  `select * from tier_overrides where partner_slug = :slug and from_month <= :month
+   order by from_month desc limit 1`,
+)
+const OVERRIDES_AFTER = query<OverrideStart>(
+  `select from_month as "fromMonth", tier_name as "tierName" from tier_overrides
+   where partner_slug = :slug and from_month > :month order by from_month`,
+)
+
+export const createTierStore = ({ look, read, write }: Base): TierStore => ({
+  readTerms: ({ tenantId, partnerSlug: slug }, month) =>
+    read(function* (tx) {
+      const [tiers, override, partner] = yield* tx.together(
+        tx.all(LIST),
+        tx.get(OVERRIDE, { slug, month }),
+        tx.get(PARTNER, { slug }),
+      )
+      return {
+        tiers: tiers.map(intactTier),
+        override: overrideOf(override),
+        partnerSince: instantOrNull(partner?.created_at ?? null),
+      }
+    }, callOf({ tenantId })),
+
+  listTiers: async () => (await look((tx) => tx.all(LIST))).map(tierOf),
+
+  putTier: (decide, entryOf) =>
+    write(function* (tx) {
+      const [{ real }, , rows] = yield* tx.together(tx.times, tx.lock(ALONE), tx.all(LIST))
+      const tier = decide(rows.map(intactTier), real)
+      yield* tx.together(tx.run(PUT, tierParams(tier)), addAudit(tx, entryOf(tier), real))
+      return tier
+    }),
+
+  putTierOverride: ({ partnerSlug: slug, fromMonth, tierName: tier }, entry) =>
+    write(function* (tx) {
+      const [{ real }, partner] = yield* tx.together(tx.times, tx.get(PARTNER, { slug }))
+      if (!partner) throw new Problem('partner_not_found', `Partner ${slug} not found.`)
+      const from_month = fromMonth ?? monthOf(real)
+      refusePastMonth(from_month, monthOf(real))
+      if (tier !== null) {
+        const first = yield* tx.get(FIRST_MONTH, { tier })
+        refuseTierNotInForce(tier, first?.month ?? null, from_month)
+      }
+      yield* tx.together(
+        tx.run(
+          PUT_OVERRIDE,
+          withDigest('tier_overrides', { partner_slug: slug, from_month, tier_name: tier }),
+        ),
+        addAudit(tx, entry, real),
+      )
+      return from_month
+    }),
+
+  findTierOverride: async (slug, month) => overrideOf(await look((tx) => tx.get(OVERRIDE, { slug, month }))),
+
+  listTierOverridesAfter: (slug, month) => look((tx) => tx.all(OVERRIDES_AFTER, { slug, month })),
+})

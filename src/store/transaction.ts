@@ -1,0 +1,161 @@
+// A transaction that both stores run from one text: a generator of steps. A driver for each database runs it
+// (sqlite/driver.ts, postgres/driver.ts). What happens at every call or tranche is written for each store by itself,
+// because a step costs more than a statement.
+//
+// On a file a step answers at once, so nothing gets in between from begin to commit. On a server it is sent when it is
+// reached, and steps that stand in one `together` are sent without waiting for each other's answers. A step is lazy:
+// the order of writing is the order of sending, whether an item is a statement or a helper with several, and that is
+// what keeps the order of locks.
+
+import type { Instant } from '../core/instant.ts'
+import type { Caller, Tenant } from '../core/partner.ts'
+
+/** What a step waits for on a server. */
+export type Wait = Promise<unknown>
+/** Something to do, and what comes of it. It must be reached once: by `yield*` or in a `together` that is reached. */
+export type Step<T> = { [Symbol.iterator](): Iterator<Wait, T, unknown> }
+/** What a helper returns that is written as a generator function. */
+export type Steps<T> = Generator<Wait, T, unknown>
+type Answer<S> = S extends Step<infer T> ? T : never
+
+/** What the two databases spell differently. */
+export type Dialect = {
+  /** That a column is one of the integers of a parameter: `among('plan_id', 'plan_ids')`. */
+  among: (column: string, parameter: string) => string
+  /** A field of JSON that is kept as text. */
+  field: (json: string, name: string) => string
+  /** What stands before the first space of a text. */
+  firstWord: (text: string) => string
+}
+type Text = string | ((dialect: Dialect) => string)
+export type Params = Readonly<Record<string, unknown>>
+
+/** A statement with parameters as `:name`. */
+export type Query<Row> = {
+  /** Under which a driver keeps what it has made of it. */
+  readonly id: number
+  readonly text: Text
+  /** Only for the compiler: what a row of its answer looks like, integers as bigint. */
+  readonly row?: Row
+}
+
+let defined = 0
+
+/** To be called once for each statement, when its module is loaded. */
+export function query<Row = never>(text: Text): Query<Row> {
+  defined += 1
+  return { id: defined, text }
+}
+
+/** What may be asked inside a transaction. */
+export interface Tx {
+  all<Row>(query: Query<Row>, params?: Params): Step<Row[]>
+  /** The first row, undefined when there is none. */
+  get<Row>(query: Query<Row>, params?: Params): Step<Row | undefined>
+  /** How many rows were touched. */
+  run(query: Query<unknown>, params?: Params): Step<number>
+  /** Asks for locks. A file needs none: its only writer runs to its end. */
+  lock(query: Query<unknown>, params?: Params): Step<void>
+  /** Waits for the transactions that took the same turn before: until each of them has ended. A file needs none. */
+  turn(of: Turn): Step<void>
+  /** All their answers. */
+  together<const S extends readonly Step<unknown>[]>(
+    ...steps: S
+  ): Step<{ -readonly [K in keyof S]: Answer<S[K]> }>
+  when<T>(condition: boolean, step: () => Step<T>): Step<T | undefined>
+}
+export type Turn = 'audit'
+
+export interface ReadTx extends Tx {
+  /** What the clock says. */
+  readonly clock: Step<Instant>
+  /** The same, never before what has been reported: the time that a write would have. */
+  readonly present: Step<Instant>
+}
+export interface WriteTx extends ReadTx {
+  /** On a server, read behind the gate of months: what does not need it is best sent before or together with it. */
+  readonly times: Step<Times>
+}
+export type Times = {
+  /** The time of everybody but sandboxes. */
+  real: Instant
+  /** That of a tenant of the scope. */
+  of: (tenantId: number) => Instant
+}
+
+/** On whose behalf something is done. */
+export type Scope = {
+  /** Whose data is written. */
+  tenants?: readonly number[]
+  /** Waits until no other write of the tenants, or of anybody, is under way. */
+  alone?: 'tenants' | 'all'
+  /** The key of a call: nothing is written once it has ended. */
+  key?: string | undefined
+  /**
+   * The tenant whose call waits for the answer: it takes turns with other tenants. Left out for an operator's work and
+   * for background work.
+   */
+  caller?: number
+  /** Whether it fires, hands out, or changes what fires: refused while lost writes are undecided. */
+  stopsWhenLost?: boolean
+  /**
+   * What a statement has to read where that is a lot: `large` is what grows with a month or with the plans that are
+   * due, and may take minutes; `whole` is whole tables, however long that takes.
+   */
+  reads?: 'large' | 'whole'
+}
+
+export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ tenants: [tenantId] })
+
+/** The same for a call of the tenant, whose write is refused once its key has ended. */
+export const callOf = ({ tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>): Scope => ({
+  tenants: [tenantId],
+  caller: tenantId,
+  key: keyId,
+  stopsWhenLost: true,
+})
+
+/** A database, and the only ways to use it. */
+export type Base = {
+  /** Asks for one thing only, without a transaction around it. */
+  look<T>(work: (tx: ReadTx) => Step<T>, scope?: Scope): Promise<T>
+  /** Runs `work` on one consistent snapshot. */
+  read<T>(work: (tx: ReadTx) => Step<T>, scope?: Scope): Promise<T>
+  /**
+   * Runs `work` in a transaction and resolves once it is committed; what throws undoes it. `work` may run more than
+   * once: the last run counts.
+   */
+  write<T>(work: (tx: WriteTx) => Step<T>, scope?: Scope): Promise<T>
+}
+
+/** What is read whenever it is reached, several times or never. */
+export const always = <T>(begin: () => Iterator<Wait, T, unknown>): Step<T> => ({ [Symbol.iterator]: begin })
+export const NOTHING: Step<undefined> = always(() => ({ next: () => ({ done: true, value: undefined }) }))
+
+/**
+ * The steps of one transaction: one that is made and forgotten compiles and does nothing, so a transaction must not be
+ * committed with it. A helper that is a generator function is no such step: the house rules look for those that are
+ * forgotten (test/tidy.test.ts).
+ */
+export function createTally() {
+  let waiting = 0
+  return {
+    step<T>(begin: () => Iterator<Wait, T, unknown>): Step<T> {
+      let isReached = false
+      waiting += 1
+      return {
+        [Symbol.iterator]() {
+          if (isReached) throw new Error('a step of a transaction is reached for the second time')
+          isReached = true
+          waiting -= 1
+          return begin()
+        },
+      }
+    },
+    /** Throws while there are steps that nothing has reached. */
+    complete(): void {
+      if (waiting > 0) throw new Error(`${waiting} steps of a transaction were made and never reached`)
+    },
+  }
+}
+export type Tally = ReturnType<typeof createTally>

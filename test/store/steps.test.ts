@@ -1,0 +1,19 @@
+// What a file promises to the transactions that both stores share.
+
+import { test } from 'node:test'
+import { createDriver } from '../../src/store/sqlite/driver.ts'
+import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
+import { type OpenBase, stepPromises } from './steps.ts'
+import { T0 } from './world.ts'
+
+const open: OpenBase = async (t) => {
+  const db = openFile(':memory:')
+  t.after(() => db.close())
+  db.exec('create table kept (x integer) strict')
+  return createDriver(
+    connect(db, () => T0),
+    { of: (_, real) => real },
+  )
+}
+
+for (const [promise, prove] of Object.entries(stepPromises)) test(promise, (t) => prove(t, open))
