@@ -10,9 +10,9 @@ import { PLAN, startService, USER } from '../support/service.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8')
 const PROMISED: [frequency: string, amount: string, hours: number, words: RegExp][] = [
-  ['daily', '30.00', 2, /two hours after a daily plan of 30\.00 USD or\s+more begins/],
+  ['daily', '30.00', 2, /two\s+hours after a daily plan of 30\.00 USD or\s+more begins/],
   ['weekly', '140.00', 3, /three hours after a weekly plan of\s+140\.00/],
-  ['bi-weekly', '280.00', 3, /a bi-weekly plan of 280\.00/],
+  ['bi-weekly', '280.00', 3, /a bi-weekly plan of\s+280\.00/],
 ]
 
 for (const [frequency, amount, hours, words] of PROMISED) {
