@@ -5,13 +5,13 @@ import { Problem } from '../../core/problem.ts'
 import { shownAddress } from '../address.ts'
 import { waitAtClose } from '../at-close.ts'
 import type { MigrationState } from '../schema-version.ts'
+import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
 import { createAuditStore } from '../shared/audit.ts'
 import { createTierStore } from '../shared/tiers.ts'
 import type { Store } from '../store.ts'
-import { createKeyStore } from './accounts/keys.ts'
-import { createPartnerStore } from './accounts/partners.ts'
+import { createFollowing } from './accounts/apply-partner-to-schedules.ts'
+import { createKeyFinder } from './accounts/keys.ts'
 import { createUserStore } from './accounts/users.ts'
-import { createWebhookStore } from './accounts/webhooks.ts'
 import { createDriver } from './driver.ts'
 import { createCheckStore } from './health/check.ts'
 import { createLostWriteStore } from './health/lost-writes.ts'
@@ -94,16 +94,19 @@ async function refuseEmpty(pool: Pool, server: string): Promise<void> {
   )
 }
 
+const NOTHING_REMEMBERED = { forget: () => {} }
+
 function assemble(connection: Connection): Store {
   const windows = createWindowStore(connection)
   const polls = pollNotesOf(connection)
   const driver = createDriver(connection)
   return {
-    ...createPartnerStore(connection),
-    ...createKeyStore(connection),
+    ...createPartnerStore(driver, { following: createFollowing(connection), ...NOTHING_REMEMBERED }),
+    ...createKeyStore(driver, NOTHING_REMEMBERED),
+    findKey: createKeyFinder(connection),
     ...createTierStore(driver),
     ...createUserStore(connection),
-    ...createWebhookStore(connection),
+    ...createWebhookStore(driver),
     ...createWakeUpStore(connection),
     ...createPlanStore(connection),
     ...windows,

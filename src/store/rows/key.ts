@@ -1,7 +1,8 @@
 // An API key: the row and the value, and back. The secret has no place in either.
 
 import { type Instant, plus } from '../../core/instant.ts'
-import type { ApiKey } from '../../core/key.ts'
+import type { ApiKey, KeySeen } from '../../core/key.ts'
+import type { PartnerStatus } from '../../core/partner.ts'
 import { intact, withDigest } from '../digests.ts'
 import type { NewKey } from '../keys.ts'
 import { instant, instantOrNull } from './instant.ts'
@@ -27,6 +28,13 @@ export const keyOf = (row: KeyRow): ApiKey => ({
   expiresAt: instantOrNull(row.expires_at),
   revokedAt: instantOrNull(row.revoked_at),
   lastUsedAt: instantOrNull(row.last_used_at),
+})
+export type SeenKeyRow = KeyRow & { key_sha256: string; partner_name: string; partner_status: string }
+/** What authentication has to know of a key. Throws DamagedRow. */
+export const seenKeyOf = (row: SeenKeyRow): Omit<KeySeen, 'now'> => ({
+  key: keyOf(intact('api_keys', row)),
+  partnerName: row.partner_name,
+  partnerStatus: row.partner_status as PartnerStatus,
 })
 /** For a key that is added at `now`. */
 export const keyParams = (key: NewKey, now: Instant) =>

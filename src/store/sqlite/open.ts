@@ -7,14 +7,14 @@ import { openPlain, withPlain } from '../../plain-file.ts'
 import { waitAtClose } from '../at-close.ts'
 import type { LostWriteStore } from '../lost-writes.ts'
 import type { MigrationState } from '../schema-version.ts'
+import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
 import { createAuditStore } from '../shared/audit.ts'
 import { createTierStore } from '../shared/tiers.ts'
 import type { Store } from '../store.ts'
 import { createAuditLog } from './accounts/audit.ts'
-import { createKeyMemory, createKeyStore } from './accounts/keys.ts'
-import { createPartnerStore } from './accounts/partners.ts'
+import { FOLLOWING } from './accounts/follow-partner.ts'
+import { createKeyFinder, createKeyMemory } from './accounts/keys.ts'
 import { createUserStore } from './accounts/users.ts'
-import { createWebhookStore } from './accounts/webhooks.ts'
 import { createDriver } from './driver.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
 import { type Connection, connect, type Database, openFile } from './file/connection.ts'
@@ -115,21 +115,30 @@ function assemble(
   const sandboxDue = createSandboxDue(connection, time)
   const windows = createWindowStore(connection, ledger, audit)
   return {
-    ...createPartnerStore(connection, { audit, memory }),
-    ...createKeyStore(connection, { audit, memory }),
+    ...createPartnerStore(driver, { following: FOLLOWING, forget: memory.forget }),
+    ...createKeyStore(driver, memory),
+    findKey: createKeyFinder(connection, memory),
     ...createTierStore(driver),
     ...createUserStore(connection, { stops, audit, time, file, held }),
     ...createPlanStore(connection, ledger, time),
     ...windows,
     ...createExecutionStore(connection, trading),
     ...createTradeStore(connection, trading),
-    ...createWebhookStore(connection, audit),
+    ...createWebhookStore(driver),
     ...createWakeUpStore(connection),
     ...createPassStore(connection, { book, runPage, writeWakeUps, sandboxDue, file }),
     ...createClockStore(connection),
     ...createPriceStore(connection, book, file),
     ...createMonthStore(connection, time),
-    ...createSandboxStore(connection, { time, due: sandboxDue, audit, runPage, writeWakeUps, file }),
+    ...createSandboxStore(connection, {
+      time,
+      due: sandboxDue,
+      audit,
+      within: driver.within,
+      runPage,
+      writeWakeUps,
+      file,
+    }),
     ...createAuditStore(driver),
     ...createStatusStore(connection),
     ...NOTHING_LOST,

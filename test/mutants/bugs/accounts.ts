@@ -90,18 +90,15 @@ export const ACCOUNTS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A hold of a partner leaves its plans in the due set. They go on buying while an operator believes them stopped.',
-    find: 'if (partner.status !== seen.status || partner.held !== seen.held) sql.wake.run({ slug })',
-    replace: 'if (partner.status !== seen.status) sql.wake.run({ slug })',
+    find: 'tx.when(status !== seen.status || held !== seen.held, () => tx.run(WAKE, { slug }))',
+    replace: 'tx.when(status !== seen.status, () => tx.run(WAKE, { slug }))',
   },
   {
     name: 'minimum-only-for-new-windows',
     by: ['contract'],
     breaks:
       'A new minimum tranche does not reach windows that are open. A venue refuses instructions under its minimum.',
-    find: [
-      'if (partner.minTranche !== seen.minTranche)',
-      '  sql.setFloor.run({ slug, min_tranche: partner.minTranche })',
-    ],
+    find: 'tx.when(minTranche !== seen.minTranche, () => tx.run(SET_FLOOR, { slug, min_tranche: minTranche })),',
     replace: '',
   },
   {
@@ -166,16 +163,16 @@ export const ACCOUNTS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A key that is remembered is not forgotten when this very process revokes it. It goes on buying until somebody else writes.',
-    find: ['const change = decide(keyOf(row), time)', 'memory.forget()'],
-    replace: 'const change = decide(keyOf(row), time)',
+    find: ['const { key, successor } = decide(keyOf(row), time)', 'forget()'],
+    replace: 'const { key, successor } = decide(keyOf(row), time)',
   },
   {
     name: 'own-disable-unnoticed',
     by: ['contract'],
     breaks:
       'A partner that this process disables is still let in by every key it remembers, until somebody else writes.',
-    find: ['const partner = decide(seen, now)', 'memory.forget()'],
-    replace: 'const partner = decide(seen, now)',
+    find: ['partner.minTranche !== seen.minTranche', 'forget()'],
+    replace: 'partner.minTranche !== seen.minTranche',
   },
   {
     name: 'plans-of-every-tenant',

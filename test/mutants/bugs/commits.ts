@@ -44,13 +44,23 @@ export const COMMITS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'The audit entry of a change to a key is written after it, in another transaction. When that one fails, nobody knows who changed the key.',
-    find: ['audit.add(entry, now)', 'return { key: change.key, successor }', '}),'],
-    replace: [
-      'return { key: change.key, successor }',
-      '}).then(async (changed) => {',
-      '  await write((now) => audit.add(entry, now))',
-      '  return changed',
-      '}),',
+    edits: [
+      {
+        find: ['tx.run(UPDATE_KEY, changedKeyParams(row, key)),', 'addAudit(tx, entry, real),'],
+        replace: 'tx.run(UPDATE_KEY, changedKeyParams(row, key)),',
+      },
+      {
+        find: ["{ ...ofTenant(tenantOf(found)), alone: 'tenants' },", ')'],
+        replace: [
+          "{ ...ofTenant(tenantOf(found)), alone: 'tenants' },",
+          ').then(async (changed) => {',
+          '  await write(function* (tx) {',
+          '    yield* addAudit(tx, entry, (yield* tx.times).real)',
+          '  })',
+          '  return changed',
+          '})',
+        ],
+      },
     ],
   },
   {
@@ -60,14 +70,18 @@ export const COMMITS: readonly Row[] = [
       'The audit entry of a change to a partner is written before it, in another transaction. The log tells of changes that were refused.',
     edits: [
       {
-        find: ['changePartner: (slug, decide, entry) =>', '  write((now) => {'],
+        find: ['tx.when(reaches, () => following.begin(tx, partner, seen)),', 'addAudit(tx, entry, real),'],
+        replace: 'tx.when(reaches, () => following.begin(tx, partner, seen)),',
+      },
+      {
+        find: 'const changed = await write(',
         replace: [
-          'changePartner: async (slug, decide, entry) => {',
-          '  await write((now) => audit.add(entry, now))',
-          '  return write((now) => {',
+          'await write(function* (tx) {',
+          '  yield* addAudit(tx, entry, (yield* tx.times).real)',
+          '})',
+          'const changed = await write(',
         ],
       },
-      { find: ['audit.add(entry, now)', 'return partner', '}),'], replace: ['return partner', '})', '},'] },
     ],
   },
   {

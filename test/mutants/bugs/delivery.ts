@@ -142,10 +142,10 @@ export const DELIVERY: readonly Row[] = [
     by: ['contract'],
     breaks:
       'Deleting the webhook of a test environment deletes the live one too. The partner is no longer woken, and buys late.',
-    find: "delete: db.prepare('delete from webhooks where tenant_id = ?')",
+    find: "const DELETE_WEBHOOK = query('delete from webhooks where tenant_id = :tenant')",
     replace: [
-      'delete: db.prepare(`delete from webhooks where tenant_id in (select other.tenant_id from tenants other',
-      '   join tenants t using (partner_slug) where t.tenant_id = ?)`)',
+      'const DELETE_WEBHOOK = query(`delete from webhooks where tenant_id in (select other.tenant_id from tenants other',
+      '  join tenants t using (partner_slug) where t.tenant_id = :tenant)`)',
     ],
   },
   {

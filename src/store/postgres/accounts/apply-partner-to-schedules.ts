@@ -3,8 +3,10 @@
 // what is done here keeps the indexes of what is due in step. Until the last page, a row says how far this has come, so
 // that if the process dies, the next pass goes on (docs/decisions/commits.md#a-hold-of-many-plans).
 
+import type { Following } from '../../shared/accounts.ts'
 import { leastInstruction } from '../../sql/least-instruction.ts'
 import { IS_AWAKE } from '../../sql/may-fire.ts'
+import { query as sharedQuery } from '../../transaction.ts'
 import { lockSchedules } from '../ledger/row-locks.ts'
 import type { Connection } from '../server/connection.ts'
 import type { Tx } from '../server/pipeline.ts'
@@ -15,7 +17,7 @@ const PLANS_PER_PAGE = 500
 
 type Reached = { tenant_id: bigint; partner_plan_id: string }
 
-const BEGIN = query(
+const BEGIN = sharedQuery(
   `insert into schedules_behind (partner_slug) values (:slug)
    on conflict (partner_slug) do update set tenant_id = 0, partner_plan_id = ''`,
 )
@@ -69,28 +71,21 @@ async function goOn(tx: Tx, slug: string, lock: typeof LOCK): Promise<boolean> {
   return true
 }
 
-export function createFollowing({ look, write }: Connection) {
-  async function tenantsOf(slug: string): Promise<number[]> {
-    const rows = await look((tx) => tx.all(TENANTS, { slug }))
-    return rows.map(({ tenant_id }) => Number(tenant_id))
-  }
-
+export function createFollowing({ look, write }: Connection): Following & {
+  /** Completes what no process is working on any more. */
+  finishLeft: () => Promise<void>
+} {
   async function follow(slug: string, lock: typeof LOCK): Promise<void> {
-    const tenants = await tenantsOf(slug)
+    const rows = await look((tx) => tx.all(TENANTS, { slug }))
+    const tenants = rows.map(({ tenant_id }) => Number(tenant_id))
     while (await write((tx) => goOn(tx, slug, lock), { tenants }));
   }
 
   return {
-    tenantsOf,
+    begin: (tx, { partnerSlug: slug }) => tx.run(BEGIN, { slug }),
+    finish: (slug) => follow(slug, LOCK),
 
-    /** In the transaction that changes the partner. */
-    begin: (tx: Tx, slug: string): Promise<unknown> => tx.run(BEGIN, { slug }),
-
-    /** Resolves when all schedules of the partner are in line with it. */
-    finish: (slug: string): Promise<void> => follow(slug, LOCK),
-
-    /** Completes what no process is working on any more. */
-    async finishLeft(): Promise<void> {
+    async finishLeft() {
       const left = await look((tx) => tx.all(BEHIND))
       for (const { partner_slug } of left) await follow(partner_slug, LOCK_UNLESS_BUSY)
     },

@@ -5,11 +5,12 @@ import type { Tenant } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import { advanceUnderWay, asleep, refuseLive, refuseTooFar } from '../../../core/sandbox-limits.ts'
 import type { Sandbox, SandboxStore } from '../../sandboxes.ts'
+import { tenantById } from '../../shared/accounts.ts'
 import { PLANS_OF_TENANT } from '../../sql/sandbox-due-plans.ts'
 import { EXPIRED_LEASES, OPEN_SANDBOX } from '../../sql/sandboxes.ts'
 import { ofTenant } from '../../transaction.ts'
 import { addAudit } from '../accounts/audit.ts'
-import { tenantById } from '../accounts/tenants.ts'
+import { within } from '../driver.ts'
 import { runPage } from '../pass/plan-page.ts'
 import { writeWakeUps } from '../pass/wake-ups.ts'
 import type { Connection } from '../server/connection.ts'
@@ -55,7 +56,9 @@ export function createSandboxStore(connection: Connection): SandboxStore {
     listSandboxes: () =>
       read(async (tx) => {
         const moved = (await sandboxTimes(tx, await clock.now(tx))).filter(({ offsetMs }) => offsetMs > 0)
-        const tenants = await Promise.all(moved.map(({ tenantId }) => tenantById(tx, tenantId)))
+        const tenants = await Promise.all(
+          moved.map(({ tenantId }) => within(tx, (steps) => tenantById(steps, tenantId))),
+        )
         return moved.flatMap(({ offsetMs, now }, i) => {
           const tenant = tenants[i]
           return tenant ? [{ tenant, offsetMs, now }] : []

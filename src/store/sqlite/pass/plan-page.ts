@@ -11,7 +11,7 @@ import { intact } from '../../digests.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../../passes.ts'
 import { type FiredRow, firedParams } from '../../rows/fired.ts'
 import { type ScheduleRow, scheduleOf, scheduleParams } from '../../rows/schedule.ts'
-import { tenantsById } from '../accounts/tenants.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
 import type { Database } from '../file/connection.ts'
 import { insertRows } from '../file/insert-rows.ts'
 import type { Stops } from '../ledger/disable-user.ts'
@@ -26,11 +26,10 @@ type Parts = { ledger: Ledger; stops: Stops; time: TenantTime }
 
 export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
   const sql = prepare(db)
-  const find = tenantsById(db)
   const tenants = new Map<number, Tenant>()
 
   function tenantById(tenantId: number): Tenant {
-    const tenant = tenants.get(tenantId) ?? find(tenantId)
+    const tenant = tenants.get(tenantId) ?? tenantOf(sql.tenant.get(tenantId) as TenantRow)
     tenants.set(tenantId, tenant)
     return tenant
   }
@@ -130,6 +129,7 @@ function prepare(db: Database) {
        cross join schedules s on s.plan_id = due.value cross join plans p on p.plan_id = s.plan_id
        where s.awake = 1`,
     ),
+    tenant: db.prepare<[number], TenantRow>('select * from tenants where tenant_id = ?'),
     terms: db.prepare<[number], TermsRow>(
       `select plans.*, min_tranche
        from plans join tenants using (tenant_id) join partners using (partner_slug) where plan_id = ?`,

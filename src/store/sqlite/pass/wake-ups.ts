@@ -2,10 +2,11 @@
 
 import type { ExecutionId } from '../../../core/execution-id.ts'
 import type { Instant } from '../../../core/instant.ts'
+import { intact } from '../../digests.ts'
 import type { Fired } from '../../passes.ts'
+import { type TenantRow, tenantOf } from '../../rows/tenant.ts'
+import { type WebhookRow, webhookOf } from '../../rows/webhook.ts'
 import { type WakeUpStore, wakeUpsOf } from '../../wake-ups.ts'
-import { tenantsById } from '../accounts/tenants.ts'
-import { webhooksById } from '../accounts/webhooks.ts'
 import type { Connection, Database } from '../file/connection.ts'
 
 export type WriteWakeUps = (passId: number, fired: readonly Fired[], now: Instant) => void
@@ -30,17 +31,19 @@ export function createWakeUpStore({ db, write }: Connection): WakeUpStore {
     `update webhook_events set claimed_at = :now where tick_id = :tick_id and claimed_at is null
      returning tenant_id, count, earliest_execution_id`,
   )
-  const [tenantById, webhookById] = [tenantsById(db), webhooksById(db)]
+  const active = db.prepare<[bigint], TenantRow & WebhookRow>(
+    `select w.*, t.partner_slug, t.environment from webhooks w join tenants t using (tenant_id)
+     where tenant_id = ? and w.status = 'active'`,
+  )
   return {
     claimWakeUps: (passId) =>
       write((now) =>
         claim.all({ tick_id: passId, now }).flatMap((row) => {
-          const tenant = tenantById(Number(row.tenant_id))
-          const webhook = webhookById(tenant.tenantId)
-          if (webhook?.status !== 'active') return []
-          return [
-            { tenant, webhook, count: Number(row.count), earliest: row.earliest_execution_id as ExecutionId },
-          ]
+          const seen = active.get(row.tenant_id)
+          if (!seen) return []
+          const webhook = webhookOf(intact('webhooks', seen))
+          const earliest = row.earliest_execution_id as ExecutionId
+          return [{ tenant: tenantOf(seen), webhook, count: Number(row.count), earliest }]
         }),
       ),
 

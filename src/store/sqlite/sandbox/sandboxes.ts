@@ -5,10 +5,11 @@ import type { Tenant } from '../../../core/partner.ts'
 import { Problem } from '../../../core/problem.ts'
 import { advanceUnderWay, asleep, refuseLive, refuseTooFar } from '../../../core/sandbox-limits.ts'
 import type { Sandbox, SandboxStore } from '../../sandboxes.ts'
+import { tenantById } from '../../shared/accounts.ts'
 import { PLANS_OF_TENANT } from '../../sql/sandbox-due-plans.ts'
 import { EXPIRED_LEASES, OPEN_SANDBOX } from '../../sql/sandboxes.ts'
 import type { AuditLog } from '../accounts/audit.ts'
-import { tenantsById } from '../accounts/tenants.ts'
+import type { Driver } from '../driver.ts'
 import type { Connection } from '../file/connection.ts'
 import { lockFile } from '../file/own-files.ts'
 import { acquireLock } from '../file/process-lock.ts'
@@ -22,16 +23,16 @@ type Parts = {
   time: TenantTime
   due: SandboxDue
   audit: AuditLog
+  within: Driver['within']
   runPage: RunPage
   writeWakeUps: WriteWakeUps
   file: string
 }
 
 export function createSandboxStore(connection: Connection, parts: Parts): SandboxStore {
-  const { db, clock, read, write } = connection
-  const { time, due, audit, runPage, writeWakeUps, file } = parts
+  const { clock, read, write } = connection
+  const { time, due, audit, within, runPage, writeWakeUps, file } = parts
   const sql = prepare(connection)
-  const tenantById = tenantsById(db)
   const wipe = createWipe(connection)
 
   /**
@@ -50,7 +51,7 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
     listSandboxes: () =>
       read(() =>
         time.sandboxes(clock()).flatMap(({ tenantId, ...rest }) => {
-          return rest.offsetMs > 0 ? [{ tenant: tenantById(tenantId), ...rest }] : []
+          return rest.offsetMs > 0 ? [{ tenant: within((tx) => tenantById(tx, tenantId)), ...rest }] : []
         }),
       ),
 

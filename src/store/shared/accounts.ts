@@ -1,0 +1,280 @@
+// Partners, their tenants, keys and webhooks. How a call finds its key is written for each store
+// (sqlite/accounts/keys.ts, postgres/accounts/keys.ts), because every call does it.
+
+import type { Instant } from '../../core/instant.ts'
+import type { ApiKey } from '../../core/key.ts'
+import { ENVIRONMENTS, MIN_TRANCHE_DEFAULT, type Partner, type Tenant } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Webhook } from '../../core/webhook.ts'
+import { intact, withDigest } from '../digests.ts'
+import type { KeyStore, NewKey } from '../keys.ts'
+import type { PartnerStore } from '../partners.ts'
+import { changedKeyParams, type KeyRow, keyOf, keyParams } from '../rows/key.ts'
+import { changedPartnerParams, newPartnerParams, type PartnerRow, partnerOf } from '../rows/partner.ts'
+import { type TenantRow, tenantOf } from '../rows/tenant.ts'
+import { type WebhookRow, webhookOf, webhookParams } from '../rows/webhook.ts'
+import { KEY_COLUMNS, ROTATED } from '../sql/accounts.ts'
+import { OF_TENANT } from '../sql/which-tenants.ts'
+import {
+  type Base,
+  callOf,
+  NOTHING,
+  ofTenant,
+  query,
+  type Step,
+  type Steps,
+  type Tx,
+} from '../transaction.ts'
+import type { WebhookStore } from '../webhooks.ts'
+import { addAudit } from './audit.ts'
+
+const PARTNER = query<PartnerRow>('select * from partners where partner_slug = :slug')
+const PARTNERS = query<PartnerRow>('select * from partners order by created_at, partner_slug')
+/** On a server, waits if another transaction is adding one of the same name. */
+const INSERT_PARTNER = query<PartnerRow>(
+  `insert into partners (partner_slug, name, status, min_tranche, created_at, updated_at, digest)
+   values (:partner_slug, :name, :status, :min_tranche, :created_at, :updated_at, :digest)
+   on conflict do nothing returning *`,
+)
+const UPDATE_PARTNER = query(
+  `update partners set name = :name, status = :status, min_tranche = :min_tranche, held = :held,
+     updated_at = :updated_at, digest = :digest
+   where partner_slug = :partner_slug`,
+)
+const INSERT_TENANT = query(
+  'insert into tenants (partner_slug, environment, digest) values (:partner_slug, :environment, :digest)',
+)
+const TENANT = query<TenantRow>(
+  'select * from tenants where partner_slug = :slug and environment = :environment',
+)
+const TENANT_BY_ID = query<TenantRow>('select * from tenants where tenant_id = :tenant')
+const TENANTS_OF = query<TenantRow>('select * from tenants where partner_slug = :slug order by tenant_id')
+const TENANTS = query<TenantRow>(
+  `select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
+   where ${OF_TENANT} and (cast(:before as bigint) is null or p.created_at < :before)
+   order by t.partner_slug, t.environment`,
+)
+
+/** How a store brings the schedules of a partner in line with its status, hold and minimum. */
+export type Following = {
+  /** In the transaction that changes the partner. */
+  begin: (tx: Tx, partner: Partner, seen: Partner) => Step<unknown>
+  /** After its commit: resolves when all of its schedules are in line with it. */
+  finish: (slug: string) => Promise<void>
+}
+/** `forget` is called in every transaction that changes what the look-up of a key may remember. */
+type Remembering = { forget: () => void }
+
+const unknownPartner = (slug: string) => new Problem('partner_not_found', `Partner ${slug} not found.`)
+
+export function createPartnerStore(
+  { look, write }: Base,
+  { following, forget }: Remembering & { following: Following },
+): PartnerStore {
+  return {
+    addPartner: ({ partnerSlug: slug, name }, entry) =>
+      write(function* (tx) {
+        const { real } = yield* tx.times
+        const added = newPartnerParams({ partnerSlug: slug, name, minTranche: MIN_TRANCHE_DEFAULT }, real)
+        const row = yield* tx.get(INSERT_PARTNER, added)
+        if (!row) throw new Problem('partner_exists', `Partner ${slug} exists already.`)
+        const tenants = ENVIRONMENTS.map((environment) =>
+          tx.run(INSERT_TENANT, withDigest('tenants', { partner_slug: slug, environment })),
+        )
+        yield* tx.together(...tenants, addAudit(tx, entry, real))
+        return partnerOf(row)
+      }),
+
+    /**
+     * Alone in the partner's tenants: every write that is decided by its status, hold or minimum has either committed
+     * by then, or waits.
+     */
+    async changePartner(slug, decide, entry) {
+      const tenants = (await look((tx) => tx.all(TENANTS_OF, { slug }))).map(tenantOf)
+      if (tenants.length === 0) throw unknownPartner(slug)
+      const changed = await write(
+        function* (tx) {
+          const [{ real }, row] = yield* tx.together(tx.times, tx.get(PARTNER, { slug }))
+          if (!row) throw unknownPartner(slug)
+          const seen = partnerOf(row)
+          const partner = decide(seen, real)
+          const reaches =
+            partner.status !== seen.status ||
+            partner.held !== seen.held ||
+            partner.minTranche !== seen.minTranche
+          forget()
+          yield* tx.together(
+            tx.run(UPDATE_PARTNER, changedPartnerParams(row, partner)),
+            tx.when(reaches, () => following.begin(tx, partner, seen)),
+            addAudit(tx, entry, real),
+          )
+          return { partner, reaches }
+        },
+        { tenants: tenants.map(({ tenantId }) => tenantId), alone: 'tenants' },
+      )
+      if (changed.reaches) await following.finish(slug)
+      return changed.partner
+    },
+
+    async findPartner(slug) {
+      const row = await look((tx) => tx.get(PARTNER, { slug }))
+      return row ? partnerOf(row) : null
+    },
+
+    listPartners: async () => (await look((tx) => tx.all(PARTNERS))).map(partnerOf),
+
+    async findTenant(slug, environment) {
+      const row = await look((tx) => tx.get(TENANT, { slug, environment }))
+      return row ? tenantOf(row) : null
+    },
+
+    listTenants: async (filter, before) =>
+      (await look((tx) => tx.all(TENANTS, { ...filter, before }))).map(tenantOf),
+  }
+}
+
+export function* tenantById(tx: Tx, tenantId: number): Steps<Tenant> {
+  const row = yield* tx.get(TENANT_BY_ID, { tenant: tenantId })
+  if (!row) throw new Error(`there is no tenant ${tenantId}`)
+  return tenantOf(row)
+}
+
+const SELECT_KEY = `select ${KEY_COLUMNS} from api_keys k join tenants t using (tenant_id)`
+const KEY = query<KeyRow>(`${SELECT_KEY} where k.key_id = :key_id`)
+const LOCK_KEY = query('select from api_keys where key_id = :key_id for no key update')
+const KEYS_OF = query<KeyRow>(`${SELECT_KEY} where t.partner_slug = :slug order by k.created_at, k.key_id`)
+const IS_ROTATED = query(`select 1 as rotated where ${ROTATED(':key_id')}`)
+const INSERT_KEY = query(
+  `insert into api_keys (key_id, tenant_id, key_sha256, prefix, last_four, label, created_at, expires_at, digest)
+   values (:key_id, :tenant_id, :key_sha256, :prefix, :last_four, :label, :created_at, :expires_at, :digest)`,
+)
+const UPDATE_KEY = query(
+  `update api_keys set label = :label, expires_at = :expires_at, revoked_at = :revoked_at, digest = :digest
+   where key_id = :key_id`,
+)
+const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
+
+const unknownKey = (keyId: string) => new Problem('key_not_found', `Key ${keyId} not found.`)
+
+/** Keys as an operator changes them. */
+export function createKeyStore({ look, write }: Base, { forget }: Remembering): Omit<KeyStore, 'findKey'> {
+  return {
+    markKeyUsed: (tenant, keyId) =>
+      write(function* (tx) {
+        const now = yield* tx.clock
+        forget()
+        yield* tx.run(MARK_USED, { key_id: keyId, now })
+      }, callOf(tenant)),
+
+    addKey: (key, entry) =>
+      write(function* (tx) {
+        const [{ real }, now] = yield* tx.together(tx.times, tx.clock)
+        const [added] = yield* tx.together(insertKey(tx, key, now), addAudit(tx, entry, real))
+        return added
+      }, ofTenant(key.tenant)),
+
+    /**
+     * Alone in the key's tenant: every write by that key has either committed by then, or sees that the key has ended.
+     */
+    async changeKey(keyId, decide, entry) {
+      const of = { key_id: keyId }
+      const found = await look((tx) => tx.get(KEY, of))
+      if (!found) throw unknownKey(keyId)
+      return write(
+        function* (tx) {
+          const [, row, rotated, { real }, now] = yield* tx.together(
+            tx.lock(LOCK_KEY, of),
+            tx.get(KEY, of),
+            tx.get(IS_ROTATED, of),
+            tx.times,
+            tx.clock,
+          )
+          if (!row) throw unknownKey(keyId)
+          const time = { now: real, clock: now, isRotated: rotated !== undefined }
+          const { key, successor } = decide(keyOf(row), time)
+          forget()
+          const [added] = yield* tx.together(
+            successor ? insertKey(tx, successor, now) : NOTHING,
+            tx.run(UPDATE_KEY, changedKeyParams(row, key)),
+            addAudit(tx, entry, real),
+          )
+          return { key, successor: added ?? null }
+        },
+        { ...ofTenant(tenantOf(found)), alone: 'tenants' },
+      )
+    },
+
+    listKeys: async (slug) => (await look((tx) => tx.all(KEYS_OF, { slug }))).map(keyOf),
+  }
+}
+
+function* insertKey(tx: Tx, key: NewKey, now: Instant): Steps<ApiKey> {
+  const [, row] = yield* tx.together(
+    tx.run(INSERT_KEY, keyParams(key, now)),
+    tx.get(KEY, { key_id: key.keyId }),
+  )
+  if (!row) throw new Error(`key ${key.keyId} was not kept`)
+  return keyOf(row)
+}
+
+/** The tenant's row exists even when its webhook does not: every write of a webhook locks it. */
+const LOCK_WEBHOOK = query('select from tenants where tenant_id = :tenant for no key update')
+const WEBHOOK = query<WebhookRow>('select * from webhooks where tenant_id = :tenant')
+const DELETE_WEBHOOK = query('delete from webhooks where tenant_id = :tenant')
+const PUT_WEBHOOK = query(
+  `insert into webhooks (tenant_id, url, secret, status, created_at, updated_at, last_delivered_at,
+     last_status_code, consecutive_failures, last_failed_at, last_failure_reason, digest)
+   values (:tenant_id, :url, :secret, :status, :created_at, :updated_at, :last_delivered_at,
+     :last_status_code, :consecutive_failures, :last_failed_at, :last_failure_reason,
+     :digest)
+   on conflict (tenant_id) do update set url = excluded.url, secret = excluded.secret, status = excluded.status,
+     created_at = excluded.created_at, updated_at = excluded.updated_at,
+     last_delivered_at = excluded.last_delivered_at, last_status_code = excluded.last_status_code,
+     consecutive_failures = excluded.consecutive_failures, last_failed_at = excluded.last_failed_at,
+     last_failure_reason = excluded.last_failure_reason, digest = excluded.digest`,
+)
+
+function* webhookByTenant(tx: Tx, { tenantId }: Tenant): Steps<Webhook | null> {
+  const row = yield* tx.get(WEBHOOK, { tenant: tenantId })
+  return row ? webhookOf(intact('webhooks', row)) : null
+}
+
+const putWebhook = (tx: Tx, { tenantId }: Tenant, webhook: Webhook): Step<unknown> =>
+  tx.run(PUT_WEBHOOK, webhookParams(tenantId, webhook))
+
+export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
+  findWebhook: (tenant) => look((tx) => webhookByTenant(tx, tenant), callOf(tenant)),
+
+  changeWebhook: (tenant, decide, entry) =>
+    write(function* (tx) {
+      const [, seen, { real }] = yield* tx.together(
+        tx.lock(LOCK_WEBHOOK, { tenant: tenant.tenantId }),
+        webhookByTenant(tx, tenant),
+        tx.times,
+      )
+      const webhook = decide(seen, real)
+      yield* tx.together(putWebhook(tx, tenant, webhook), entry ? addAudit(tx, entry, real) : NOTHING)
+      return webhook
+    }, callOf(tenant)),
+
+  noteAttempt: (tenant, attempted, decide) =>
+    write(function* (tx) {
+      const [, seen, { real }] = yield* tx.together(
+        tx.lock(LOCK_WEBHOOK, { tenant: tenant.tenantId }),
+        webhookByTenant(tx, tenant),
+        tx.times,
+      )
+      // Every registration has a new secret: a result for an older one says nothing about this one.
+      if (seen?.secret !== attempted.secret) return seen
+      const webhook = decide(seen, real)
+      yield* putWebhook(tx, tenant, webhook)
+      return webhook
+    }, ofTenant(tenant)),
+
+  deleteWebhook: (tenant) =>
+    write(function* (tx) {
+      const of = { tenant: tenant.tenantId }
+      const [, deleted] = yield* tx.together(tx.lock(LOCK_WEBHOOK, of), tx.run(DELETE_WEBHOOK, of))
+      return deleted > 0
+    }, callOf(tenant)),
+})
