@@ -13,13 +13,23 @@ const HEAD = '| what holds | proved by |'
 
 type Claim = { what: string; tests: string[] }
 
+/** Each title with its file: one without is in the file above it. */
+function withFiles(named: readonly string[]): string[] {
+  let file = ''
+  return named.map((one) => {
+    const [own] = /^`[^`]+`: /.exec(one) ?? []
+    file = own ?? file
+    return own ? one : file + one
+  })
+}
+
 /** The rows of the tables that make claims. */
 const claims: Claim[] = PAGE.split(`${HEAD}\n|---|---|\n`)
   .slice(1)
   .flatMap((table) => (table.split('\n\n')[0] ?? '').trimEnd().split('\n'))
   .map((row) => {
     const [, what = '', tests = ''] = /^\| (.+?) \| (.*) \|$/.exec(row) ?? []
-    return { what, tests: tests.split('<br>') }
+    return { what, tests: withFiles(tests.split('<br>')) }
   })
 
 const escaped = (text: string): string =>
